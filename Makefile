@@ -1,0 +1,97 @@
+# Everything starts from a fresh checkout: each target sets up .venv first, once.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The first Python that is new enough; `make PYTHON=...` overrides.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+
+# mypy refuses a folder that is missing or holds no module.
+TYPED := src tests $(if $(wildcard bench/*.py),bench)
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: install
+install: $(READY) ## create .venv with the locked dependencies and phalanx itself
+
+.PHONY: demo
+demo: $(READY) ## run a small simulated group and show what its members saw
+	@$(BIN)/phalanx sim demo
+
+.PHONY: test
+test: lint ## all checks and all tests that are not slow
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# pytest exits with 5 when there is no slow test to run; the sweep still counts.
+.PHONY: test-long
+test-long: $(READY) ## the slow tests and a long sweep; takes as long as it takes
+	$(BIN)/python -m pytest -n $(JOBS) -m slow || [ $$? -eq 5 ]
+	$(BIN)/phalanx sim sweep --seeds 0:5000 --members 2:8
+
+.PHONY: lint
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(TYPED)
+
+.PHONY: format
+format: $(READY) ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: bench
+bench: $(READY) ## run every bench/bench_*.py in turn
+	@set -e; for file in bench/bench_*.py; do \
+		[ -e "$$file" ] || { echo "bench: there is no bench/bench_*.py yet"; exit 1; }; \
+		echo "== $$file"; $(BIN)/python "$$file"; \
+	done
+
+# Pins that still fit are kept; `make lock LOCK_FLAGS=--upgrade` moves them. Always made with
+# the oldest Python we support, whose dependencies include those of the newer ones.
+.PHONY: lock
+lock: $(READY) ## write requirements.lock anew from pyproject.toml
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+		|| { echo "lock: needs a .venv made by Python 3.11: make clean, then make lock PYTHON=python3.11"; exit 1; }
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --extra dev \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
+		--allow-unsafe $(LOCK_FLAGS) --output-file requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## remove .venv, caches and build output
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A .venv without a working pip (Debian leaves one when ensurepip is missing) is made anew.
+$(READY): requirements.lock pyproject.toml
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(create_venv); }
+	@echo "installing the locked dependencies into $(VENV)"
+	@$(BIN)/python -m pip install -qq --no-input --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --no-input --no-deps --no-build-isolation -e .
+	@touch $@
+
+define create_venv
+set -e; python="$(PYTHON)"; \
+[ -n "$$python" ] || { echo "phalanx needs Python 3.11 or newer: install it, or name it with make PYTHON=..."; exit 1; }; \
+can_make_venv() { "$$python" -c 'import ensurepip, venv' 2>/dev/null; }; \
+if ! can_make_venv && command -v apt-get >/dev/null && [ "$$(id -u)" -eq 0 ]; then \
+	echo "installing python3-venv"; \
+	apt-get update -qq; \
+	own=$$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+	for package in python3-venv "$$own"; do \
+		can_make_venv || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$$package" >/dev/null || true; \
+	done; \
+fi; \
+can_make_venv || { echo "$$python cannot create a virtual environment: install python3-venv (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }; \
+rm -rf $(VENV); "$$python" -m venv $(VENV)
+endef

@@ -1,0 +1,138 @@
+"""How a member behaves: one frozen set of settings, checked before anything starts.
+
+Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with
+delays well under a millisecond. Every member of a group must run with the same
+`order`, `early` and `message_bytes_max`; the rest may differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from phalanx.errors import ConfigurationError
+
+US = 1_000
+MS = 1_000_000
+
+Order = Literal["toto", "all-ack"]
+MESSAGE_BYTES_LIMIT = 16 << 20
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of one member. Build one with `lan(...)`, which checks it."""
+
+    cluster: str = "phalanx"
+    """Members of different clusters ignore each other even on one address."""
+
+    order: Order = "toto"
+    """Agreed order by ToTo, or by waiting for a frame of everybody (all-ack)."""
+    early: bool = False
+    """ToTo without the clause NTail(s) >= n - phi, which is redundant (PROTOCOLS A.4)."""
+    post_confirm: bool = False
+    """Deliver one's own causal message only after a first foreign ack (S4 footnote 2)."""
+
+    datagram_bytes_max: int = 1472
+    """One packet on the wire: the MTU less the headers below."""
+    frame_bytes_max: int = 16_000
+    """What a sealed frame may carry in bodies; a longer message is sent in parts."""
+    message_bytes_max: int = MESSAGE_BYTES_LIMIT
+    outbox_bytes_max: int = 256 << 10
+    """Submissions are refused while more than this waits to be sent."""
+
+    window_bytes_max: int = 1 << 20
+    """The network sliding window (S4): bytes in the domain that not all have acknowledged."""
+    window_bytes_min: int = 64 << 10
+    """Losses shrink the window, but never below this."""
+    pace_ns_max: int = 1 * MS
+    """The adaptive delay between frames that are not full, at a full window."""
+
+    ack_prompt_ns: int = 300 * US
+    """At most one ack-only frame per this while agreed or safe messages wait."""
+    ack_lazy_ns: int = 10 * MS
+    """An ack-only frame this long after a message that nobody waits for."""
+    alive_busy_ns: int = 15 * MS
+    """A keep-alive this long after one's last frame while something is not stable."""
+    alive_idle_ns: int = 250 * MS
+    """A keep-alive this long after one's last frame when all is quiet."""
+
+    nack_ns_min: int = 1 * MS
+    nack_ns_max: int = 3 * MS
+    """A gap is asked for after a random time between these, unless it fills or another asks."""
+    nack_retry_ns: int = 8 * MS
+    """Asked again after this, doubled each time up to eight times."""
+    answer_ns_min: int = 2 * MS
+    answer_ns_max: int = 6 * MS
+    """A holder that is not the sender answers a NACK after a random time between these."""
+
+    ahead_frames_max: int = 4096
+    """Frames this far beyond the last one in order are dropped and asked for later."""
+
+
+_POSITIVE = (
+    "outbox_bytes_max",
+    "window_bytes_max",
+    "window_bytes_min",
+    "ack_prompt_ns",
+    "ack_lazy_ns",
+    "alive_busy_ns",
+    "alive_idle_ns",
+    "nack_ns_min",
+    "nack_retry_ns",
+    "answer_ns_min",
+    "ahead_frames_max",
+)
+_PAIRS = (
+    ("window_bytes_min", "window_bytes_max"),
+    ("nack_ns_min", "nack_ns_max"),
+    ("answer_ns_min", "answer_ns_max"),
+    ("alive_busy_ns", "alive_idle_ns"),
+)
+
+
+def checked(config: Config) -> Config:
+    """The same configuration, or ConfigurationError naming the field and the remedy."""
+    for field in _POSITIVE:
+        value = getattr(config, field)
+        if value <= 0:
+            raise ConfigurationError(field, value, "must be above 0")
+    for low, high in _PAIRS:
+        if getattr(config, low) > getattr(config, high):
+            raise ConfigurationError(low, getattr(config, low), f"must not exceed {high}")
+    if not 256 <= config.datagram_bytes_max <= 65_507:
+        raise ConfigurationError(
+            "datagram_bytes_max", config.datagram_bytes_max, "must lie in 256..65507"
+        )
+    if not 64 <= config.frame_bytes_max <= 60_000:
+        raise ConfigurationError("frame_bytes_max", config.frame_bytes_max, "must lie in 64..60000")
+    if not 0 < config.message_bytes_max <= MESSAGE_BYTES_LIMIT:
+        raise ConfigurationError(
+            "message_bytes_max", config.message_bytes_max, f"must lie in 1..{MESSAGE_BYTES_LIMIT}"
+        )
+    if config.pace_ns_max < 0:
+        raise ConfigurationError("pace_ns_max", config.pace_ns_max, "must be 0 or more")
+    if config.order not in ("toto", "all-ack"):
+        raise ConfigurationError("order", config.order, "must be 'toto' or 'all-ack'")
+    if not config.cluster:
+        raise ConfigurationError("cluster", config.cluster, "must not be empty")
+    return config
+
+
+def lan(**settings: Any) -> Config:
+    """Settings for one broadcast domain, with any of them replaced.
+
+    >>> lan(order="all-ack").order
+    'all-ack'
+    """
+    known = set(Config.__struct_fields__)
+    for field, value in settings.items():
+        if field not in known:
+            raise ConfigurationError(
+                field, value, f"unknown setting; known: {', '.join(sorted(known))}"
+            )
+    try:
+        config = msgspec.convert(settings, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError("config", settings, str(error)) from None
+    return checked(config)

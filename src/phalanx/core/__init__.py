@@ -1,0 +1,1 @@
+"""The protocol itself, pure: time, packets and submissions come in, effects go out."""

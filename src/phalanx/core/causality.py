@@ -1,0 +1,95 @@
+"""The causal order as vector times (S4 3.3: the DAG).
+
+A frame carries the acknowledgements that changed since its sender's previous frame. Added
+to that frame's vector they give its own, so frame f follows frame c of member q exactly
+when `f.vector[q] >= c`: no graph is kept. A frame enters when all it follows is here, so
+what has entered of each sender is a prefix, counted by `have`.
+
+A frame is *stable* when every member has sent a frame that follows it: then nobody can ask
+for it any more (S4 "Implementation Considerations"). `stable[q]` is the smallest entry for q
+over the latest vectors; `_ties` counts who holds it there, so a column is scanned only when
+its last laggard moves, which keeps the cost of a frame linear in the members.
+"""
+
+from __future__ import annotations
+
+from phalanx.core.frames import Frame
+
+
+class Dag:
+    __slots__ = ("_ties", "frames", "have", "latest", "n", "stable")
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.have = [0] * n
+        self.latest = [[0] * n for _ in range(n)]
+        self.stable = [0] * n
+        self.frames: list[dict[int, Frame]] = [{} for _ in range(n)]
+        """Per sender, the frames that are here and not yet dropped, by number."""
+        self._ties = [n] * n
+
+    def ready(self, frame: Frame) -> bool:
+        """All that the frame follows is here. Its sender's earlier frames must be."""
+        have = self.have
+        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            if number > have[member]:
+                return False
+        return frame.number == have[frame.sender] + 1
+
+    def insert(self, frame: Frame) -> bool:
+        """Enter a ready frame. True if that made something stable."""
+        sender, number = frame.sender, frame.number
+        assert number == self.have[sender] + 1
+        before = self.latest[sender]
+        vector = before.copy()
+        stable, ties = self.stable, self._ties
+        vector[sender] = number
+        self.latest[sender] = frame.vector = vector
+        self.have[sender] = number
+        self.frames[sender][number] = frame
+        moved = False
+        if number - 1 == stable[sender]:
+            ties[sender] -= 1
+            if not ties[sender]:
+                self._rescan(sender)
+                moved = True
+        for member, acked in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            if acked <= before[member]:
+                continue  # a peer's nonsense; an acknowledgement is never taken back
+            vector[member] = acked
+            if before[member] == stable[member]:
+                ties[member] -= 1
+                if not ties[member]:
+                    self._rescan(member)
+                    moved = True
+        return moved
+
+    def _rescan(self, member: int) -> None:
+        column = [vector[member] for vector in self.latest]
+        lowest = min(column)
+        self.stable[member] = lowest
+        self._ties[member] = column.count(lowest)
+
+    def changed_since(self, member: int) -> tuple[list[int], list[int]]:
+        """What `member` (this one) has not yet acknowledged: members and numbers."""
+        last = self.latest[member]
+        members, numbers = [], []
+        for other, number in enumerate(self.have):
+            if number != last[other]:
+                members.append(other)
+                numbers.append(number)
+        return members, numbers
+
+    def follows(self, frame: Frame, member: int, number: int) -> bool:
+        return frame.vector[member] >= number
+
+    def drop_stable(self, kept: list[int]) -> int:
+        """Forget stable frames; `kept[q]` is the last of q dropped so far. Returns their bytes."""
+        size = 0
+        for member, upto in enumerate(self.stable):
+            if kept[member] < upto:
+                frames = self.frames[member]
+                for number in range(kept[member] + 1, upto + 1):
+                    size += len(frames.pop(number).payload)
+                kept[member] = upto
+        return size

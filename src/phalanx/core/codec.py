@@ -1,0 +1,345 @@
+"""Bytes to packets and frames, and back.
+
+Little-endian throughout. Every packet starts with the same 18 bytes:
+
+    version u8 | kind u8 | cluster u32 | group u64 | check u32 (CRC-32 of all that follows)
+
+A fragment goes on with `table 8s | sender u16 | via u16 | number u64 | index u16 | count u16 |
+repeat u8` and its piece of the frame; any other packet with one msgpack array. A frame is
+
+    kind u8 | flags u8 | phase u8 | 0 | acks u16 | runs u16 | control u32 | first u64 | tag 16s
+    acks:    index u16 each, then number u32 each (u64 with WIDE)
+    runs:    service u8 | flags u8 | to u16 | count u32 | bytes u32 [| part u32 | parts u32 |
+             total u32] [| index u16 each]
+    control: one msgpack array
+    bodies:  per run, lengths u16 each (u32 with LONG), then the bodies put together
+
+where the acknowledgements are only those that changed since the sender's previous frame, as
+absolute numbers: a frame out of order still shows which frames it follows. Decoding never
+raises: anything that is not a packet for this cluster and group is a `Refusal`.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from struct import Struct, error
+from zlib import crc32
+
+import msgspec
+
+from phalanx.core.effects import Service
+from phalanx.core.frames import (
+    CONTROL_OF,
+    Control,
+    Fragment,
+    Frame,
+    FrameKind,
+    Packet,
+    Plain,
+    Refusal,
+    Run,
+)
+from phalanx.core.ids import ViewId, digest_of
+
+VERSION = 1
+FRAGMENT = 1
+PLAIN = 2
+
+_PREFIX = Struct("<BB4s8s")
+_CHECK = Struct("<I")
+_FRAGMENT = Struct("<8sHHQHHB")
+_FRAME = Struct("<BBBxHHIQ16s")
+_RUN = Struct("<BBHII")
+_PART = Struct("<III")
+_TAG = Struct("<II8s")
+
+HEADER_BYTES = _PREFIX.size + _CHECK.size
+FRAGMENT_HEADER_BYTES = HEADER_BYTES + _FRAGMENT.size
+
+_WIDE = 1  # frame flag: 64-bit acknowledgements
+_LONG = 1  # run flag: 32-bit lengths
+_IS_PART = 2  # run flag: a part of a large message
+_HAS_TO = 4  # run flag: not for the whole view
+
+_SERVICES = tuple(Service)
+_SWAP = sys.byteorder == "big"
+_pack_plain = msgspec.msgpack.Encoder().encode
+_unpack_plain = msgspec.msgpack.Decoder(Plain).decode
+_unpack_control = msgspec.msgpack.Decoder(Control).decode
+
+
+def encode_tag(view: ViewId) -> bytes:
+    """A view id as the 16 bytes that tag a frame."""
+    return _TAG.pack(view.joins, view.removals, view.digest)
+
+
+def decode_tag(tag: bytes) -> ViewId:
+    return ViewId(*_TAG.unpack(tag))
+
+
+class Codec:
+    """Encodes and decodes for one group of one cluster."""
+
+    def __init__(self, cluster: str, group: str) -> None:
+        self._cluster = digest_of(b"cluster", cluster.encode())[:4]
+        self._group = digest_of(b"group", cluster.encode(), group.encode())
+        self._fragment = _PREFIX.pack(VERSION, FRAGMENT, self._cluster, self._group)
+        self._plain = _PREFIX.pack(VERSION, PLAIN, self._cluster, self._group)
+
+    # -------------------------------------------------------------- packets
+
+    def encode(self, packet: Plain) -> bytes:
+        body = _pack_plain(packet)
+        return self._plain + _CHECK.pack(crc32(body)) + body
+
+    def encode_fragment(self, fragment: Fragment) -> bytes:
+        head = _FRAGMENT.pack(
+            fragment.table,
+            fragment.sender,
+            fragment.via,
+            fragment.number,
+            fragment.index,
+            fragment.count,
+            fragment.repeat,
+        )
+        check = _CHECK.pack(crc32(fragment.piece, crc32(head)))
+        return b"".join((self._fragment, check, head, fragment.piece))
+
+    def fragments(
+        self,
+        table: bytes,
+        frame: Frame,
+        via: int,
+        repeat: int,
+        wanted: Sequence[int] | None = None,
+    ) -> list[bytes]:
+        """A frame as packets: all of them, or only the wanted pieces."""
+        payload, size = frame.payload, frame.piece
+        count = -(-len(payload) // size) if size else 1
+        out = []
+        for i in range(count) if wanted is None else wanted:
+            if i < count:
+                piece = payload[i * size : (i + 1) * size] if size else payload
+                out.append(
+                    self.encode_fragment(
+                        Fragment(piece, table, frame.sender, via, frame.number, i, count, repeat)
+                    )
+                )
+        return out
+
+    def decode(self, data: bytes) -> Packet | Refusal:
+        """One packet, or why it is none."""
+        prefix = data[: _PREFIX.size]
+        if prefix == self._fragment:
+            if len(data) < FRAGMENT_HEADER_BYTES:
+                return Refusal("short")
+            head = data[HEADER_BYTES:FRAGMENT_HEADER_BYTES]
+            piece = data[FRAGMENT_HEADER_BYTES:]
+            if crc32(piece, crc32(head)) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
+                return Refusal("checksum")
+            fragment = Fragment(piece, *_FRAGMENT.unpack(head))
+            if fragment.index >= fragment.count or not fragment.number or fragment.repeat > 1:
+                return Refusal("malformed")
+            return fragment
+        if prefix == self._plain and len(data) >= HEADER_BYTES:
+            body = data[HEADER_BYTES:]
+            if crc32(body) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
+                return Refusal("checksum")
+            try:
+                packet: Packet = _unpack_plain(body)
+                return packet
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
+                return Refusal("malformed")
+        return self._foreign(data)
+
+    def _foreign(self, data: bytes) -> Refusal:
+        if len(data) < HEADER_BYTES:
+            return Refusal("short")
+        version, kind, cluster, group = _PREFIX.unpack_from(data)
+        if version != VERSION:
+            return Refusal("version")
+        if cluster != self._cluster:
+            return Refusal("cluster")
+        if group != self._group:
+            return Refusal("group")
+        assert kind not in (FRAGMENT, PLAIN)
+        return Refusal("kind")
+
+
+# ------------------------------------------------------------------ frames
+
+
+def encode_frame(
+    kind: int,
+    phase: int,
+    tag: bytes,
+    ack_members: Sequence[int],
+    ack_numbers: Sequence[int],
+    first: int,
+    runs: Sequence[tuple[Run, Sequence[bytes]]],
+    control: Control | None = None,
+) -> bytes:
+    """A frame's bytes, before they are cut into fragments.
+
+    Sets each run's `offset` and `lengths` to where its bodies came to lie, so that the sender
+    can deliver from these bytes as everybody else does.
+    """
+    flags = 0
+    number_code = "I"
+    if ack_numbers and max(ack_numbers) >> 32:
+        flags, number_code = _WIDE, "Q"
+    body = _pack_plain(control) if control is not None else b""
+    out = [
+        _FRAME.pack(kind, flags, phase, len(ack_members), len(runs), len(body), first, tag),
+        _numbers("H", ack_members),
+        _numbers(number_code, ack_numbers),
+    ]
+    tails: list[bytes] = []
+    spans: list[tuple[Run, int]] = []
+    tail_bytes = 0
+    for run, bodies in runs:
+        lengths = array("I", map(len, bodies)) if run.parts > 1 else _lengths(bodies)
+        joined = b"".join(bodies)
+        flags = _LONG if lengths.typecode == "I" else 0
+        if run.to is not None:
+            flags |= _HAS_TO
+        if run.parts > 1:
+            flags |= _IS_PART
+        to = run.to or ()
+        out.append(_RUN.pack(run.service, flags, len(to), run.count, len(joined)))
+        if run.parts > 1:
+            out.append(_PART.pack(run.part, run.parts, run.total))
+        if to:
+            out.append(_numbers("H", to))
+        raw = _bytes_of(lengths)
+        run.lengths = lengths
+        spans.append((run, tail_bytes + len(raw)))
+        tails += (raw, joined)
+        tail_bytes += len(raw) + len(joined)
+    out.append(body)
+    head = b"".join(out)
+    for run, offset in spans:
+        run.offset = len(head) + offset
+    return b"".join((head, *tails))
+
+
+def decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame | Refusal:
+    """The frame that these bytes hold, or why they hold none."""
+    try:
+        return _decode_frame(sender, number, payload, piece)
+    except (error, ValueError, IndexError, msgspec.MsgspecError, RecursionError, OverflowError):
+        return Refusal("malformed")
+
+
+def _decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame:
+    kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
+    at = _FRAME.size
+    reader = _acks_reader(acks, flags)
+    both = reader.unpack_from(payload, at)
+    at += reader.size
+    heads = []
+    for _ in range(n_runs):
+        service, run_flags, n_to, count, size = _RUN.unpack_from(payload, at)
+        at += _RUN.size
+        part, parts, total = 0, 1, 0
+        if run_flags & _IS_PART:
+            part, parts, total = _PART.unpack_from(payload, at)
+            at += _PART.size
+            if part >= parts or count != 1 or parts == 1:
+                raise ValueError("parts")
+        to = None
+        if run_flags & _HAS_TO:
+            to = tuple(_read("H", payload, at, n_to))
+            at += 2 * n_to
+        if count == 0:
+            raise ValueError("empty run")
+        heads.append((_SERVICES[service], run_flags, count, size, part, parts, total, to))
+    control = _read_control(kind, payload[at : at + control_bytes]) if control_bytes else None
+    at += control_bytes
+    ordered = False
+    runs = []
+    following = first
+    for service, run_flags, count, size, part, parts, total, to in heads:
+        code = "I" if run_flags & _LONG else "H"
+        lengths = _read(code, payload, at, count)
+        at += count * lengths.itemsize
+        if sum(lengths) != size:
+            raise ValueError("lengths")
+        runs.append(Run(service, following, count, to, at, lengths, part, parts, total))
+        at += size
+        if part == parts - 1:
+            following += count
+            if service >= Service.AGREED:
+                ordered = True
+    if at != len(payload) or (kind == FrameKind.DATA) != bool(runs):
+        raise ValueError("length")
+    if control is None and kind not in (FrameKind.DATA, FrameKind.ACK):
+        raise ValueError("control")
+    return Frame(
+        sender,
+        number,
+        kind,
+        phase,
+        tag,
+        both[:acks],
+        both[acks:],
+        first,
+        runs,
+        control,
+        payload,
+        piece,
+        ordered,
+    )
+
+
+def _read_control(kind: int, body: bytes) -> Control:
+    control = _unpack_control(body)
+    if type(control) is not CONTROL_OF.get(kind):
+        raise ValueError("control kind")
+    return control
+
+
+_READERS: dict[tuple[int, int], Struct] = {}
+
+
+def _acks_reader(acks: int, flags: int) -> Struct:
+    if flags > _WIDE:
+        raise ValueError("flags")
+    reader = _READERS.get((acks, flags))
+    if reader is None:
+        if len(_READERS) > 4096:
+            _READERS.clear()
+        reader = Struct(f"<{acks}H{acks}{'Q' if flags & _WIDE else 'I'}")
+        _READERS[acks, flags] = reader
+    return reader
+
+
+def _read(code: str, payload: bytes, at: int, count: int) -> array[int]:
+    out = array(code)
+    raw = payload[at : at + count * out.itemsize]
+    out.frombytes(raw)
+    if len(out) != count:
+        raise ValueError("truncated")
+    if _SWAP:
+        out.byteswap()
+    return out
+
+
+def _lengths(bodies: Sequence[bytes]) -> array[int]:
+    try:
+        return array("H", map(len, bodies))
+    except OverflowError:
+        return array("I", map(len, bodies))
+
+
+def _numbers(code: str, values: Sequence[int]) -> bytes:
+    return _bytes_of(array(code, values))
+
+
+def _bytes_of(values: array[int]) -> bytes:
+    if _SWAP:
+        values = values[:]
+        values.byteswap()
+    return values.tobytes()

@@ -1,0 +1,236 @@
+"""When a message may go up: one cursor per view (PROTOCOLS B.6 items 5 to 9).
+
+Frames leave in an order that respects what they follow; inside a frame, its runs leave in
+order. A causal run leaves when all that its frame follows has left; an agreed run when the
+order has put its frame in front; a safe run when its frame is also stable. So a causal
+message behind an undelivered agreed or safe one waits for it. Basic runs bypass the cursor
+and leave when their frame enters. A run that is not addressed to this member counts for
+positions and is not shown.
+
+Frames without runs for the cursor (ack-only, basic, earlier parts of a large message) do not
+stand in the way: vectors are transitive, so whatever stood before them shows in the frames
+after them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from phalanx.core.causality import Dag
+from phalanx.core.effects import Deliver, Region, Service
+from phalanx.core.frames import Frame, Run
+from phalanx.core.ids import MemberId, View
+from phalanx.core.packing import Assembly
+
+NONE = 1 << 62
+
+
+class Cursor:
+    __slots__ = (
+        "_assemblies",
+        "_causal",
+        "_dag",
+        "_front",
+        "_large",
+        "_me",
+        "_order",
+        "_pending",
+        "_post_confirm",
+        "_position",
+        "_receivers",
+        "_view",
+    )
+
+    def __init__(self, me: int, view: View, dag: Dag, post_confirm: bool) -> None:
+        n = dag.n
+        self._me = me
+        self._view = view
+        self._dag = dag
+        self._post_confirm = post_confirm and n > 1
+        self._pending: list[deque[Frame]] = [deque() for _ in range(n)]
+        self._front = [NONE] * n
+        """Per sender, the number of its first frame that has not left."""
+        self._order: deque[Frame] = deque()
+        self._causal = 0
+        """Pending frames whose next run is causal."""
+        self._position = 0
+        self._assemblies = [Assembly() for _ in range(n)]
+        self._large: dict[tuple[int, int], bytes] = {}
+        """Whole large messages that have not left, by sender and message number."""
+        self._receivers: dict[tuple[int, ...], tuple[MemberId, ...]] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not any(self._pending)
+
+    @property
+    def positions(self) -> int:
+        """How many agreed and safe messages have left in this view."""
+        return self._position
+
+    def insert(self, frame: Frame, out: list[Deliver]) -> None:
+        """A frame entered the DAG. Its basic messages leave now."""
+        waits = False
+        for run in frame.runs:
+            if run.parts > 1:
+                self._gather(frame, run)
+                if not run.completes:
+                    continue
+            if run.service is Service.BASIC:
+                self._emit(frame, run, None, out)
+            else:
+                waits = True
+        if not waits:
+            return
+        self._skip(frame)
+        sender = frame.sender
+        if not self._pending[sender]:
+            self._front[sender] = frame.number
+        self._pending[sender].append(frame)
+        if frame.runs[frame.cursor].service is Service.CAUSAL:
+            self._causal += 1
+
+    def advance(self, ordered: list[Frame], out: list[Deliver]) -> None:
+        """Let everything leave that may, after `ordered` got their places or more is stable."""
+        order = self._order
+        order.extend(ordered)
+        progress = True
+        while progress:
+            progress = False
+            while order and self._may_leave(order[0]) and self._ordered_leaves(order[0], out):
+                order.popleft()
+                progress = self._causal > 0
+            if self._causal:
+                for pending in self._pending:
+                    while pending and self._causal_leaves(pending[0], out):
+                        progress = True
+
+    def _may_leave(self, frame: Frame) -> bool:
+        """All that the frame follows has left. With no causal frame about, the order has
+        seen to it."""
+        return not self._causal or self._unblocked(frame)
+
+    def _unblocked(self, frame: Frame) -> bool:
+        vector, sender = frame.vector, frame.sender
+        if self._front[sender] != frame.number:
+            return False
+        for member, front in enumerate(self._front):
+            if front <= vector[member] and member != sender:
+                return False
+        return True
+
+    def _ordered_leaves(self, frame: Frame, out: list[Deliver]) -> bool:
+        """The frame in front: its runs leave up to the first that has to wait."""
+        runs = frame.runs
+        while frame.cursor < len(runs):
+            run = runs[frame.cursor]
+            if run.service is Service.CAUSAL:
+                if not self._confirmed(frame):
+                    return False
+                self._causal -= 1
+                self._emit(frame, run, None, out)
+            else:
+                if run.service is Service.SAFE and not self._is_stable(frame):
+                    return False
+                self._emit(frame, run, self._position, out)
+                self._position += run.count
+            self._step(frame)
+        return True
+
+    def _causal_leaves(self, frame: Frame, out: list[Deliver]) -> bool:
+        """A frame at the head of its sender's queue: its leading causal runs leave."""
+        if frame.runs[frame.cursor].service is not Service.CAUSAL:
+            return False
+        if not self._unblocked(frame) or not self._confirmed(frame):
+            return False
+        while frame.cursor < len(frame.runs):
+            run = frame.runs[frame.cursor]
+            if run.service is not Service.CAUSAL:
+                return False
+            self._causal -= 1
+            self._emit(frame, run, None, out)
+            self._step(frame)
+        return True
+
+    def _step(self, frame: Frame) -> None:
+        """Past the run under the cursor; past the frame if that was its last."""
+        frame.cursor += 1
+        self._skip(frame)
+        if frame.cursor < len(frame.runs):
+            if frame.runs[frame.cursor].service is Service.CAUSAL:
+                self._causal += 1
+            return
+        pending = self._pending[frame.sender]
+        assert pending[0] is frame, "a frame left before its sender's earlier one"
+        pending.popleft()
+        self._front[frame.sender] = pending[0].number if pending else NONE
+
+    def _skip(self, frame: Frame) -> None:
+        """Past runs that do not wait for the cursor."""
+        runs = frame.runs
+        while frame.cursor < len(runs):
+            run = runs[frame.cursor]
+            if run.service is not Service.BASIC and run.completes:
+                return
+            frame.cursor += 1
+
+    def _is_stable(self, frame: Frame) -> bool:
+        return self._dag.stable[frame.sender] >= frame.number
+
+    def _confirmed(self, frame: Frame) -> bool:
+        """With post_confirm, one's own message waits for a first foreign ack (S4 footnote 2)."""
+        me = self._me
+        if not self._post_confirm or frame.sender != me:
+            return True
+        return any(
+            vector[me] >= frame.number for q, vector in enumerate(self._dag.latest) if q != me
+        )
+
+    # -------------------------------------------------------------- showing
+
+    def _addressed(self, run: Run) -> bool:
+        return run.to is None or self._me in run.to
+
+    def _gather(self, frame: Frame, run: Run) -> None:
+        if self._addressed(run):
+            whole = self._assemblies[frame.sender].add(run, frame.payload)
+            if whole is not None:
+                self._large[frame.sender, run.first] = whole
+
+    def _emit(self, frame: Frame, run: Run, pos: int | None, out: list[Deliver]) -> None:
+        if not self._addressed(run):
+            return
+        payload, offset, lengths = frame.payload, run.offset, run.lengths
+        if run.parts > 1:
+            whole = self._large.pop((frame.sender, run.first), None)
+            if whole is None:
+                return  # the parts of a peer's nonsense do not make a message
+            payload, offset, lengths = whole, 0, (len(whole),)
+        out.append(
+            Deliver(
+                self._view.members[frame.sender],
+                run.first,
+                run.first + run.count - 1,
+                run.service,
+                self._names(run.to),
+                self._view.id,
+                frame.phase,
+                Region.REGULAR,
+                pos,
+                frame.batch if pos is not None else None,
+                frame.number,
+                payload,
+                offset,
+                lengths,
+            )
+        )
+
+    def _names(self, to: tuple[int, ...] | None) -> tuple[MemberId, ...] | None:
+        if to is None:
+            return None
+        names = self._receivers.get(to)
+        if names is None:
+            if len(self._receivers) >= 1024:
+                self._receivers.clear()
+            names = self._receivers[to] = tuple(self._view.members[i] for i in to)
+        return names

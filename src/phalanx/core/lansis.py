@@ -1,0 +1,293 @@
+"""Lansis: reliable broadcast in one domain (S4 3.3).
+
+Packets come in, in any order, damaged, twice or not at all; frames come out once each, in an
+order that respects what they follow. Gaps show in three ways: a number was skipped, a frame
+came in part, or somebody acknowledges a frame that is not here (S4: "analyzing the received
+message chains"). What is missing goes to `recovery`; what has come but cannot enter yet
+waits. Every frame that entered is kept until it is stable, so any member can repeat it.
+
+Departure from S4: the unit is the frame, which may be larger than a datagram; its fragments
+are recovered one by one, so 1 % loss of datagrams does not become 10 % loss of frames.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from phalanx.config import Config
+from phalanx.core.causality import Dag
+from phalanx.core.codec import Codec, decode_frame
+from phalanx.core.dice import Dice
+from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want
+from phalanx.core.recovery import Place, Recovery, decode_mask, indices
+
+
+class Partial:
+    """A frame of which some fragments have come."""
+
+    __slots__ = ("absent", "pieces")
+
+    def __init__(self, count: int) -> None:
+        self.pieces = [b""] * count
+        self.absent = (1 << count) - 1
+
+
+class Lansis:
+    __slots__ = (
+        "_begun",
+        "_codec",
+        "_config",
+        "_me",
+        "_partial",
+        "_table",
+        "_tags",
+        "_waiting",
+        "bytes",
+        "dag",
+        "dropped",
+        "duplicates",
+        "heard",
+        "own_bytes",
+        "recovery",
+        "refused",
+    )
+
+    def __init__(
+        self, me: int, n: int, table: bytes, tag: bytes, codec: Codec, config: Config, dice: Dice
+    ) -> None:
+        self._me = me
+        self._table = table
+        self._tags = frozenset((tag,))
+        self._codec = codec
+        self._config = config
+        self.dag = Dag(n)
+        self.recovery = Recovery(config, dice)
+        self.heard = [0] * n
+        """Per sender, the highest frame number known to exist."""
+        self.dropped = [0] * n
+        """Per sender, the last frame that was stable and forgotten."""
+        self.bytes = 0
+        """Of all frames that are here and not stable: the network sliding window."""
+        self.own_bytes = 0
+        self.duplicates = 0
+        self.refused: Counter[str] = Counter()
+        self._begun: dict[Place, None] = {}
+        self._partial: dict[Place, Partial] = {}
+        self._waiting: list[dict[int, Frame]] = [{} for _ in range(n)]
+
+    # -------------------------------------------------------------- packets in
+
+    def fragment(self, now: int, piece: Fragment) -> Frame | None:
+        """Take a fragment; the frame that it completes, if any, for `enter`."""
+        if piece.table != self._table:
+            self.refused["table"] += 1
+            return None
+        place = (piece.sender, piece.number)
+        if piece.repeat:
+            self.recovery.answered(place)
+        partial = self._partial.get(place)
+        if partial is None:
+            if not self._is_news(now, piece):
+                return None
+            if piece.count == 1:
+                return self._decode(now, place, piece.piece, 0)
+            partial = self._partial[place] = Partial(piece.count)
+        if not self._gather(partial, piece):
+            self._begun[place] = None  # asked for if the rest is not in the same batch: `overdue`
+            return None
+        del self._partial[place]
+        pieces = partial.pieces
+        size = len(pieces[0])
+        if any(len(part) != size for part in pieces[:-1]) or not 0 < len(pieces[-1]) <= size:
+            self.refused["conflict"] += 1
+            self.recovery.lost(now, place)
+            return None
+        return self._decode(now, place, b"".join(pieces), size)
+
+    def _is_news(self, now: int, piece: Fragment) -> bool:
+        """The first that is seen of a frame. What it proves missing is asked for in time."""
+        sender, number = piece.sender, piece.number
+        if sender >= self.dag.n or piece.via >= self.dag.n:
+            self.refused["sender"] += 1
+            return False
+        if sender == self._me:
+            if number > self.dag.have[sender]:
+                self.refused["sender"] += 1  # nobody but this member numbers its frames
+            return False
+        have = self.dag.have[sender]
+        if number <= have or number in self._waiting[sender]:
+            self.duplicates += 1
+            return False
+        if number > have + self._config.ahead_frames_max:
+            self.refused["ahead"] += 1
+            return False
+        heard = self.heard[sender]
+        if number > heard:
+            for lost in range(heard + 1, number):
+                self.recovery.lost(now, (sender, lost))
+            self.heard[sender] = number
+        return True
+
+    def _gather(self, partial: Partial, piece: Fragment) -> bool:
+        """Put the fragment in its place. True if that makes the frame whole."""
+        if len(partial.pieces) != piece.count:
+            self.refused["conflict"] += 1
+            return False
+        bit = 1 << piece.index
+        if not partial.absent & bit:
+            self.duplicates += 1
+            return False
+        partial.pieces[piece.index] = piece.piece
+        partial.absent ^= bit
+        return not partial.absent
+
+    def _decode(self, now: int, place: Place, payload: bytes, size: int) -> Frame | None:
+        frame = decode_frame(*place, payload, size)
+        if not isinstance(frame, Refusal):
+            if frame.tag not in self._tags:
+                self.refused["view"] += 1
+                return None
+            if self._plausible(frame):
+                self.recovery.found(place)
+                return frame
+        # Undamaged on the way and yet unusable: another holder's copy may be good.
+        self.refused["vector" if isinstance(frame, Frame) else frame.reason] += 1
+        self.recovery.lost(now, place)
+        return None
+
+    def overdue(self, now: int) -> None:
+        """A batch of packets is through: frames that came only in part are missing the rest."""
+        if self._begun:
+            for place in self._begun:
+                partial = self._partial.get(place)
+                if partial is not None:
+                    self.recovery.lost(now, place, partial.absent)
+            self._begun.clear()
+
+    def _plausible(self, frame: Frame) -> bool:
+        """Its indices are in the table, and it acknowledges only what can have been sent."""
+        n, sender = self.dag.n, frame.sender
+        have_me = self.dag.have[self._me]
+        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            if member >= n or member == sender or (member == self._me and number > have_me):
+                return False
+            if number > self.dag.have[member] + self._config.ahead_frames_max:
+                return False
+        return all(run.to is None or max(run.to, default=n) < n for run in frame.runs)
+
+    def enter(self, now: int, frame: Frame) -> list[Frame]:
+        """A whole frame has come: the frames that can enter the DAG now, in causal order."""
+        heard, recovery = self.heard, self.recovery
+        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            if number > heard[member]:
+                for lost in range(heard[member] + 1, number + 1):
+                    recovery.lost(now, (member, lost))
+                heard[member] = number
+        if not self.dag.ready(frame):
+            self._waiting[frame.sender][frame.number] = frame
+            return []
+        self.insert(frame)
+        if not any(self._waiting):
+            return [frame]
+        entered = [frame]
+        progress = True
+        while progress:
+            progress = False
+            for sender, waiting in enumerate(self._waiting):
+                following = self.dag.have[sender] + 1
+                while waiting and following in waiting and self.dag.ready(waiting[following]):
+                    frame = waiting.pop(following)
+                    self.insert(frame)
+                    entered.append(frame)
+                    following += 1
+                    progress = True
+        return entered
+
+    def insert(self, frame: Frame) -> None:
+        """Enter a frame that is ready: a foreign one, or one's own."""
+        self.dag.insert(frame)
+        size = len(frame.payload)
+        self.bytes += size
+        if frame.sender == self._me:
+            self.own_bytes += size
+            self.heard[self._me] = frame.number
+
+    # -------------------------------------------------------------- recovery
+
+    def nack(self, now: int, nack: Nack) -> list[bytes]:
+        """Another member misses frames: the packets to send at once, the rest is put off."""
+        if nack.table != self._table:
+            self.refused["table"] += 1
+            return []
+        if nack.asker == self._me or nack.asker >= self.dag.n:
+            self.refused["sender"] += 1
+            return []
+        out: list[bytes] = []
+        budget = self._config.window_bytes_min
+        for want in nack.wants:
+            if want.sender >= self.dag.n or want.last < want.first:
+                self.refused["malformed"] += 1
+                continue
+            mask = decode_mask(want.fragments)
+            if want.sender == self._me and want.first <= self.dropped[self._me]:
+                gone = Want(self._me, want.first, min(want.last, self.dropped[self._me]))
+                out.append(self._codec.encode(Gone(self._table, self._me, gone)))
+            frames = self.dag.frames[want.sender]
+            last = min(want.last, self.heard[want.sender])
+            for number in range(max(want.first, self.dropped[want.sender] + 1), last + 1):
+                place = (want.sender, number)
+                frame = frames.get(number) or self._waiting[want.sender].get(number)
+                if frame is None:
+                    self.recovery.asked_elsewhere(now, place, mask)
+                elif want.sender != self._me:
+                    self.recovery.answer_later(now, place, mask)
+                elif budget > 0:
+                    packets = self._repeat(now, frame, mask)
+                    budget -= sum(map(len, packets))
+                    out += packets
+        return out
+
+    def due(self, now: int) -> list[bytes]:
+        """Requests and answers whose time has come."""
+        out: list[bytes] = []
+        wants = self.recovery.wants(now)
+        if wants:
+            out += self._nacks(wants)
+        for (sender, number), mask in self.recovery.answers(now):
+            frame = self.dag.frames[sender].get(number) or self._waiting[sender].get(number)
+            if frame is not None:
+                out += self._repeat(now, frame, mask)
+        return out
+
+    def _nacks(self, wants: list[Want]) -> list[bytes]:
+        """As many packets as the requests need: one holds what fits a datagram."""
+        room = (self._config.datagram_bytes_max - 64) // 32
+        out = []
+        batch: list[Want] = []
+        used = 0
+        for want in wants:
+            cost = 1 + len(want.fragments) // 32
+            if batch and used + cost > room:
+                out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
+                batch, used = [], 0
+            batch.append(want)
+            used += cost
+        out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
+        return out
+
+    def _repeat(self, now: int, frame: Frame, mask: int) -> list[bytes]:
+        if frame.repeated_ns >= 0 and now - frame.repeated_ns < self._config.nack_ns_min:
+            return []
+        frame.repeated_ns = now
+        return self._codec.fragments(self._table, frame, self._me, repeat=1, wanted=indices(mask))
+
+    # -------------------------------------------------------------- stability
+
+    def drop_stable(self) -> None:
+        """Forget what every member has. Call it after delivery: what is stable can be
+        delivered, and delivery must not find its frames gone."""
+        before = self.dropped[self._me]
+        own = self.dag.frames[self._me]
+        for number in range(before + 1, self.dag.stable[self._me] + 1):
+            self.own_bytes -= len(own[number].payload)
+        self.bytes -= self.dag.drop_stable(self.dropped)

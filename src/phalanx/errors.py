@@ -1,0 +1,89 @@
+"""What can go wrong that is the caller's to mend.
+
+    PhalanxError
+    ├── ConfigurationError      a setting that cannot work (also a ValueError)
+    ├── ScenarioError           a scenario file that cannot be run (also a ValueError)
+    ├── EventFileError          a file of events that cannot be read (also a ValueError)
+    └── SubmissionError         a message that was not accepted; nothing was sent
+        ├── MessageTooLarge
+        ├── UnknownMember
+        ├── OutboxFull
+        └── MemberClosed
+
+Our own bugs are assertions. A peer's nonsense is counted and dropped, never raised.
+"""
+
+from __future__ import annotations
+
+
+class PhalanxError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ConfigurationError(PhalanxError, ValueError):
+    """A setting that cannot work. Found before anything starts."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {value!r}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
+class ScenarioError(PhalanxError, ValueError):
+    """A scenario that cannot be run: names the file, the line where known, and the remedy."""
+
+    def __init__(self, file: str, line: int | None, problem: str, remedy: str) -> None:
+        place = f"{file}:{line}" if line is not None else file
+        super().__init__(f"{place}: {problem}; {remedy}")
+        self.file = file
+        self.line = line
+        self.problem = problem
+        self.remedy = remedy
+
+
+class EventFileError(PhalanxError, ValueError):
+    """A file of events that cannot be read: names the file, the line and the remedy."""
+
+    def __init__(self, file: str, line: int | None, problem: str, remedy: str) -> None:
+        place = f"{file}:{line}" if line is not None else file
+        super().__init__(f"{place}: {problem}; {remedy}")
+        self.file = file
+        self.line = line
+
+
+class SubmissionError(PhalanxError):
+    """A submission that was refused whole: no message of it was or will be sent."""
+
+
+class MessageTooLarge(SubmissionError):
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"message of {size} bytes is over message_bytes_max = {limit}: "
+            "split it, or raise the limit at every member"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class UnknownMember(SubmissionError):
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"to = {name!r} is not in the view: choose among {', '.join(known)}")
+        self.name = name
+        self.known = known
+
+
+class OutboxFull(SubmissionError):
+    def __init__(self, waiting: int, limit: int) -> None:
+        super().__init__(
+            f"{waiting} bytes wait to be sent, outbox_bytes_max = {limit}: "
+            "wait until the window opens, then submit again"
+        )
+        self.waiting = waiting
+        self.limit = limit
+
+
+class MemberClosed(SubmissionError):
+    def __init__(self, member: str) -> None:
+        super().__init__(f"{member} is closed: it accepts no more messages; join again to send")
+        self.member = member

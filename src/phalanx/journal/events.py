@@ -1,0 +1,220 @@
+"""What a member saw, as rows of tables: the schema, written once (PROTOCOLS E).
+
+One class a table, one row an event. Rows describe ranges: `first` to `last` are message
+numbers of one sender that share every other column. Common columns come first. Members
+are named by name and incarnation; a view by the text of its ViewId, `joins.removals:digest`.
+`lseq` numbers a member's rows without gaps; rows of one `step` are atomic. `sim_ns` is the
+simulator's one clock, None outside it: clocks of two machines are never compared.
+
+Every column is an int, a str, None, or a list of those, so that any columnar format can be
+derived from these annotations.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
+ProfileName = Literal["T", "F", "X", "M"]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="table", gc=False):
+    """Columns that every table has."""
+
+    run: str
+    profile: ProfileName
+    group: str
+    node: str
+    inc: int
+    lseq: int
+    step: int
+    t_ns: int
+    sim_ns: int | None = None
+
+
+class Submit(Row, frozen=True, kw_only=True, tag="submit"):
+    """The application handed over messages first..last, and they were accepted."""
+
+    first: int
+    last: int
+    service: ServiceName
+    bytes: int
+    to: list[str] | None = None
+    """Names of the addressed members; None is the whole view."""
+
+
+class Send(Row, frozen=True, kw_only=True, tag="send"):
+    """Messages first..last left for the network, the last part of a large one with them.
+
+    `deps` are the direct delivery-level dependencies of `first`: for each other sender the
+    last of its non-basic messages delivered here since the row before; the own previous
+    message is implied. Of three lists of equal length: sender names, their incarnations,
+    message numbers.
+    """
+
+    first: int
+    last: int
+    service: ServiceName
+    vid: str
+    phase: int
+    frame: int
+    to: list[str] | None = None
+    dep_nodes: list[str] = []
+    dep_incs: list[int] = []
+    dep_numbers: list[int] = []
+
+
+class Deliver(Row, frozen=True, kw_only=True, tag="deliver"):
+    """Messages first..last of a sender went up to the application, consecutively."""
+
+    sender: str
+    sender_inc: int
+    first: int
+    last: int
+    service: ServiceName
+    vid: str
+    phase: int
+    region: Literal["REGULAR", "TRANSITIONAL"]
+    frame: int
+    origin_vid: str
+    """The view the messages were sent in."""
+    pos: int | None = None
+    """Agreed position of `first` in the view, counting what was not addressed here too."""
+    batch: int | None = None
+    to: list[str] | None = None
+    digest: int | None = None
+    """CRC-32 of the bodies put together, where the recorder was asked for it."""
+
+
+class ViewInstall(Row, frozen=True, kw_only=True, tag="view_install"):
+    """The member is in this view from here on."""
+
+    vid: str
+    joins: int
+    removals: int
+    members: list[str]
+    member_incs: list[int]
+    context: str
+    cause: Literal["BOOT", "REMOVE", "JOIN"]
+    prev_vid: str | None = None
+    trans: list[str] = []
+    trans_incs: list[int] = []
+
+
+class TransMarker(Row, frozen=True, kw_only=True, tag="trans_marker"):
+    """Safe messages after this point of the closing view are not known to be everywhere."""
+
+    vid: str
+    at_pos: int
+
+
+class CtxStep(Row, frozen=True, kw_only=True, tag="ctx_step"):
+    """A step of a membership change."""
+
+    context: str
+    stage: Literal["IDLE", "COLLECT", "COMMIT"]
+    action: Literal["START", "COMMIT", "SHIFT", "FA", "ISOLATE", "CLOSED", "ADOPT"]
+    components: list[str] = []
+    failed_before: list[str] = []
+    failed_after: list[str] = []
+
+
+class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
+    """The detector changed its mind about a member."""
+
+    target: str
+    target_inc: int
+    state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
+    prev_state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
+    evidence: Literal["SILENCE", "CHANNEL_DOWN", "BITMAP", "RELAY", "DIRECT", "STALLED", "T_CHANGE"]
+    relay: str | None = None
+
+
+class Stable(Row, frozen=True, kw_only=True, tag="stable"):
+    """Every member of the view has the sender's messages up to this number."""
+
+    sender: str
+    sender_inc: int
+    upto: int
+    vid: str
+
+
+class Window(Row, frozen=True, kw_only=True, tag="window"):
+    """Submitting stopped or may go on."""
+
+    op: Literal["CLOSED", "OPENED"]
+    bytes: int
+    frames: int
+
+
+class Refuse(Row, frozen=True, kw_only=True, tag="refuse"):
+    """Packets that were dropped as nonsense, by reason."""
+
+    reason: str
+    count: int
+
+
+class Life(Row, frozen=True, kw_only=True, tag="life"):
+    """START first, and STOP last unless the member ended uncleanly. CRASH only where known."""
+
+    op: Literal["START", "STOP", "CRASH", "RECOVER"]
+
+
+class Clock(Row, frozen=True, kw_only=True, tag="clock"):
+    """What the wall clock said, so that instants can be asked for."""
+
+    wall_ns: int
+    boot_id: str
+
+
+class Topology(Row, frozen=True, kw_only=True, tag="topology"):
+    """Ground truth of a simulation: the node can exchange packets with these from now on."""
+
+    component: list[str]
+
+
+class Corrupt(Row, frozen=True, kw_only=True, tag="corrupt"):
+    """A stretch of a journal that could not be read."""
+
+    file: str
+    offset: int
+    length: int
+
+
+Event = (
+    Submit
+    | Send
+    | Deliver
+    | ViewInstall
+    | TransMarker
+    | CtxStep
+    | Suspect
+    | Stable
+    | Window
+    | Refuse
+    | Life
+    | Clock
+    | Topology
+    | Corrupt
+)
+
+TABLES: dict[str, type[Row]] = {
+    "submit": Submit,
+    "send": Send,
+    "deliver": Deliver,
+    "view_install": ViewInstall,
+    "trans_marker": TransMarker,
+    "ctx_step": CtxStep,
+    "suspect": Suspect,
+    "stable": Stable,
+    "window": Window,
+    "refuse": Refuse,
+    "life": Life,
+    "clock": Clock,
+    "topology": Topology,
+    "corrupt": Corrupt,
+}

@@ -1,0 +1,233 @@
+"""From what a member did to rows of its journal: one effect, one row (PROTOCOLS E).
+
+A recorder belongs to one life of one member. Each call numbers its rows on, so `lseq` has no
+gaps, and is one `step`. `Transmit` and `Ordered` leave no row.
+
+The recorder keeps the one thing that a single effect does not say: what a message depends
+on. Delivery makes the application's causality, so the dependencies of a send are, for each
+other sender, its last message that was delivered here since the previous send row; the own
+previous message is implied (PROTOCOLS D.3 item 1). Basic messages are outside that order.
+
+This runs on the hot path: a row costs one struct and no loop over messages, except that
+`digests=True` reads every delivered byte once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+from zlib import crc32
+
+from phalanx.core import effects as fx
+from phalanx.core.ids import MemberId, ViewId
+from phalanx.journal import events as ev
+
+_SERVICES: dict[fx.Service, ev.ServiceName] = {
+    fx.Service.BASIC: "BASIC",
+    fx.Service.CAUSAL: "CAUSAL",
+    fx.Service.AGREED: "AGREED",
+    fx.Service.SAFE: "SAFE",
+}
+_REGIONS = {fx.Region.REGULAR: "REGULAR", fx.Region.TRANSITIONAL: "TRANSITIONAL"}
+_CAUSES = {"boot": "BOOT", "removal": "REMOVE", "join": "JOIN"}
+
+
+class Recorder:
+    """Numbers and words the rows of one member's life."""
+
+    def __init__(
+        self,
+        run: str,
+        group: str,
+        member: MemberId,
+        profile: ev.ProfileName = "T",
+        digests: bool = False,
+    ) -> None:
+        self.member = member
+        self._same: dict[str, Any] = {
+            "run": run,
+            "profile": profile,
+            "group": group,
+            "node": member.name,
+            "inc": member.incarnation,
+        }
+        self._digests = digests
+        self._lseq = 0
+        self._step = 0
+        self._delivered: dict[MemberId, int] = {}  # by others, since the last send row
+        self._view: ViewId | None = None  # the last view worded, and its words
+        self._vid = ""
+
+    def start(self, now: int, sim_ns: int | None = None) -> ev.Life:
+        """The first row of a life."""
+        return ev.Life(op="START", **self._alone(now, sim_ns))
+
+    def stop(self, now: int, sim_ns: int | None = None) -> ev.Life:
+        """The last row of a life that ended as intended."""
+        return ev.Life(op="STOP", **self._alone(now, sim_ns))
+
+    def crash(self, now: int, sim_ns: int | None = None) -> ev.Life:
+        """The last row of a life that was ended from outside; only a simulator knows that."""
+        return ev.Life(op="CRASH", **self._alone(now, sim_ns))
+
+    def topology(
+        self, now: int, component: Iterable[str], sim_ns: int | None = None
+    ) -> ev.Topology:
+        """Ground truth of a simulation, as a row of the member it is about."""
+        return ev.Topology(component=sorted(component), **self._alone(now, sim_ns))
+
+    def record(
+        self, now: int, effects: Sequence[fx.Effect], sim_ns: int | None = None
+    ) -> list[ev.Event]:
+        """The rows of one step, in the order of its effects. No rows, no step number."""
+        rows: list[ev.Event] = []
+        common = {**self._same, "step": self._step + 1, "t_ns": now, "sim_ns": sim_ns}
+        lseq = self._lseq
+        for effect in effects:
+            match effect:
+                case fx.Transmit() | fx.Ordered():
+                    continue
+                case fx.Deliver():
+                    row = self._deliver(effect, lseq + 1, common)
+                case fx.Sent():
+                    row = self._send(effect, lseq + 1, common)
+                case fx.Accepted():
+                    row = ev.Submit(
+                        first=effect.first,
+                        last=effect.last,
+                        service=_SERVICES[effect.service],
+                        bytes=effect.size,
+                        to=_names(effect.to),
+                        lseq=lseq + 1,
+                        **common,
+                    )
+                case fx.Stable():
+                    assert self._view is not None, "stable before any view was installed"
+                    row = ev.Stable(
+                        sender=self.member.name,
+                        sender_inc=self.member.incarnation,
+                        upto=effect.upto,
+                        vid=self._vid,
+                        lseq=lseq + 1,
+                        **common,
+                    )
+                case fx.WindowClosed():
+                    row = ev.Window(
+                        op="CLOSED",
+                        bytes=effect.bytes,
+                        frames=effect.frames,
+                        lseq=lseq + 1,
+                        **common,
+                    )
+                case fx.WindowOpened():
+                    row = ev.Window(
+                        op="OPENED",
+                        bytes=effect.bytes,
+                        frames=effect.frames,
+                        lseq=lseq + 1,
+                        **common,
+                    )
+                case fx.ViewInstalled():
+                    row = self._install(effect, lseq + 1, common)
+                case fx.Refused():
+                    row = ev.Refuse(
+                        reason=effect.reason, count=effect.count, lseq=lseq + 1, **common
+                    )
+                case _:
+                    assert_never(effect)
+            lseq += 1
+            rows.append(row)
+        if rows:
+            self._lseq = lseq
+            self._step += 1
+        return rows
+
+    # ------------------------------------------------------------------ one row each
+
+    def _send(self, effect: fx.Sent, lseq: int, common: dict[str, Any]) -> ev.Event:
+        since = self._delivered
+        if since:
+            self._delivered = {}
+        return ev.Send(
+            first=effect.first,
+            last=effect.last,
+            service=_SERVICES[effect.service],
+            vid=self._word(effect.view),
+            phase=effect.phase,
+            frame=effect.frame,
+            to=_names(effect.to),
+            dep_nodes=[m.name for m in since],
+            dep_incs=[m.incarnation for m in since],
+            dep_numbers=list(since.values()),
+            lseq=lseq,
+            **common,
+        )
+
+    def _deliver(self, effect: fx.Deliver, lseq: int, common: dict[str, Any]) -> ev.Event:
+        sender = effect.sender
+        service = effect.service
+        if service is not fx.Service.BASIC and sender != self.member:
+            self._delivered[sender] = effect.last
+        digest = None
+        if self._digests:
+            end = effect.offset + sum(effect.lengths)
+            digest = crc32(memoryview(effect.payload)[effect.offset : end])
+        vid = self._word(effect.view)
+        return ev.Deliver(
+            sender=sender.name,
+            sender_inc=sender.incarnation,
+            first=effect.first,
+            last=effect.last,
+            service=_SERVICES[service],
+            vid=vid,
+            phase=effect.phase,
+            region=_REGIONS[effect.region],  # type: ignore[arg-type]
+            frame=effect.frame,
+            origin_vid=vid,  # until messages are carried over a change, the view they left in
+            pos=effect.pos,
+            batch=effect.batch,
+            to=_names(effect.to),
+            digest=digest,
+            lseq=lseq,
+            **common,
+        )
+
+    def _install(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> ev.Event:
+        view = effect.view
+        return ev.ViewInstall(
+            vid=self._word(view.id),
+            joins=view.id.joins,
+            removals=view.id.removals,
+            members=[m.name for m in view.members],
+            member_incs=[m.incarnation for m in view.members],
+            context=view.context.hex(),
+            cause=_CAUSES[effect.cause],  # type: ignore[arg-type]
+            prev_vid=None if effect.previous is None else str(effect.previous),
+            trans=[m.name for m in effect.transitional],
+            trans_incs=[m.incarnation for m in effect.transitional],
+            lseq=lseq,
+            **common,
+        )
+
+    def _alone(self, now: int, sim_ns: int | None) -> dict[str, Any]:
+        """The common columns of a row that is a step of its own."""
+        self._lseq += 1
+        self._step += 1
+        return {
+            **self._same,
+            "lseq": self._lseq,
+            "step": self._step,
+            "t_ns": now,
+            "sim_ns": sim_ns,
+        }
+
+    def _word(self, view: ViewId) -> str:
+        """A view's text; a member words one view many times over."""
+        if view is not self._view:
+            self._view = view
+            self._vid = str(view)
+        return self._vid
+
+
+def _names(to: tuple[MemberId, ...] | None) -> list[str] | None:
+    return None if to is None else [m.name for m in to]

@@ -1,0 +1,434 @@
+"""House style that a machine can check.
+
+A rule is a function from the source of one file and its path from the root of the
+repository to the problems in it, each as `path:line: what is wrong`. For each rule one test
+holds the tree to it, and one shows, with snippets that break it, that it can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = PurePosixPath("src/phalanx")
+CORE = PACKAGE / "core"
+
+Rule = Callable[[str, PurePosixPath], list[str]]
+
+
+def sources(under: PurePosixPath) -> list[PurePosixPath]:
+    """Every Python file there, from the root of the repository, in a fixed order."""
+    return sorted(
+        PurePosixPath(p.relative_to(ROOT).as_posix()) for p in (ROOT / under).rglob("*.py")
+    )
+
+
+def problems(rule: Rule, under: PurePosixPath) -> str:
+    """What the rule finds in the tree, a line each; empty when all is well."""
+    paths = sources(under)
+    assert paths, f"no source under {under}: the rule would hold for want of files"
+    found = [p for path in paths for p in rule((ROOT / path).read_text(encoding="utf-8"), path)]
+    return "\n".join(found)
+
+
+# ---------------------------------------------------------------------------- imports
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, at any depth.
+
+    `from a import b` counts as `a.b`: whether b is a module or a name, its package is told.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            prefix = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield node.lineno, f"{prefix}.{alias.name}"
+
+
+TOUCHES_THE_WORLD = frozenset(
+    [
+        "asyncio",
+        "concurrent",
+        "ctypes",
+        "datetime",
+        "importlib",
+        "io",
+        "logging",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "shutil",
+        "signal",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+        "uuid",
+    ]
+)
+CALLS_THAT_TOUCH_THE_WORLD = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
+CORE_MAY_USE_OF_PHALANX = frozenset({"core", "errors", "config"})
+CORE_MAY_USE_OF_OTHERS = frozenset({"msgspec"})
+
+
+def purity(source: str, path: PurePosixPath) -> list[str]:
+    """The core has no sockets, clocks, threads, files or chance, and knows no outer package."""
+    tree = ast.parse(source)
+    found = []
+    for line, name in imports(tree):
+        top, _, rest = name.partition(".")
+        if top == "phalanx":
+            allowed = rest.partition(".")[0] in CORE_MAY_USE_OF_PHALANX
+        elif top in sys.stdlib_module_names:
+            allowed = top not in TOUCHES_THE_WORLD
+        else:  # a relative import has an empty top, and is refused with the strangers
+            allowed = top in CORE_MAY_USE_OF_OTHERS
+        if not allowed:
+            found.append(f"{path}:{line}: the core must not import {name}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in CALLS_THAT_TOUCH_THE_WORLD:
+                found.append(f"{path}:{node.lineno}: the core must not call {node.func.id}()")
+    return found
+
+
+def test_the_core_imports_nothing_that_touches_the_world() -> None:
+    assert problems(purity, CORE) == ""
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "import time",
+        "import os.path",
+        "from datetime import datetime",
+        "from concurrent.futures import Future",
+        "def f():\n    import random",
+        "if TYPE_CHECKING:\n    import asyncio",
+        "import numpy",
+        "from . import ids",
+        "from phalanx.sim.world import World",
+        "from phalanx import journal",
+        "import phalanx",
+        "open('x')",
+        "print('x')",
+    ],
+)
+def test_the_rule_of_purity_can_fail(snippet: str) -> None:
+    assert purity(snippet, CORE / "x.py") != []
+
+
+def test_the_core_may_import_pure_modules_and_its_own() -> None:
+    snippet = (
+        "import msgspec\n"
+        "from hashlib import blake2b\n"
+        "from collections.abc import Sequence\n"
+        "from phalanx.core.ids import View\n"
+        "from phalanx import errors\n"
+        "from phalanx.config import Config\n"
+    )
+    assert purity(snippet, CORE / "x.py") == []
+
+
+# From DESIGN section 2: each may import what stands before it. `__init__` is the public face
+# (`import phalanx`): it gathers what stands before it, and only what stands after may use it.
+ORDER = [
+    "errors",
+    "config",
+    "core",
+    "domains",
+    "service",
+    "journal",
+    "sim",
+    "net",
+    "engine",
+    "group",
+    "blocking",
+    "__init__",
+    "blocks",
+    "pipeline",
+    "cli",
+    "console",
+    "__main__",
+]
+
+
+def direction(source: str, path: PurePosixPath) -> list[str]:
+    """A package imports only what stands above it."""
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if own not in ORDER:
+        return [f"{path}:1: {own} has no place in the order of packages: give it one in ORDER"]
+    found = []
+    for line, name in imports(ast.parse(source)):
+        top, _, rest = name.partition(".")
+        if top == "":
+            found.append(f"{path}:{line}: relative import of {name}: write it from phalanx")
+        if top != "phalanx":
+            continue
+        other = rest.partition(".")[0]
+        if other not in ORDER:  # a name that the face offers
+            other = "__init__"
+        if ORDER.index(other) > ORDER.index(own):
+            found.append(f"{path}:{line}: {own} stands above {other} and must not import {name}")
+    return found
+
+
+def test_a_package_imports_only_what_stands_above_it() -> None:
+    assert problems(direction, PACKAGE) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "snippet"),
+    [
+        ("errors.py", "from phalanx.config import Config"),
+        ("config.py", "from phalanx.core.ids import MemberId"),
+        ("core/ids.py", "def f():\n    from phalanx.journal import events"),
+        ("core/ids.py", "from phalanx import sim"),
+        ("journal/recorder.py", "import phalanx.sim.world"),
+        ("sim/world.py", "from phalanx.cli.main import main"),
+        ("sim/world.py", "import phalanx"),
+        ("sim/world.py", "from phalanx import join"),
+        ("sim/world.py", "from . import network"),
+        ("sim/world.py", "from .network import Network"),
+        ("__init__.py", "from phalanx.cli import main"),
+        ("helpers/x.py", ""),
+    ],
+)
+def test_the_rule_of_direction_can_fail(path: str, snippet: str) -> None:
+    assert direction(snippet, PACKAGE / path) != []
+
+
+@pytest.mark.parametrize(
+    ("path", "snippet"),
+    [
+        ("config.py", "from phalanx.errors import ConfigurationError"),
+        ("core/ids.py", "from phalanx.core import frames"),
+        ("sim/world.py", "from phalanx.journal.events import Row"),
+        ("cli/main.py", "from phalanx import __version__, sim"),
+        ("__init__.py", "from phalanx.core.ids import View"),
+    ],
+)
+def test_the_rule_of_direction_lets_a_package_look_up(path: str, snippet: str) -> None:
+    assert direction(snippet, PACKAGE / path) == []
+
+
+# ---------------------------------------------------------------------------- size
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 80
+
+
+def size(source: str, path: PurePosixPath) -> list[str]:
+    """No file and no function grows beyond what one can hold in one's head."""
+    found = []
+    lines = len(source.splitlines())
+    if lines > FILE_LINES_MAX:
+        found.append(f"{path}:1: {lines} lines, over {FILE_LINES_MAX}: find the second concern")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            lines = node.end_lineno - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                found.append(
+                    f"{path}:{node.lineno}: {node.name} has {lines} lines, "
+                    f"over {FUNCTION_LINES_MAX}: split it"
+                )
+    return found
+
+
+def test_no_file_and_no_function_is_too_long() -> None:
+    assert problems(size, PACKAGE) == ""
+
+
+def test_the_rule_of_size_can_fail() -> None:
+    def function(lines: int) -> str:
+        return "class C:\n    async def f():\n" + "        pass\n" * (lines - 1)
+
+    path = PACKAGE / "x.py"
+    assert size("pass\n" * FILE_LINES_MAX, path) == []
+    assert size("pass\n" * (FILE_LINES_MAX + 1), path) != []
+    assert size(function(FUNCTION_LINES_MAX), path) == []
+    assert size(function(FUNCTION_LINES_MAX + 1), path) != []
+
+
+# ---------------------------------------------------------------------------- determinism
+
+KEEPS_THE_ORDER_OF_ITS_ARGUMENT = frozenset({"list", "tuple", "enumerate", "iter"})
+
+
+def is_set(node: ast.expr) -> bool:
+    """Whether the expression is, on its face, a set."""
+    match node:
+        case ast.Set() | ast.SetComp():
+            return True
+        case ast.Call(func=ast.Name(id="set" | "frozenset")):
+            return True
+        case ast.BinOp(left=left, op=ast.BitOr() | ast.BitAnd() | ast.BitXor() | ast.Sub()):
+            return is_set(left) or is_set(node.right)
+    return False
+
+
+def determinism(source: str, path: PurePosixPath) -> list[str]:
+    """In the core no float decides anything, and nothing takes its order from a set.
+
+    String hashes differ from process to process, and with them the order of a set; a
+    generator or set comprehension over one is let through, since what consumes it (sorted,
+    min, any) seldom minds.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(value=float()):
+                found.append(f"{path}:{node.lineno}: float {node.value!r}: use integers")
+            case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()):
+                found.append(f"{path}:{node.lineno}: true division makes a float: use //")
+            case ast.For(iter=iterated) if is_set(iterated):
+                found.append(f"{path}:{node.lineno}: loop over a set: sort it first")
+            case ast.ListComp(generators=generators) | ast.DictComp(generators=generators):
+                if any(is_set(g.iter) for g in generators):
+                    found.append(f"{path}:{node.lineno}: loop over a set: sort it first")
+            case ast.Call(func=ast.Name(id=name), args=[first, *_]):
+                if name in KEEPS_THE_ORDER_OF_ITS_ARGUMENT and is_set(first):
+                    found.append(f"{path}:{node.lineno}: {name}() of a set: sort it first")
+    return found
+
+
+def test_the_core_knows_no_float_and_no_order_of_a_set() -> None:
+    assert problems(determinism, CORE) == ""
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "x = 0.5",
+        "x = -1e9",
+        "x = a / b",
+        "x /= 2",
+        "for x in {1, 2}: pass",
+        "for x in set(y): pass",
+        "for x in {z for z in y}: pass",
+        "for x in set(y) | z: pass",
+        "for x in y - frozenset(z): pass",
+        "for i, x in enumerate(set(y)): pass",
+        "x = [z for z in set(y)]",
+        "x = {z: 1 for z in set(y)}",
+        "x = tuple({1, 2})",
+    ],
+)
+def test_the_rule_of_determinism_can_fail(snippet: str) -> None:
+    assert determinism(snippet, CORE / "x.py") != []
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    ["x = a // b", "for x in sorted(set(y)): pass", "for x in [1, 2]: pass", "n = len({1, 2})"],
+)
+def test_the_rule_of_determinism_lets_integers_and_sorted_sets_pass(snippet: str) -> None:
+    assert determinism(snippet, CORE / "x.py") == []
+
+
+# ---------------------------------------------------------------------------- docstrings
+
+
+def docstring(source: str, path: PurePosixPath) -> list[str]:
+    """A module says what it is for; an empty __init__.py need not."""
+    if path.name == "__init__.py" and not source.strip():
+        return []
+    if ast.get_docstring(ast.parse(source)):
+        return []
+    return [f"{path}:1: the module has no docstring"]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert problems(docstring, PACKAGE) == ""
+
+
+def test_the_rule_of_docstrings_can_fail() -> None:
+    assert docstring("x = 1\n", PACKAGE / "x.py") != []
+    assert docstring("", PACKAGE / "x.py") != []
+    assert docstring("x = 1\n", PACKAGE / "__init__.py") != []
+    assert docstring("", PACKAGE / "__init__.py") == []
+    assert docstring('"""Why."""\n', PACKAGE / "x.py") == []
+
+
+# ---------------------------------------------------------------------------- tracked text
+
+# Put together from parts, so that this file does not name what it forbids.
+ONE_MACHINE = re.compile(r"(?<![\w.-])/" + "(?:work|root|home|Users)" + r"/")
+REGISTRY = re.compile(
+    "|".join(["pypi" + r"\.org", "python" + "hosted", "npm" + "js"]), re.IGNORECASE
+)
+
+
+def portability(source: str, path: PurePosixPath) -> list[str]:
+    """Nothing we track holds only on one machine, or names the host of a package registry."""
+    found = []
+    for number, line in enumerate(source.splitlines(), start=1):
+        for pattern, what in ((ONE_MACHINE, "a path of one machine"), (REGISTRY, "a registry")):
+            if hit := pattern.search(line):
+                found.append(f"{path}:{number}: {what}: {hit.group()}")
+    return found
+
+
+def tracked() -> list[PurePosixPath]:
+    """What git tracks or would be asked to: a new file is held to the rule before its commit."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    command = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip(f"not a git checkout: {listing.stderr.decode(errors='replace').strip()}")
+    return [PurePosixPath(name.decode()) for name in listing.stdout.split(b"\0") if name]
+
+
+def test_tracked_text_names_no_machine_and_no_registry() -> None:
+    found = []
+    for path in tracked():
+        file = ROOT / path
+        if not file.is_file():  # deleted, but not yet in the index
+            continue
+        raw = file.read_bytes()
+        if b"\0" not in raw:
+            found += portability(raw.decode("utf-8", errors="replace"), path)
+    assert "\n".join(found) == ""
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "open('/" + "work/x')",
+        "cd /" + "root/x",
+        "file:///" + "home/me/x",
+        "--index-url https://pypi" + ".org/simple",
+        "https://files.Python" + "Hosted.org/x",
+        "registry.npm" + "js.com",
+    ],
+)
+def test_the_rule_of_portability_can_fail(snippet: str) -> None:
+    assert portability(snippet, PurePosixPath("x")) != []
+
+
+@pytest.mark.parametrize(
+    "snippet", ["src/work/x.py", "docs/home/", "../root/x", "https://a.b/home/"]
+)
+def test_the_rule_of_portability_lets_relative_paths_pass(snippet: str) -> None:
+    assert portability(snippet, PurePosixPath("x")) == []
