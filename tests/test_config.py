@@ -77,7 +77,9 @@ def test_no_number_may_be_negative_and_the_error_names_one_to_mend(field: str) -
             "message_bytes_max",
             "must lie in 1..16777216",
         ),
-        ({"pace_ns_max": -1}, "pace_ns_max", "must be 0 or more"),
+        ({"pace_ns_max": -1}, "pace_ns_max", "must lie in 0..3600000000000"),
+        ({"ack_lazy_ns": 1.5}, "ack_lazy_ns", "must be of type int"),
+        ({"order": "fifo"}, "order", "must be 'toto' or 'all-ack'"),
         ({"cluster": ""}, "cluster", "must not be empty"),
     ],
 )

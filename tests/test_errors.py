@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from phalanx import errors
@@ -84,7 +86,7 @@ def test_a_file_error_without_a_line_names_the_file_alone(
         (
             UnknownMember("x", ("a", "b")),
             {"name": "x", "known": ("a", "b")},
-            ["'x'", "choose among a, b"],
+            ["'x'", "its members: a, b"],
         ),
         (
             OutboxFull(900, 800),
@@ -100,3 +102,23 @@ def test_a_refused_submission_holds_its_values_and_says_what_to_do(
     assert {name: getattr(error, name) for name in held} == held
     for words in said:
         assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigurationError("order", "x", "must be 'toto'"),
+        ScenarioError("a.toml", 3, "unknown key", "remove it"),
+        EventFileError("a.jsonl", None, "torn", "cut the last line"),
+        MessageTooLarge(5, 4),
+        UnknownMember("eve", ("ada", "bob")),
+        OutboxFull(9, 8),
+        MemberClosed("ada.1"),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_an_error_reads_the_same_after_it_crossed_to_another_process(error: PhalanxError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 (our own)
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from phalanx.core.ids import (
     INCARNATION_MAX,
     MEMBERS_MAX,
-    NAME_BYTES_MAX,
+    NAME_LENGTH_MAX,
     MemberId,
     MessageId,
     View,
@@ -25,7 +25,9 @@ from phalanx.core.ids import (
 
 A, B, C = MemberId("a"), MemberId("b"), MemberId("c")
 
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=NAME_BYTES_MAX // 4)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=NAME_LENGTH_MAX).filter(
+    str.isprintable
+)
 counters = st.integers(0, INCARNATION_MAX)
 members = st.builds(MemberId, names, counters)
 groups = st.lists(members, min_size=1, max_size=8, unique_by=lambda m: m.name)
@@ -79,7 +81,7 @@ def test_a_view_survives_a_round_trip(group: list[MemberId]) -> None:
     "nonsense",
     [
         ["", 1],
-        ["x" * (NAME_BYTES_MAX + 1), 1],
+        ["x" * (NAME_LENGTH_MAX + 1), 1],
         ["a", -1],
         ["a", INCARNATION_MAX + 1],
         ["a", "1"],
@@ -176,3 +178,14 @@ def test_a_view_has_a_largest_size() -> None:
     assert len(boot_view(crowd[:-1]).members) == MEMBERS_MAX
     with pytest.raises(ValueError, match=f"at most {MEMBERS_MAX} members, not {MEMBERS_MAX + 1}"):
         boot_view(crowd)
+
+
+@pytest.mark.parametrize("name", ["", "x" * (NAME_LENGTH_MAX + 1), "two\nlines", "\ud800"])
+def test_a_name_that_could_not_travel_is_refused_at_once(name: str) -> None:
+    with pytest.raises(ValueError, match="member name"):
+        MemberId(name)
+
+
+def test_an_incarnation_is_never_negative() -> None:
+    with pytest.raises(ValueError, match="incarnation"):
+        MemberId("ada", -1)

@@ -2,11 +2,13 @@
 
     PhalanxError
     ├── ConfigurationError      a setting that cannot work (also a ValueError)
-    ├── ScenarioError           a scenario file that cannot be run (also a ValueError)
-    ├── EventFileError          a file of events that cannot be read (also a ValueError)
+    ├── FileError               a file that cannot be used (also a ValueError)
+    │   ├── ScenarioError       ... as a scenario
+    │   └── EventFileError      ... as a record of events
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
         ├── UnknownMember
+        ├── NoReceiver
         ├── OutboxFull
         └── MemberClosed
 
@@ -17,7 +19,18 @@ from __future__ import annotations
 
 
 class PhalanxError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose. Survives pickling: simulations run in
+    other processes raise it here."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _revive, (type(self), str(self), self.__dict__)
+
+
+def _revive(kind: type[PhalanxError], text: str, values: dict[str, object]) -> PhalanxError:
+    error = kind.__new__(kind)
+    error.args = (text,)
+    error.__dict__.update(values)
+    return error
 
 
 class ConfigurationError(PhalanxError, ValueError):
@@ -30,8 +43,8 @@ class ConfigurationError(PhalanxError, ValueError):
         self.remedy = remedy
 
 
-class ScenarioError(PhalanxError, ValueError):
-    """A scenario that cannot be run: names the file, the line where known, and the remedy."""
+class FileError(PhalanxError, ValueError):
+    """A file that cannot be used: names the file, the line where known, and the remedy."""
 
     def __init__(self, file: str, line: int | None, problem: str, remedy: str) -> None:
         place = f"{file}:{line}" if line is not None else file
@@ -42,14 +55,12 @@ class ScenarioError(PhalanxError, ValueError):
         self.remedy = remedy
 
 
-class EventFileError(PhalanxError, ValueError):
-    """A file of events that cannot be read: names the file, the line and the remedy."""
+class ScenarioError(FileError):
+    """A scenario that cannot be run."""
 
-    def __init__(self, file: str, line: int | None, problem: str, remedy: str) -> None:
-        place = f"{file}:{line}" if line is not None else file
-        super().__init__(f"{place}: {problem}; {remedy}")
-        self.file = file
-        self.line = line
+
+class EventFileError(FileError):
+    """A file of events that cannot be read."""
 
 
 class SubmissionError(PhalanxError):
@@ -68,9 +79,14 @@ class MessageTooLarge(SubmissionError):
 
 class UnknownMember(SubmissionError):
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"to = {name!r} is not in the view: choose among {', '.join(known)}")
+        super().__init__(f"to = {name!r} is not in the view; its members: {', '.join(known)}")
         self.name = name
         self.known = known
+
+
+class NoReceiver(SubmissionError):
+    def __init__(self) -> None:
+        super().__init__("to = (): name at least one member, or None for the whole view")
 
 
 class OutboxFull(SubmissionError):

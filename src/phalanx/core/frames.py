@@ -219,11 +219,13 @@ WANTS_MAX = 512
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Frames first..last of a sender; of a single frame, the fragments whose bits are set."""
+    """Frames first..last of a sender; of a single frame, the fragments whose bits are set.
+    `attempt` counts how often they were asked for, this time included."""
 
     sender: Index
     first: Counter
     last: Counter
+    attempt: Counter = 1
     fragments: Annotated[bytes, msgspec.Meta(max_length=1024)] = b""
 
 

@@ -14,20 +14,28 @@ from typing import Annotated
 
 import msgspec
 
-NAME_BYTES_MAX = 128
+NAME_LENGTH_MAX = 128
 INCARNATION_MAX = (1 << 63) - 1
 MEMBERS_MAX = 1024
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Counter = Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
 
 
 class MemberId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """One life of one process in a group."""
+    """One life of one process in a group. ValueError for a name that could not travel."""
 
     name: Name
     incarnation: Counter = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.name) <= NAME_LENGTH_MAX or not self.name.isprintable():
+            raise ValueError(
+                f"member name {self.name!r}: must be 1 to {NAME_LENGTH_MAX} printable characters"
+            )
+        if not 0 <= self.incarnation <= INCARNATION_MAX:
+            raise ValueError(f"incarnation {self.incarnation}: must lie in 0..{INCARNATION_MAX}")
 
     def __str__(self) -> str:
         return f"{self.name}.{self.incarnation}"

@@ -84,7 +84,7 @@ class Lansis:
             return None
         place = (piece.sender, piece.number)
         if piece.repeat:
-            self.recovery.answered(place)
+            self.recovery.answered(place, piece.via == piece.sender)
         partial = self._partial.get(place)
         if partial is None:
             if not self._is_news(now, piece):
@@ -240,7 +240,7 @@ class Lansis:
                 if frame is None:
                     self.recovery.asked_elsewhere(now, place, mask)
                 elif want.sender != self._me:
-                    self.recovery.answer_later(now, place, mask)
+                    self.recovery.answer_later(now, place, mask, want.attempt, self.dag.n)
                 elif budget > 0:
                     packets = self._repeat(now, frame, mask)
                     budget -= sum(map(len, packets))

@@ -45,7 +45,7 @@ from phalanx.core.lansis import Lansis
 from phalanx.core.packing import Outbox
 from phalanx.core.pulse import Pulse
 from phalanx.core.window import Window
-from phalanx.errors import MemberClosed, MessageTooLarge, OutboxFull, UnknownMember
+from phalanx.errors import MemberClosed, MessageTooLarge, NoReceiver, OutboxFull, UnknownMember
 
 
 class Member:
@@ -231,13 +231,12 @@ class Member:
     def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
         if to is None:
             return None
-        members = self.view.members
-        known = tuple(str(m) for m in members)
         if not to:
-            raise UnknownMember("nobody", known)
+            raise NoReceiver
+        members = self.view.members
         for member in to:
             if member not in members:
-                raise UnknownMember(str(member), known)
+                raise UnknownMember(str(member), tuple(map(str, members)))
         return tuple(sorted({members.index(member) for member in to}))
 
     # -------------------------------------------------------------- frames out

@@ -6,8 +6,10 @@ a retry time. Each unanswered request doubles the wait, up to eight times. The s
 frame answers at once, any other holder after a random time, unless it hears an answer
 first. Nobody repeats a frame twice within the shortest back-off.
 
-A request that was just answered by this member, or a frame that nobody holds any more, is
-not this module's business: a `Gone` is only told, membership draws the conclusion.
+An answer that this member hears need not reach the one who asked: links may be broken one
+way. So a request says how often it was made. At the second time the sender's own answer
+silences nobody; from the third on nothing does, and a growing random share of the holders
+answers, so that any route there is will be found.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ ALL = -1
 
 
 class Missing(msgspec.Struct, gc=False):
+    """A frame to ask for, or to answer for."""
+
     due_ns: int
     tries: int
+    """How often it was asked for."""
     fragments: int
     """Bit mask of the fragments that are missing, ALL while none has come."""
 
@@ -83,11 +88,11 @@ class Recovery:
                 last is not None
                 and not bits
                 and not last.fragments
-                and (last.sender, last.last + 1) == place
+                and (last.sender, last.last + 1, last.attempt) == (sender, number, entry.tries)
             ):
-                out[-1] = Want(sender, last.first, number)
+                out[-1] = Want(sender, last.first, number, entry.tries)
             else:
-                out.append(Want(sender, number, number, bits))
+                out.append(Want(sender, number, number, entry.tries, bits))
         self._due_ns = None
         return out
 
@@ -98,21 +103,26 @@ class Recovery:
 
     # -------------------------------------------------------------- answering
 
-    def answer_later(self, now: int, place: Place, fragments: int) -> None:
-        """Another member's frame was asked for, and is here."""
+    def answer_later(self, now: int, place: Place, fragments: int, attempt: int, n: int) -> None:
+        """Another member's frame was asked for, and is here, as in some of the n members."""
         entry = self._answers.get(place)
         if entry is not None:
+            entry.tries = max(entry.tries, attempt)
             entry.fragments = (
                 ALL if ALL in (fragments, entry.fragments) else entry.fragments | fragments
             )
             return
+        if attempt > 2 and self._dice.between(1, n) > attempt:
+            return
         due = now + self._dice.between(self._config.answer_ns_min, self._config.answer_ns_max)
-        self._answers[place] = Missing(due, 0, fragments)
+        self._answers[place] = Missing(due, attempt, fragments)
         self._due_ns = None
 
-    def answered(self, place: Place) -> None:
-        """An answer was heard, or the frame went away: no need to answer."""
-        if self._answers and self._answers.pop(place, None) is not None:
+    def answered(self, place: Place, by_sender: bool) -> None:
+        """An answer was heard: no need to answer too, unless it may not have arrived."""
+        entry = self._answers.get(place) if self._answers else None
+        if entry is not None and entry.tries <= (1 if by_sender else 2):
+            del self._answers[place]
             self._due_ns = None
 
     def answers(self, now: int) -> list[tuple[Place, int]]:
