@@ -119,14 +119,21 @@ class Lansis:
             self.duplicates += 1
             return False
         if number > have + self._config.ahead_frames_max:
+            self._hear(now, sender, number)
             self.refused["ahead"] += 1
             return False
-        heard = self.heard[sender]
-        if number > heard:
-            for lost in range(heard + 1, number):
-                self.recovery.lost(now, (sender, lost))
+        if number > self.heard[sender]:
+            self._hear(now, sender, number - 1)
             self.heard[sender] = number
         return True
+
+    def _hear(self, now: int, sender: int, number: int) -> None:
+        """The sender's frames up to this one exist: ask for what is missing, as far as the
+        buffers reach."""
+        number = min(number, self.dag.have[sender] + self._config.ahead_frames_max)
+        for lost in range(self.heard[sender] + 1, number + 1):
+            self.recovery.lost(now, (sender, lost))
+            self.heard[sender] = lost
 
     def _gather(self, partial: Partial, piece: Fragment) -> bool:
         """Put the fragment in its place. True if that makes the frame whole."""
@@ -143,15 +150,19 @@ class Lansis:
 
     def _decode(self, now: int, place: Place, payload: bytes, size: int) -> Frame | None:
         frame = decode_frame(*place, payload, size)
-        if not isinstance(frame, Refusal):
+        if isinstance(frame, Refusal):
+            reason: str | None = frame.reason
+        else:
             if frame.tag not in self._tags:
                 self.refused["view"] += 1
                 return None
-            if self._plausible(frame):
+            reason = self._implausible(now, frame)
+            if reason is None:
                 self.recovery.found(place)
                 return frame
-        # Undamaged on the way and yet unusable: another holder's copy may be good.
-        self.refused["vector" if isinstance(frame, Frame) else frame.reason] += 1
+        # Undamaged on the way and yet not usable now: ask again, later or from another holder.
+        assert reason is not None
+        self.refused[reason] += 1
         self.recovery.lost(now, place)
         return None
 
@@ -164,25 +175,29 @@ class Lansis:
                     self.recovery.lost(now, place, partial.absent)
             self._begun.clear()
 
-    def _plausible(self, frame: Frame) -> bool:
-        """Its indices are in the table, and it acknowledges only what can have been sent."""
-        n, sender = self.dag.n, frame.sender
-        have_me = self.dag.have[self._me]
+    def _implausible(self, now: int, frame: Frame) -> str | None:
+        """Why it cannot be used: indices outside the table, acknowledgements of what cannot
+        have been sent, or of what lies beyond the buffers."""
+        n, sender, have = self.dag.n, frame.sender, self.dag.have
+        ahead = self._config.ahead_frames_max
+        far = False
         for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-            if member >= n or member == sender or (member == self._me and number > have_me):
-                return False
-            if number > self.dag.have[member] + self._config.ahead_frames_max:
-                return False
-        return all(run.to is None or max(run.to, default=n) < n for run in frame.runs)
+            if member >= n or member == sender or (member == self._me and number > have[member]):
+                return "vector"
+            if number > have[member] + ahead:
+                self._hear(now, member, number)
+                far = True
+        for run in frame.runs:
+            if run.to is not None and max(run.to, default=n) >= n:
+                return "vector"
+        return "ahead" if far else None
 
     def enter(self, now: int, frame: Frame) -> list[Frame]:
         """A whole frame has come: the frames that can enter the DAG now, in causal order."""
-        heard, recovery = self.heard, self.recovery
+        heard = self.heard
         for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
             if number > heard[member]:
-                for lost in range(heard[member] + 1, number + 1):
-                    recovery.lost(now, (member, lost))
-                heard[member] = number
+                self._hear(now, member, number)
         if not self.dag.ready(frame):
             self._waiting[frame.sender][frame.number] = frame
             return []
@@ -232,11 +247,10 @@ class Lansis:
             if want.sender == self._me and want.first <= self.dropped[self._me]:
                 gone = Want(self._me, want.first, min(want.last, self.dropped[self._me]))
                 out.append(self._codec.encode(Gone(self._table, self._me, gone)))
-            frames = self.dag.frames[want.sender]
             last = min(want.last, self.heard[want.sender])
             for number in range(max(want.first, self.dropped[want.sender] + 1), last + 1):
                 place = (want.sender, number)
-                frame = frames.get(number) or self._waiting[want.sender].get(number)
+                frame = self._held(place)
                 if frame is None:
                     self.recovery.asked_elsewhere(now, place, mask)
                 elif want.sender != self._me:
@@ -253,8 +267,8 @@ class Lansis:
         wants = self.recovery.wants(now)
         if wants:
             out += self._nacks(wants)
-        for (sender, number), mask in self.recovery.answers(now):
-            frame = self.dag.frames[sender].get(number) or self._waiting[sender].get(number)
+        for place, mask in self.recovery.answers(now):
+            frame = self._held(place)
             if frame is not None:
                 out += self._repeat(now, frame, mask)
         return out
@@ -274,6 +288,11 @@ class Lansis:
             used += cost
         out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
         return out
+
+    def _held(self, place: Place) -> Frame | None:
+        """The frame, if this member can repeat it: in the DAG and not stable, or waiting."""
+        sender, number = place
+        return self.dag.frames[sender].get(number) or self._waiting[sender].get(number)
 
     def _repeat(self, now: int, frame: Frame, mask: int) -> list[bytes]:
         if frame.repeated_ns >= 0 and now - frame.repeated_ns < self._config.nack_ns_min:

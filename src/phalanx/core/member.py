@@ -266,7 +266,7 @@ class Member:
     ) -> None:
         rank = self._rank
         number = self._dag.have[rank] + 1
-        members, numbers = self._dag.changed_since(rank)
+        members, numbers = self._acknowledgements()
         control = self._announcement() if number == 1 else None
         payload = encode_frame(
             kind, self._phase, self._tag, members, numbers, first, content, control
@@ -302,6 +302,10 @@ class Member:
             self._unordered.append(frame)
             self._unstable.append(frame)
         self._deliver(now, [frame], out)
+
+    def _acknowledgements(self) -> tuple[list[int], list[int]]:
+        """What entered since the last own frame: each ACK is sent once (S4 3.3)."""
+        return self._dag.changed_since(self._rank)
 
     def _announcement(self) -> Announce:
         """The first frame of a view carries its table and the whole vector (B.6 item 2)."""

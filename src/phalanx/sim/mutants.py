@@ -1,0 +1,193 @@
+"""Protocols with one rule broken, to see that the checkers bite.
+
+A checker that has never caught anything proves nothing. Each mutant here breaks one rule of
+the core as a careless change would, by replacing one method while `apply(name)` is in force; a
+sweep under it must end in a violation or get stuck. Nothing outside tests and sweeps may
+import this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from phalanx.core.codec import decode_frame
+from phalanx.core.delivery.agreed import ToTo
+from phalanx.core.delivery.cursor import Cursor
+from phalanx.core.effects import Deliver, Effect, Service
+from phalanx.core.frames import Fragment, Frame, Run
+from phalanx.core.lansis import Lansis
+from phalanx.core.member import Member
+from phalanx.core.packing import Assembly
+from phalanx.core.recovery import Place, Recovery
+from phalanx.errors import ConfigurationError
+
+Patch = tuple[type, str, Callable[..., Any]]
+
+
+# ------------------------------------------------------------------ order
+
+
+def simple_majority(self: ToTo) -> list[int]:
+    return [c for c in self._cands if 2 * self._voters[c].bit_count() > self._n]
+
+
+def no_internal_stability(self: ToTo, sources: list[int]) -> bool:
+    return True
+
+
+def no_external_stability(self: ToTo) -> list[int]:
+    known = self._known.bit_count()
+    sources = self._sources(self._n - known)
+    if not sources or not self._internal(sources) or 2 * known < self._n:
+        return []
+    return sources
+
+
+# ------------------------------------------------------------------ delivery
+
+
+def always_stable(self: Cursor, frame: Frame) -> bool:
+    return True
+
+
+def never_blocked(self: Cursor, frame: Frame) -> bool:
+    return self._front[frame.sender] == frame.number
+
+
+def for_everybody(self: Cursor, run: Run) -> bool:
+    return True
+
+
+def lose_second_part(self: Assembly, run: Run, payload: bytes) -> bytes | None:
+    if run.part == 0:
+        self._parts.clear()
+    if run.part != 1:
+        self._parts.append(payload[run.offset : run.offset + run.lengths[0]])
+    return b"".join(self._parts) if run.completes else None
+
+
+# ------------------------------------------------------------------ reliable broadcast
+
+
+def gone_one_frame_early(self: Lansis, place: Place) -> Frame | None:
+    sender, number = place
+    if number <= self.dag.stable[sender] + 1:
+        return None
+    return _HELD(self, place)
+
+
+def answer_with_the_neighbour(self: Lansis, now: int, frame: Frame, mask: int) -> list[bytes]:
+    frames = self.dag.frames[frame.sender]
+    other = frames.get(frame.number + 1) or frames.get(frame.number - 1)
+    if other is None:
+        return _REPEAT(self, now, frame, mask)
+    number = other.number
+    other.number = frame.number
+    packets = self._codec.fragments(self._table, other, self._me, repeat=1)
+    other.number = number
+    return packets
+
+
+def acknowledge_what_is_missing(self: Member) -> tuple[list[int], list[int]]:
+    last = self._dag.latest[self._rank]
+    known = [(q, number) for q, number in enumerate(self._lansis.heard) if number > last[q]]
+    return [q for q, _ in known], [number for _, number in known]
+
+
+def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list[Effect]) -> None:
+    """A frame that has entered before is not recognised where basic messages leave."""
+    again: list[Deliver] = []
+    for data in packets:
+        piece = self._codec.decode(data)
+        if (
+            isinstance(piece, Fragment)
+            and piece.count == 1
+            and piece.sender != self._rank
+            and piece.table == self._table
+            and piece.number <= self._dag.have[piece.sender]
+        ):
+            frame = decode_frame(piece.sender, piece.number, piece.piece, 0)
+            if isinstance(frame, Frame):
+                for run in frame.runs:
+                    if run.service is Service.BASIC:
+                        self._cursor._emit(frame, run, None, again)
+    _RECEIVE(self, now, packets, out)
+    out += again
+
+
+def any_answer_silences(self: Recovery, place: Place, by_sender: bool) -> None:
+    if self._answers.pop(place, None) is not None:
+        self._due_ns = None
+
+
+_HELD = Lansis._held
+_REPEAT = Lansis._repeat
+_RECEIVE = Member._receive
+
+MUTANTS: dict[str, tuple[str, Patch]] = {
+    "toto-simple-majority": (
+        "deliver every candidate that a majority votes for",
+        (ToTo, "_batch", simple_majority),
+    ),
+    "toto-no-internal-stability": (
+        "do not wait until the other candidates are beaten for good",
+        (ToTo, "_internal", no_internal_stability),
+    ),
+    "toto-no-external-stability": (
+        "do not wait until unknown candidates cannot matter",
+        (ToTo, "_batch", no_external_stability),
+    ),
+    "safe-without-stability": (
+        "deliver safe messages when they are ordered",
+        (Cursor, "_is_stable", always_stable),
+    ),
+    "gc-one-frame-early": (
+        "forget a frame while one member may still miss it",
+        (Lansis, "_held", gone_one_frame_early),
+    ),
+    "duplicate-let-through": (
+        "deliver a basic message again when its frame comes twice",
+        (Member, "_receive", duplicates_go_up),
+    ),
+    "nack-answered-with-wrong-frame": (
+        "repeat a frame's neighbour under its number",
+        (Lansis, "_repeat", answer_with_the_neighbour),
+    ),
+    "ack-for-what-was-not-received": (
+        "acknowledge frames that are known to exist and are not here",
+        (Member, "_acknowledgements", acknowledge_what_is_missing),
+    ),
+    "part-of-large-message-lost": (
+        "put a large message together without its second part",
+        (Assembly, "add", lose_second_part),
+    ),
+    "subset-shown-to-stranger": (
+        "deliver messages that are addressed to others",
+        (Cursor, "_addressed", for_everybody),
+    ),
+    "causal-without-waiting": (
+        "deliver a causal message before what it follows",
+        (Cursor, "_unblocked", never_blocked),
+    ),
+    "any-answer-silences": (
+        "let an answer that the asker may not hear silence all other holders",
+        (Recovery, "answered", any_answer_silences),
+    ),
+}
+"""Name, what is broken, and the method that breaks it."""
+
+
+@contextmanager
+def apply(name: str) -> Iterator[None]:
+    """The core with one rule broken, while the context is open."""
+    if name not in MUTANTS:
+        raise ConfigurationError("mutant", name, f"choose among {', '.join(MUTANTS)}")
+    cls, method, broken = MUTANTS[name][1]
+    sound = cls.__dict__[method]
+    setattr(cls, method, broken)
+    try:
+        yield
+    finally:
+        setattr(cls, method, sound)
