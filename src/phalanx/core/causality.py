@@ -29,7 +29,7 @@ class Dag:
         self._ties = [n] * n
 
     def ready(self, frame: Frame) -> bool:
-        """All that the frame follows is here. Its sender's earlier frames must be."""
+        """All that the frame follows is here."""
         have = self.have
         for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
             if number > have[member]:

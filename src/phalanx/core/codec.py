@@ -225,20 +225,25 @@ def encode_frame(
     return b"".join((head, *tails))
 
 
-def decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame | Refusal:
-    """The frame that these bytes hold, or why they hold none."""
+def decode_frame(
+    sender: int, number: int, payload: bytes, piece: int, members: int
+) -> Frame | Refusal:
+    """The frame that these bytes hold, or why they hold none. Its indices are below `members`."""
     try:
-        return _decode_frame(sender, number, payload, piece)
+        return _decode_frame(sender, number, payload, piece, members)
     except (error, ValueError, IndexError, msgspec.MsgspecError, RecursionError, OverflowError):
         return Refusal("malformed")
 
 
-def _decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame:
+def _decode_frame(sender: int, number: int, payload: bytes, piece: int, members: int) -> Frame:
     kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
     at = _FRAME.size
     reader = _acks_reader(acks, flags)
     both = reader.unpack_from(payload, at)
     at += reader.size
+    ack_members = both[:acks]
+    if acks and (max(ack_members) >= members or sender in ack_members):
+        raise ValueError("index")
     heads = []
     for _ in range(n_runs):
         service, run_flags, n_to, count, size = _RUN.unpack_from(payload, at)
@@ -253,6 +258,8 @@ def _decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame
         if run_flags & _HAS_TO:
             to = tuple(_read("H", payload, at, n_to))
             at += 2 * n_to
+            if not to or max(to) >= members:
+                raise ValueError("index")
         if count == 0:
             raise ValueError("empty run")
         heads.append((_SERVICES[service], run_flags, count, size, part, parts, total, to))
@@ -283,7 +290,7 @@ def _decode_frame(sender: int, number: int, payload: bytes, piece: int) -> Frame
         kind,
         phase,
         tag,
-        both[:acks],
+        ack_members,
         both[acks:],
         first,
         runs,

@@ -78,7 +78,7 @@ class Lansis:
     # -------------------------------------------------------------- packets in
 
     def fragment(self, now: int, piece: Fragment) -> Frame | None:
-        """Take a fragment; the frame that it completes, if any, for `enter`."""
+        """Take a fragment; the frame that it makes whole, if any, for `enter`."""
         if piece.table != self._table:
             self.refused["table"] += 1
             return None
@@ -149,22 +149,16 @@ class Lansis:
         return not partial.absent
 
     def _decode(self, now: int, place: Place, payload: bytes, size: int) -> Frame | None:
-        frame = decode_frame(*place, payload, size)
+        frame = decode_frame(*place, payload, size, self.dag.n)
         if isinstance(frame, Refusal):
-            reason: str | None = frame.reason
-        else:
-            if frame.tag not in self._tags:
-                self.refused["view"] += 1
-                return None
-            reason = self._implausible(now, frame)
-            if reason is None:
-                self.recovery.found(place)
-                return frame
-        # Undamaged on the way and yet not usable now: ask again, later or from another holder.
-        assert reason is not None
+            self._unusable(now, place, frame.reason)
+            return None
+        return frame
+
+    def _unusable(self, now: int, place: Place, reason: str) -> None:
+        """Undamaged on the way and yet of no use now: ask again, later or another holder."""
         self.refused[reason] += 1
         self.recovery.lost(now, place)
-        return None
 
     def overdue(self, now: int) -> None:
         """A batch of packets is through: frames that came only in part are missing the rest."""
@@ -175,32 +169,16 @@ class Lansis:
                     self.recovery.lost(now, place, partial.absent)
             self._begun.clear()
 
-    def _implausible(self, now: int, frame: Frame) -> str | None:
-        """Why it cannot be used: indices outside the table, acknowledgements of what cannot
-        have been sent, or of what lies beyond the buffers."""
-        n, sender, have = self.dag.n, frame.sender, self.dag.have
-        ahead = self._config.ahead_frames_max
-        far = False
-        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-            if member >= n or member == sender or (member == self._me and number > have[member]):
-                return "vector"
-            if number > have[member] + ahead:
-                self._hear(now, member, number)
-                far = True
-        for run in frame.runs:
-            if run.to is not None and max(run.to, default=n) >= n:
-                return "vector"
-        return "ahead" if far else None
-
     def enter(self, now: int, frame: Frame) -> list[Frame]:
         """A whole frame has come: the frames that can enter the DAG now, in causal order."""
-        heard = self.heard
-        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-            if number > heard[member]:
-                self._hear(now, member, number)
-        if not self.dag.ready(frame):
-            self._waiting[frame.sender][frame.number] = frame
+        place = (frame.sender, frame.number)
+        if frame.tag not in self._tags:
+            self.refused["view"] += 1
             return []
+        if not self.dag.ready(frame):
+            self._wait(now, place, frame)
+            return []
+        self.recovery.found(place)
         self.insert(frame)
         if not any(self._waiting):
             return [frame]
@@ -217,6 +195,22 @@ class Lansis:
                     following += 1
                     progress = True
         return entered
+
+    def _wait(self, now: int, place: Place, frame: Frame) -> None:
+        """It follows frames that are not here: keep it, and ask for those."""
+        have, ahead, far = self.dag.have, self._config.ahead_frames_max, False
+        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            if number > have[member]:
+                if member == self._me:  # nobody can follow what this member has not sent
+                    self._unusable(now, place, "vector")
+                    return
+                self._hear(now, member, number)
+                far = far or number > have[member] + ahead
+        if far:
+            self._unusable(now, place, "ahead")
+            return
+        self.recovery.found(place)
+        self._waiting[frame.sender][frame.number] = frame
 
     def insert(self, frame: Frame) -> None:
         """Enter a frame that is ready: a foreign one, or one's own."""

@@ -30,7 +30,8 @@ Patch = tuple[type, str, Callable[..., Any]]
 
 
 def simple_majority(self: ToTo) -> list[int]:
-    return [c for c in self._cands if 2 * self._voters[c].bit_count() > self._n]
+    winners = [c for c in self._cands if 2 * self._voters[c].bit_count() > self._n]
+    return winners or (self._cands if self._known.bit_count() == self._n else [])
 
 
 def no_internal_stability(self: ToTo, sources: list[int]) -> bool:
@@ -108,7 +109,7 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             and piece.table == self._table
             and piece.number <= self._dag.have[piece.sender]
         ):
-            frame = decode_frame(piece.sender, piece.number, piece.piece, 0)
+            frame = decode_frame(piece.sender, piece.number, piece.piece, 0, self._dag.n)
             if isinstance(frame, Frame):
                 for run in frame.runs:
                     if run.service is Service.BASIC:
