@@ -61,7 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nack_ns_max: int = 3 * MS
     """A gap is asked for after a random time between these, unless it fills or another asks."""
     nack_retry_ns: int = 8 * MS
-    """Asked again after this, doubled each time up to eight times."""
+    """Asked again after this, doubled each time, at most 32-fold."""
     answer_ns_min: int = 2 * MS
     answer_ns_max: int = 6 * MS
     """A holder that is not the sender answers a NACK after a random time between these."""

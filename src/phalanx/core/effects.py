@@ -101,7 +101,8 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Messages first..last of `sender`, consecutive in the delivery order.
 
     `pos` is the agreed position of the first, counted from 0 in the view (None for basic and
-    causal); `batch` the number of the batch the order put them in.
+    causal); `batch` the number of the batch the order put them in; `frame` the sender's frame
+    that completed them. `view` is where they are delivered, `origin` where they were sent.
     """
 
     sender: MemberId
@@ -110,6 +111,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     service: Service
     to: tuple[MemberId, ...] | None
     view: ViewId
+    origin: ViewId
     phase: int
     region: Region
     pos: int | None

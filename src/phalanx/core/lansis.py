@@ -22,6 +22,10 @@ from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want
 from phalanx.core.recovery import Place, Recovery, decode_mask, indices
 
 
+AHEAD_ASKED_MAX = 64
+"""Frames asked for at a time when a sender is further ahead than the buffers reach."""
+
+
 class Partial:
     """A frame of which some fragments have come."""
 
@@ -128,9 +132,11 @@ class Lansis:
         return True
 
     def _hear(self, now: int, sender: int, number: int) -> None:
-        """The sender's frames up to this one exist: ask for what is missing, as far as the
-        buffers reach."""
-        number = min(number, self.dag.have[sender] + self._config.ahead_frames_max)
+        """The sender's frames up to this one exist: ask for what is missing. Of what lies beyond
+        the buffers believe only the next few, which a forged number cannot make many."""
+        have, ahead = self.dag.have[sender], self._config.ahead_frames_max
+        if number > have + ahead:
+            number = have + min(ahead, AHEAD_ASKED_MAX)
         for lost in range(self.heard[sender] + 1, number + 1):
             self.recovery.lost(now, (sender, lost))
             self.heard[sender] = lost

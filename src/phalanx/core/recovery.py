@@ -2,7 +2,7 @@
 
 A gap is asked for after a random back-off, unless it fills in the meantime or another
 member is heard asking for it: then that answer will serve here too, and this member waits
-a retry time. Each unanswered request doubles the wait, up to eight times. The sender of a
+a retry time. Each unanswered request doubles the wait, up to 32-fold. The sender of a
 frame answers at once, any other holder after a random time, unless it hears an answer
 first. Nobody repeats a frame twice within the shortest back-off.
 
@@ -98,7 +98,7 @@ class Recovery:
 
     def _wait(self, tries: int) -> int:
         config = self._config
-        wait = config.nack_retry_ns << min(tries, 4) >> 1
+        wait = config.nack_retry_ns << min(tries, 6) >> 1
         return wait + self._dice.between(0, config.nack_ns_max)
 
     # -------------------------------------------------------------- answering

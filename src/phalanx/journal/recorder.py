@@ -15,20 +15,16 @@ This runs on the hot path: a row costs one struct and no loop over messages, exc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 from zlib import crc32
 
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.journal import events as ev
 
-_SERVICES: dict[fx.Service, ev.ServiceName] = {
-    fx.Service.BASIC: "BASIC",
-    fx.Service.CAUSAL: "CAUSAL",
-    fx.Service.AGREED: "AGREED",
-    fx.Service.SAFE: "SAFE",
-}
-_REGIONS = {fx.Region.REGULAR: "REGULAR", fx.Region.TRANSITIONAL: "TRANSITIONAL"}
+# By value: hashing an enum's member runs Python code, indexing with it does not.
+_SERVICES: tuple[ev.ServiceName, ...] = ("BASIC", "CAUSAL", "AGREED", "SAFE")
+_REGIONS: tuple[Literal["REGULAR", "TRANSITIONAL"], ...] = ("REGULAR", "TRANSITIONAL")
 _CAUSES = {"boot": "BOOT", "removal": "REMOVE", "join": "JOIN"}
 
 
@@ -44,13 +40,8 @@ class Recorder:
         digests: bool = False,
     ) -> None:
         self.member = member
-        self._same: dict[str, Any] = {
-            "run": run,
-            "profile": profile,
-            "group": group,
-            "node": member.name,
-            "inc": member.incarnation,
-        }
+        self._run, self._group, self._profile = run, group, profile
+        self._node, self._inc = member.name, member.incarnation
         self._digests = digests
         self._lseq = 0
         self._step = 0
@@ -81,7 +72,7 @@ class Recorder:
     ) -> list[ev.Event]:
         """The rows of one step, in the order of its effects. No rows, no step number."""
         rows: list[ev.Event] = []
-        common = {**self._same, "step": self._step + 1, "t_ns": now, "sim_ns": sim_ns}
+        common = self._common(now, sim_ns)
         lseq = self._lseq
         for effect in effects:
             match effect:
@@ -181,9 +172,9 @@ class Recorder:
             service=_SERVICES[service],
             vid=vid,
             phase=effect.phase,
-            region=_REGIONS[effect.region],  # type: ignore[arg-type]
+            region=_REGIONS[effect.region],
             frame=effect.frame,
-            origin_vid=vid,  # until messages are carried over a change, the view they left in
+            origin_vid=vid if effect.origin == effect.view else str(effect.origin),
             pos=effect.pos,
             batch=effect.batch,
             to=_names(effect.to),
@@ -211,12 +202,20 @@ class Recorder:
 
     def _alone(self, now: int, sim_ns: int | None) -> dict[str, Any]:
         """The common columns of a row that is a step of its own."""
+        common = self._common(now, sim_ns)
         self._lseq += 1
         self._step += 1
+        return {**common, "lseq": self._lseq}
+
+    def _common(self, now: int, sim_ns: int | None) -> dict[str, Any]:
+        """The columns that the rows of the next step share."""
         return {
-            **self._same,
-            "lseq": self._lseq,
-            "step": self._step,
+            "run": self._run,
+            "profile": self._profile,
+            "group": self._group,
+            "node": self._node,
+            "inc": self._inc,
+            "step": self._step + 1,
             "t_ns": now,
             "sim_ns": sim_ns,
         }

@@ -214,6 +214,7 @@ class Cursor:
                 run.service,
                 self._names(run.to),
                 self._view.id,
+                self._view.id,
                 frame.phase,
                 Region.REGULAR,
                 pos,

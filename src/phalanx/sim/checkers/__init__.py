@@ -1,0 +1,72 @@
+"""Did the run keep its promises? Every property of PROTOCOLS D.1 and D.2, on rows alone.
+
+The checkers know the journal's schema and nothing of the code that made the rows, so that a
+misunderstanding in one is not repeated in the other. They work on ranges of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phalanx.journal.events import Event
+from phalanx.sim.checkers.batches import check_batches
+from phalanx.sim.checkers.causal import check_causal
+from phalanx.sim.checkers.findings import (
+    FIXED_VIEW,
+    PROPERTIES,
+    Findings,
+    Place,
+    PropertyResult,
+    Report,
+    Verdict,
+    Violation,
+)
+from phalanx.sim.checkers.integrity import Contents, check_integrity
+from phalanx.sim.checkers.liveness import check_liveness
+from phalanx.sim.checkers.membership import check_membership
+from phalanx.sim.checkers.order import check_order
+from phalanx.sim.checkers.safe import Inserted, check_safe
+from phalanx.sim.checkers.synchrony import check_synchrony
+from phalanx.sim.checkers.trace import Trace
+from phalanx.sim.checkers.vectors import Vectors
+
+__all__ = [
+    "FIXED_VIEW",
+    "PROPERTIES",
+    "Contents",
+    "Inserted",
+    "Place",
+    "PropertyResult",
+    "Report",
+    "Verdict",
+    "Violation",
+    "check",
+]
+
+
+def check(
+    rows: Iterable[Event],
+    *,
+    expect_liveness: bool,
+    inserted: Inserted | None = None,
+    contents: Contents | None = None,
+) -> Report:
+    """Checks the rows of one run of one group, in any order.
+
+    `expect_liveness` says that the run settled: whatever was going to happen has happened.
+    `inserted` and `contents` are what only a simulator knows: when each member had each
+    frame, and what the bodies were. ValueError for rows of two runs or groups.
+    """
+    trace = Trace(rows, over=expect_liveness)
+    vectors = Vectors(trace)
+    out = Findings()
+    check_membership(trace, out)
+    check_integrity(trace, contents, out)
+    check_causal(trace, vectors, out)
+    check_order(trace, out)
+    check_batches(trace, vectors, out)
+    check_synchrony(trace, out)
+    check_safe(trace, inserted, out)
+    check_liveness(trace, out)
+    out.report.statistics["torn-journals"] = len(trace.torn)
+    return out.report

@@ -1,0 +1,139 @@
+"""Files of events: what is written comes back, and what is damaged says where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phalanx.errors import EventFileError
+from phalanx.journal import eventfile
+from phalanx.journal import events as ev
+
+NUMBERS = st.integers(0, 2**63 - 1)
+NAMES = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+def _of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a column's type, from the schema itself."""
+    match kind:
+        case msgspec.inspect.IntType():
+            return NUMBERS
+        case msgspec.inspect.StrType():
+            return NAMES
+        case msgspec.inspect.NoneType():
+            return st.none()
+        case msgspec.inspect.LiteralType():
+            return st.sampled_from(kind.values)
+        case msgspec.inspect.ListType():
+            return st.lists(_of(kind.item_type), max_size=3)
+        case msgspec.inspect.UnionType():
+            return st.one_of([_of(t) for t in kind.types])
+    raise AssertionError(f"no values for {kind}")
+
+
+def _rows(table: type[ev.Row]) -> st.SearchStrategy[ev.Event]:
+    info = msgspec.inspect.type_info(table)
+    assert isinstance(info, msgspec.inspect.StructType)
+    columns = {f.name: _of(f.type) for f in info.fields}
+    return cast("st.SearchStrategy[ev.Event]", st.builds(table, **columns))
+
+
+ROWS = st.lists(st.one_of([_rows(t) for t in ev.TABLES.values()]), max_size=10)
+MANIFESTS = st.dictionaries(NAMES, NUMBERS | NAMES | st.none(), max_size=3)
+
+
+def life(lseq: int) -> ev.Life:
+    return ev.Life(
+        run="r", profile="T", group="g", node="a", inc=1, lseq=lseq, step=1, t_ns=1, op="START"
+    )
+
+
+@settings(deadline=None)
+@given(MANIFESTS, ROWS, st.sampled_from(["x.jsonl", "x.jsonl.gz"]))
+def test_rows_of_every_table_come_back_as_they_were(
+    manifest: dict[str, Any], rows: list[ev.Event], name: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        eventfile.write(path, manifest, rows)
+        assert eventfile.read(path) == (manifest, rows)
+
+
+def test_the_first_line_is_a_header_and_each_row_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    eventfile.write(path, {"seed": 7}, [life(1), life(2)])
+    lines = path.read_text().splitlines()
+    assert json.loads(lines[0]) == {"phalanx_events": ev.SCHEMA_VERSION, "manifest": {"seed": 7}}
+    assert [json.loads(line)["lseq"] for line in lines[1:]] == [1, 2]
+    assert json.loads(lines[1])["table"] == "life"
+
+
+def test_gz_is_compressed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
+    for name in ("x.gz", "y.gz"):
+        eventfile.write(tmp_path / name, {}, [life(1)])
+    assert (tmp_path / "x.gz").read_bytes() == (tmp_path / "y.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "x.gz").read_bytes()).startswith(b'{"phalanx_events"')
+
+
+HEADER = b'{"phalanx_events":1,"manifest":{}}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "problem"),
+    [
+        (b"", 1, "not a file of phalanx events"),
+        (b"\x89PNG\r\n", 1, "not a file of phalanx events"),
+        (b'{"seed": 3}\n', 1, "not a file of phalanx events"),
+        (b"[" * 100_000 + b"\n", 1, "not a file of phalanx events"),
+        (b'{"phalanx_events":2,"manifest":{}}\n', 1, "schema version 2 is newer than 1"),
+        (b'{"phalanx_events":0,"manifest":{}}\n', 1, "there is no schema version 0"),
+        (HEADER + b'{"table":"life"}\n', 2, "not a row of the schema"),
+        (HEADER + b'{"table":"tea"}\n', 2, "not a row of the schema"),
+        (HEADER + b"{]\n", 2, "a corrupt line"),
+        (HEADER + b'{"table":"\xff"}\n', 2, "a corrupt line"),
+        (HEADER + msgspec.json.encode(life(1)) + b'\n{"table":"li', 3, "the last line is torn"),
+    ],
+)
+def test_a_damaged_file_names_the_line_and_the_problem(
+    tmp_path: Path, content: bytes, line: int, problem: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(EventFileError, match=problem) as caught:
+        eventfile.read(path)
+    assert (caught.value.file, caught.value.line) == (str(path), line)
+
+
+def test_a_compressed_file_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    eventfile.write(path, {}, [life(n) for n in range(1, 200)])
+    whole = path.read_bytes()
+    flipped = bytes([*whole[:40], whole[40] ^ 0xFF, *whole[41:]])
+    for broken in (whole[: len(whole) // 2], flipped, b"not gzip"):
+        path.write_bytes(broken)
+        with pytest.raises(EventFileError, match="damaged"):
+            eventfile.read(path)
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(EventFileError, match=r"No such file.*check the path"):
+        eventfile.read(tmp_path / "none.jsonl")
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=1, max_size=200))
+def test_arbitrary_bytes_are_refused_and_nothing_worse(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        for start in (b"", HEADER):
+            path.write_bytes(start + content)
+            with pytest.raises(EventFileError, match=r"x\.jsonl:[1-9]"):
+                eventfile.read(path)

@@ -1,0 +1,195 @@
+"""The recorder: literal effects in, literal rows out."""
+
+from __future__ import annotations
+
+import zlib
+
+from phalanx.core import effects as fx
+from phalanx.core.ids import MemberId, ViewId, boot_view
+from phalanx.journal import events as ev
+from phalanx.journal.recorder import Recorder
+
+A, B, C = MemberId("a", 1), MemberId("b", 4), MemberId("c", 1)
+VIEW = boot_view([A, B, C])
+VID = str(VIEW.id)
+
+
+def recorder(digests: bool = False) -> Recorder:
+    return Recorder("run", "group", A, digests=digests)
+
+
+def sent(first: int, last: int, to: tuple[MemberId, ...] | None = None) -> fx.Sent:
+    return fx.Sent(first, last, first, fx.Service.AGREED, to, VIEW.id, 0)
+
+
+def delivered(
+    sender: MemberId, first: int, last: int, service: fx.Service = fx.Service.AGREED
+) -> fx.Deliver:
+    return fx.Deliver(
+        sender=sender,
+        first=first,
+        last=last,
+        service=service,
+        to=None,
+        view=VIEW.id,
+        origin=VIEW.id,
+        phase=0,
+        region=fx.Region.REGULAR,
+        pos=7,
+        batch=3,
+        frame=5,
+        payload=b"..onetwo.",
+        offset=2,
+        lengths=(3, 3),
+    )
+
+
+def deps(rows: list[ev.Event]) -> list[tuple[str, int, int]]:
+    (row,) = [r for r in rows if isinstance(r, ev.Send)]
+    return list(zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True))
+
+
+def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None:
+    common = {"run": "run", "profile": "T", "group": "group", "node": "a", "inc": 1}
+    step = {**common, "step": 1, "t_ns": 50, "sim_ns": 9}
+    rows = recorder().record(
+        50,
+        [
+            fx.ViewInstalled(VIEW, None, (), "boot"),
+            fx.Accepted(1, 2, fx.Service.SAFE, (A, B), 6),
+            fx.Transmit([b"x"]),
+            fx.Sent(1, 2, 4, fx.Service.SAFE, (A, B), VIEW.id, 0),
+            fx.Ordered(2),
+            fx.Stable(2),
+            fx.WindowClosed(10, 1),
+            fx.WindowOpened(0, 0),
+            fx.Refused("magic", 3),
+        ],
+        9,
+    )
+    assert rows == [
+        ev.ViewInstall(
+            vid=VID,
+            joins=0,
+            removals=0,
+            members=["a", "b", "c"],
+            member_incs=[1, 4, 1],
+            context=VIEW.context.hex(),
+            cause="BOOT",
+            lseq=1,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.Submit(first=1, last=2, service="SAFE", bytes=6, to=["a", "b"], lseq=2, **step),  # type: ignore[arg-type]
+        ev.Send(
+            first=1,
+            last=2,
+            service="SAFE",
+            vid=VID,
+            phase=0,
+            frame=4,
+            to=["a", "b"],
+            lseq=3,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.Stable(sender="a", sender_inc=1, upto=2, vid=VID, lseq=4, **step),  # type: ignore[arg-type]
+        ev.Window(op="CLOSED", bytes=10, frames=1, lseq=5, **step),  # type: ignore[arg-type]
+        ev.Window(op="OPENED", bytes=0, frames=0, lseq=6, **step),  # type: ignore[arg-type]
+        ev.Refuse(reason="magic", count=3, lseq=7, **step),  # type: ignore[arg-type]
+    ]
+
+
+def test_a_delivery_keeps_every_column() -> None:
+    (row,) = recorder().record(50, [delivered(B, 2, 3)])
+    assert row == ev.Deliver(
+        run="run",
+        profile="T",
+        group="group",
+        node="a",
+        inc=1,
+        lseq=1,
+        step=1,
+        t_ns=50,
+        sim_ns=None,
+        sender="b",
+        sender_inc=4,
+        first=2,
+        last=3,
+        service="AGREED",
+        vid=VID,
+        phase=0,
+        region="REGULAR",
+        frame=5,
+        origin_vid=VID,
+        pos=7,
+        batch=3,
+        to=None,
+        digest=None,
+    )
+
+
+def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
+    before = ViewId(0, 0, b"12345678")
+    (row,) = recorder().record(1, [fx.ViewInstalled(VIEW, before, (A, B), "removal")])
+    assert isinstance(row, ev.ViewInstall)
+    assert (row.prev_vid, row.trans, row.trans_incs) == (str(before), ["a", "b"], [1, 4])
+    assert row.cause == "REMOVE"
+
+
+def test_rows_are_numbered_without_gaps_and_each_call_with_rows_is_a_step() -> None:
+    r = recorder()
+    rows: list[ev.Event] = [r.start(0, 0)]
+    rows += r.record(1, [sent(1, 1), fx.Transmit([b"x"]), delivered(B, 1, 1)])
+    assert r.record(2, [fx.Transmit([b"x"]), fx.Ordered(1)]) == []
+    rows += r.record(3, [delivered(B, 2, 2)])
+    rows.append(r.topology(4, {"b", "a"}))
+    rows.append(r.stop(5))
+    assert [row.lseq for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row.step for row in rows] == [1, 2, 2, 3, 4, 5]
+    assert [row.t_ns for row in rows] == [0, 1, 1, 3, 4, 5]
+    assert rows[-2:] == [
+        ev.Topology(
+            **_common(rows[-2]),  # type: ignore[arg-type]
+            component=["a", "b"],
+        ),
+        ev.Life(**_common(rows[-1]), op="STOP"),  # type: ignore[arg-type]
+    ]
+
+
+def _common(row: ev.Event) -> dict[str, object]:
+    return {f: getattr(row, f) for f in ev.Row.__struct_fields__}
+
+
+def test_life_rows_say_how_a_life_began_and_ended() -> None:
+    r = recorder()
+    assert [r.start(0).op, r.crash(1).op, r.stop(2).op] == ["START", "CRASH", "STOP"]
+
+
+def test_a_send_depends_on_the_last_message_of_each_other_sender_since_the_send_before() -> None:
+    r = recorder()
+    assert deps(r.record(1, [sent(1, 1)])) == []
+    r.record(2, [delivered(B, 1, 2), delivered(C, 1, 2), delivered(B, 3, 4)])
+    assert deps(r.record(3, [sent(2, 3)])) == [("b", 4, 4), ("c", 1, 2)]
+    assert deps(r.record(4, [sent(4, 4)])) == []
+    assert deps(r.record(5, [delivered(C, 3, 4), sent(5, 5), delivered(B, 5, 6)])) == [("c", 1, 4)]
+
+
+def test_basic_and_own_messages_are_no_dependencies() -> None:
+    r = recorder()
+    r.record(1, [delivered(B, 1, 2, fx.Service.BASIC), delivered(A, 1, 2)])
+    assert deps(r.record(2, [sent(3, 3)])) == []
+
+
+def test_an_earlier_life_of_my_name_is_another_sender() -> None:
+    r = recorder()
+    r.record(1, [delivered(MemberId("a", 0), 8, 9)])
+    assert deps(r.record(2, [sent(1, 1)])) == [("a", 0, 9)]
+
+
+def test_the_digest_is_of_the_bodies_alone_and_only_on_demand() -> None:
+    effect = delivered(B, 1, 2)
+    (row,) = recorder(digests=True).record(1, [effect])
+    assert isinstance(row, ev.Deliver)
+    assert row.digest == zlib.crc32(b"onetwo") == zlib.crc32(b"".join(effect.bodies()))
+    (plain,) = recorder().record(1, [effect])
+    assert isinstance(plain, ev.Deliver)
+    assert plain.digest is None
