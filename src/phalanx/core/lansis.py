@@ -21,7 +21,6 @@ from phalanx.core.dice import Dice
 from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want
 from phalanx.core.recovery import Place, Recovery, decode_mask, indices
 
-
 AHEAD_ASKED_MAX = 64
 """Frames asked for at a time when a sender is further ahead than the buffers reach."""
 

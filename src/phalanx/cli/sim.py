@@ -1,0 +1,260 @@
+"""`phalanx sim`: the protocol under virtual time, from one scenario to sweeps of seeds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+import msgspec
+
+from phalanx.cli.telling import (
+    Progress,
+    check_events,
+    manifest,
+    replay_line,
+    tell,
+    tell_failure,
+    tell_sweep,
+    write_or_explain,
+)
+from phalanx.journal import eventfile
+from phalanx.sim import show
+from phalanx.sim.demo import demo_scenario
+from phalanx.sim.generate import random_scenario
+from phalanx.sim.hunt import hunt_all
+from phalanx.sim.run import run
+from phalanx.sim.scenariofile import load, to_toml
+from phalanx.sim.shrink import fails_like, shrink
+from phalanx.sim.sweep import Seeds, broken_by, sweep
+
+
+class Range(click.ParamType[tuple[int, int]]):
+    """Two integers as A:B."""
+
+    name = "A:B"
+
+    def __init__(self, least: int, empty_allowed: bool) -> None:
+        self._least = least
+        self._gap = 0 if empty_allowed else 1
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        first, colon, last = str(value).partition(":")
+        if not (colon and first.isdecimal() and last.isdecimal()):
+            self.fail(f"{value!r} is not A:B, for example 2:8", param, ctx)
+        low, high = int(first), int(last)
+        if low < self._least or high < low + self._gap:
+            self.fail(f"{value!r}: A is at least {self._least}, and B follows A", param, ctx)
+        return low, high
+
+
+_MEMBERS = click.option(
+    "--members",
+    type=Range(1, empty_allowed=True),
+    default=(2, 8),
+    metavar="LO:HI",
+    help="How many members a group has, both included; 2:8 unless told.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+_MUTANT = click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
+
+
+@click.group()
+def sim() -> None:
+    """Play the protocol under virtual time and check every guarantee.
+
+    \b
+    Example:
+      phalanx sim sweep --seeds 0:100
+    """
+
+
+@sim.command("run")
+@click.argument("scenario_file", metavar="SCENARIO.toml", type=click.Path())
+@click.option("--seed", type=click.IntRange(min=0), help="Instead of the scenario's own seed.")
+@click.option("--events", type=click.Path(), metavar="FILE", help="Write what members saw there.")
+@_JSON
+def run_command(scenario_file: str, seed: int | None, events: str | None, as_json: bool) -> None:
+    """Play one scenario.
+
+    \b
+    Example:
+      phalanx sim run scenarios/lossy.toml --seed 7 --events events.jsonl
+    """
+    scenario = load(scenario_file)
+    if seed is not None:
+        scenario = msgspec.structs.replace(scenario, seed=seed)
+    result = run(scenario)
+    if events is not None:
+        write_or_explain(events, lambda: eventfile.write(events, manifest(result), result.rows))
+    tell(result, as_json)
+
+
+@sim.command("sweep")
+@click.option(
+    "--seeds",
+    type=Range(0, empty_allowed=False),
+    required=True,
+    metavar="A:B",
+    help="Seeds from A up to, not including, B.",
+)
+@_MEMBERS
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; all cores.")
+@_MUTANT
+@click.option("--until-failure", is_flag=True, help="Stop soon after the first failure.")
+@click.option("--shrink/--no-shrink", "small", default=False, help="Make the failure smaller.")
+@_JSON
+def sweep_command(
+    seeds: tuple[int, int],
+    members: tuple[int, int],
+    jobs: int | None,
+    mutant: str | None,
+    until_failure: bool,
+    small: bool,
+    as_json: bool,
+) -> None:
+    """Play a random scenario for each seed, on all cores.
+
+    \b
+    Example:
+      phalanx sim sweep --seeds 0:5000 --members 2:8 --json
+    """
+    _check_mutant(mutant)
+    started = perf_counter()
+    chosen = Seeds(*seeds, *members)
+    watch = Progress(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
+    tally = sweep(chosen, jobs, mutant, until_failure, watch)
+    if watch is not None:
+        watch.close()
+    facts = tally.summary(perf_counter() - started)
+    lowest = tally.lowest_failing_seed
+    if lowest is not None:
+        facts["replay"] = replay_line(lowest, members, mutant)
+    if as_json:
+        click.echo(json.dumps(facts))
+    else:
+        tell_sweep(facts)
+    if lowest is not None:
+        tell_failure(lowest, members, mutant, small)
+    if tally.interrupted:
+        raise click.Abort
+    if tally.failed_runs:
+        raise click.exceptions.Exit(1)
+
+
+@sim.command("replay")
+@click.argument("file", required=False, type=click.Path())
+@click.option("--seed", type=click.IntRange(min=0), help="A seed of a sweep.")
+@_MEMBERS
+@_MUTANT
+@click.option("--save", type=click.Path(), metavar="FILE.toml", help="Write the scenario there.")
+@click.option(
+    "--shrink", "small", type=click.Path(), metavar="FILE.toml", help="Write a smaller failure."
+)
+@_JSON
+def replay_command(
+    file: str | None,
+    seed: int | None,
+    members: tuple[int, int],
+    mutant: str | None,
+    save: str | None,
+    small: str | None,
+    as_json: bool,
+) -> None:
+    """Look at one run again: a seed of a sweep, or a FILE of events.
+
+    \b
+    Examples:
+      phalanx sim replay --seed 4711 --members 2:8 --save failing.toml
+      phalanx sim replay events.jsonl
+    """
+    if (file is None) == (seed is None):
+        raise click.UsageError("give either a FILE of events or --seed N")
+    if file is not None:
+        check_events(file, as_json)
+        return
+    assert seed is not None
+    _check_mutant(mutant)
+    scenario = random_scenario(seed, *members)
+    if save is not None:
+        write_or_explain(save, lambda: Path(save).write_text(to_toml(scenario), encoding="utf-8"))
+    with broken_by(mutant):
+        result = run(scenario)
+        if small is not None and result.failed:
+            shrunk = shrink(scenario, fails_like(result))
+            write_or_explain(
+                small, lambda: Path(small).write_text(to_toml(shrunk.scenario), "utf-8")
+            )
+            click.echo(f"smaller failure after {shrunk.runs} runs: {small}", err=True)
+    tell(result, as_json)
+
+
+@sim.command("mutants")
+@click.option(
+    "--seeds",
+    type=Range(0, empty_allowed=False),
+    default=(0, 200),
+    metavar="A:B",
+    help="Seeds to try on each mutant; 0:200 unless told.",
+)
+@_MEMBERS
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; all cores.")
+@_JSON
+def mutants_command(
+    seeds: tuple[int, int], members: tuple[int, int], jobs: int | None, as_json: bool
+) -> None:
+    """Break one rule of the protocol after the other: does a checker notice?
+
+    \b
+    Example:
+      phalanx sim mutants --seeds 0:100
+    """
+    catches = []
+    if not as_json:
+        click.echo(f"{'mutant':31} {'seeds':>5}  {'seed':>5}  caught by")
+    for catch in hunt_all(Seeds(*seeds, *members), jobs):
+        catches.append(catch)
+        if not as_json:
+            place = "-" if catch.seed is None else str(catch.seed)
+            by = ", ".join(catch.caught_by) or "NOT CAUGHT"
+            click.echo(f"{catch.mutant:31} {catch.seeds_needed:5}  {place:>5}  {by}")
+    survived = [catch.mutant for catch in catches if catch.seed is None]
+    if as_json:
+        rows = [msgspec.to_builtins(catch) for catch in catches]
+        click.echo(json.dumps({"mutants": rows, "survived": survived}))
+    if survived:
+        raise click.exceptions.Exit(1)
+
+
+@sim.command("demo")
+@click.option("--seed", type=click.IntRange(min=0), default=1, help="Another course of events.")
+@_JSON
+def demo_command(seed: int, as_json: bool) -> None:
+    """Show a small group on a bad network: what each member saw, and what held.
+
+    \b
+    Example:
+      phalanx sim demo
+    """
+    result = run(demo_scenario(seed))
+    if not as_json:
+        click.echo("Five members on a network that loses one packet in ten. ada3 is ada's third")
+        click.echo("message; the causal ones of eli were for ada and bea alone.")
+        click.echo("")
+        for line in show.deliveries(result.rows, result.scenario.members):
+            click.echo(line)
+        click.echo("")
+    tell(result, as_json)
+
+
+def _check_mutant(name: str | None) -> None:
+    """Bad names are found here, not in a worker."""
+    with broken_by(name):
+        pass

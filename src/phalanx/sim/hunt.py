@@ -1,0 +1,54 @@
+"""Hunting mutants: how many seeds does it take until a checker catches a broken rule?
+
+For each mutant, seeds are played one after the other until a run fails; what it failed with
+names the checker. A mutant that survives means that a rule is not tested: it is a failure
+of the simulator, not a success of the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from multiprocessing import get_context
+
+import msgspec
+
+from phalanx.sim.generate import random_scenario
+from phalanx.sim.mutants import MUTANTS, apply
+from phalanx.sim.run import run
+from phalanx.sim.sweep import Seeds
+
+
+class Catch(msgspec.Struct, frozen=True):
+    """What became of a mutant. `seed` None: it survived all the seeds."""
+
+    mutant: str
+    breaks: str
+    seeds_needed: int
+    seed: int | None
+    members: int
+    caught_by: tuple[str, ...]
+
+
+def hunt(mutant: str, seeds: Seeds) -> Catch:
+    """Play seeds under one mutant until a run fails."""
+    breaks = MUTANTS[mutant][0]
+    with apply(mutant):
+        for seed in range(seeds.first, seeds.end):
+            result = run(random_scenario(seed, seeds.lo, seeds.hi))
+            if result.failed:
+                played = seed - seeds.first + 1
+                members = len(result.scenario.members)
+                return Catch(mutant, breaks, played, seed, members, result.signature)
+    return Catch(mutant, breaks, seeds.end - seeds.first, None, 0, ())
+
+
+def hunt_all(seeds: Seeds, jobs: int | None = None) -> Iterator[Catch]:
+    """Every mutant, on as many processes as there are cores, in their order."""
+    tasks = [(mutant, seeds) for mutant in MUTANTS]
+    with get_context("spawn").Pool(jobs or os.cpu_count() or 1) as pool:
+        yield from pool.imap(_hunt, tasks)
+
+
+def _hunt(task: tuple[str, Seeds]) -> Catch:
+    return hunt(*task)

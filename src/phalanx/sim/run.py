@@ -1,0 +1,125 @@
+"""One run: play a scenario, let the checkers judge what its members saw.
+
+`run` never raises for what the protocol does: an exception that leaves the core is the
+violation `exception`. The digest names the run: equal digests, equal rows.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from time import perf_counter
+
+import msgspec
+
+from phalanx.journal.events import Event
+from phalanx.sim.checkers import Report, check
+from phalanx.sim.scenario import MS, SECOND, Scenario, Traffic
+from phalanx.sim.seat import Maker
+from phalanx.sim.world import World
+
+TRACEBACK_LINES_KEPT = 8
+
+
+class RunResult(msgspec.Struct):
+    """What a run did and how it was judged. All but `wall_s` depends on the scenario alone."""
+
+    seed: int
+    scenario: Scenario
+    digest: str
+    rows: list[Event]
+    report: Report
+    stuck: bool
+    stuck_because: str | None
+    exception: str | None
+    """The last lines of the traceback of what left the core."""
+    faults: dict[str, int]
+    steps: int
+    sim_ns: int
+    wall_s: float
+    stories: dict[str, list[str]]
+
+    @property
+    def violated(self) -> dict[str, int]:
+        """How often each property was violated, only those that were; `exception` is one."""
+        counts = {name: r.found for name, r in self.report.properties.items() if r.found}
+        return counts | ({"exception": 1} if self.exception else {})
+
+    @property
+    def failed(self) -> bool:
+        return self.stuck or bool(self.violated)
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """What went wrong, by name: what a smaller scenario must fail with too."""
+        return (*self.violated, *(("stuck",) if self.stuck else ()))
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds per second, checking included."""
+        return self.sim_ns / SECOND / max(self.wall_s, 1e-9)
+
+
+def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
+    """Play the scenario with its seed and check every property."""
+    started = perf_counter()
+    outcome = World(scenario, make).run()
+    report = check(
+        outcome.rows,
+        expect_liveness=outcome.exception is None,  # a run that is stuck had all the time it needs
+        inserted=outcome.inserted,
+        contents=outcome.library.checksum,
+    )
+    exception = outcome.exception
+    if exception is not None:
+        exception = "\n".join(exception.rstrip().splitlines()[-TRACEBACK_LINES_KEPT:])
+    return RunResult(
+        seed=scenario.seed,
+        scenario=scenario,
+        digest=digest_of_rows(outcome.rows),
+        rows=outcome.rows,
+        report=report,
+        stuck=outcome.stuck is not None,
+        stuck_because=outcome.stuck,
+        exception=exception,
+        faults=outcome.faults,
+        steps=outcome.steps,
+        sim_ns=outcome.sim_ns,
+        wall_s=perf_counter() - started,
+        stories=outcome.stories,
+    )
+
+
+def digest_of_rows(rows: list[Event]) -> str:
+    """Names the rows, whatever process made them."""
+    encode = msgspec.msgpack.Encoder().encode
+    digest = blake2b(digest_size=16)
+    for row in rows:
+        digest.update(encode(row))
+    return digest.hexdigest()
+
+
+def light_traffic(seconds: int, members: int = 5) -> Scenario:
+    """Each member says about three messages a second; keep-alives do the rest."""
+    names = tuple(f"m{i}" for i in range(members))
+    return Scenario(
+        name="light",
+        members=names,
+        traffic=tuple(
+            Traffic(
+                from_=name,
+                at_ns=7 * MS * i,
+                every_ns=300 * MS,
+                jitter_ns=60 * MS,
+                count=seconds * SECOND // (330 * MS),
+                size=100,
+            )
+            for i, name in enumerate(names)
+        ),
+    )
+
+
+def light_traffic_speed(seconds: int = 100) -> float:
+    """Simulated seconds per second for five members under light traffic, on this machine."""
+    result = run(light_traffic(seconds))
+    assert not result.failed, f"light traffic failed: {result.signature}"
+    return result.speed

@@ -1,0 +1,144 @@
+"""From a failing scenario to a small one that fails with the same property.
+
+Greedy: try one simplification after the other, keep those that still fail, begin again until
+none helps or the runs are used up. Dice are seeded by names (see `network`, `traffic`), so
+what is dropped leaves the rest as it was, as far as that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from phalanx.sim.run import RunResult, run
+from phalanx.sim.scenario import Network, Scenario, flaw_of
+
+Fails = Callable[[Scenario], bool]
+RUNS_MAX = 300
+
+_FAULT_TABLES = ("garbage", "pause", "burst", "link", "member")
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class Shrunk(msgspec.Struct, frozen=True):
+    """The smallest failing scenario found, and how many runs that took."""
+
+    scenario: Scenario
+    runs: int
+
+
+def fails_like(result: RunResult, play: Callable[[Scenario], RunResult] = run) -> Fails:
+    """Whether a scenario fails with one of the properties that `result` failed with."""
+    wanted = result.signature
+    return lambda scenario: any(name in wanted for name in play(scenario).signature)
+
+
+def shrink(scenario: Scenario, fails: Fails, runs_max: int = RUNS_MAX) -> Shrunk:
+    """`scenario` must fail; so does what comes back. `fails` is called `runs_max` times at most."""
+    runs = 0
+    best = scenario
+    simpler = _simpler(best)
+    while runs < runs_max:
+        candidate = next(simpler, None)
+        if candidate is None:
+            break
+        if candidate == best or flaw_of(candidate) is not None:
+            continue
+        runs += 1
+        if fails(candidate):
+            best = candidate
+            simpler = _simpler(best)
+    return Shrunk(best, runs)
+
+
+def _simpler(scenario: Scenario) -> Iterator[Scenario]:
+    """Scenarios with a little less in them, the boldest cuts first."""
+    if len(scenario.members) > 1:
+        for name in reversed(scenario.members):
+            yield without_member(scenario, name)
+    yield from _fewer(scenario, "traffic")
+    for table in _FAULT_TABLES:
+        if getattr(scenario, table):
+            yield _with(scenario, **{table: ()})
+    yield from _calmer(scenario)
+    for table in _FAULT_TABLES:
+        yield from _fewer(scenario, table)
+    for key in scenario.config:
+        yield _with(scenario, config={k: v for k, v in scenario.config.items() if k != key})
+    yield from _plainer_traffic(scenario)
+
+
+def without_member(scenario: Scenario, name: str) -> Scenario:
+    """The scenario as if the member had never been there."""
+
+    def others(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(n for n in names if n != name)
+
+    traffic = []
+    for table in scenario.traffic:
+        to = others(table.to) if isinstance(table.to, tuple) else table.to
+        if table.from_ != name and to:
+            traffic.append(_with(table, to=to))
+    aimed: dict[str, Any] = {}
+    for key in ("link", "burst"):
+        tables = [_with(t, from_=others(t.from_), to=others(t.to)) for t in getattr(scenario, key)]
+        aimed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
+    return _with(
+        scenario,
+        members=tuple(n for n in scenario.members if n != name),
+        traffic=tuple(traffic),
+        member=tuple(m for m in scenario.member if m.name != name),
+        pause=tuple(p for p in scenario.pause if p.member != name),
+        garbage=tuple(g for g in scenario.garbage if g.to != name),
+        **aimed,
+    )
+
+
+def _fewer(scenario: Scenario, table: str) -> Iterator[Scenario]:
+    """Half of the rows of a table, then all but one."""
+    rows: Sequence[Any] = getattr(scenario, table)
+    half = len(rows) // 2
+    if half > 1:
+        yield _with(scenario, **{table: tuple(rows[:half])})
+        yield _with(scenario, **{table: tuple(rows[half:])})
+    for i in range(len(rows)):
+        yield _with(scenario, **{table: (*rows[:i], *rows[i + 1 :])})
+
+
+def _calmer(scenario: Scenario) -> Iterator[Scenario]:
+    plain = Network()
+    yield _with(scenario, network=plain)
+    for key in Network.__struct_fields__:
+        calm = getattr(plain, key)
+        if getattr(scenario.network, key) != calm:
+            yield _with(scenario, network=_with(scenario.network, **{key: calm}))
+
+
+def _plainer_traffic(scenario: Scenario) -> Iterator[Scenario]:
+    for i, table in enumerate(scenario.traffic):
+        changes: list[dict[str, Any]] = [
+            {"count": max(1, table.count // 2)},
+            {"count": max(1, table.count - 1)},
+            {"batch": max(1, table.batch // 2)},
+            {"batch": max(1, table.batch - 1)},
+            {"size_max": None},
+            {"size": min(table.size, 8), "size_max": None},
+            {"to": "all"},
+            {"service": "agreed"},
+            {"jitter_ns": 0},
+        ]
+        for change in changes:
+            yield _with(
+                scenario,
+                traffic=(
+                    *scenario.traffic[:i],
+                    _with(table, **change),
+                    *scenario.traffic[i + 1 :],
+                ),
+            )
+
+
+def _with(struct: _T, **changes: Any) -> _T:
+    return msgspec.structs.replace(struct, **changes)

@@ -1,0 +1,198 @@
+"""Many seeds on all cores: run random scenarios, add up what the checkers said.
+
+Each run comes back as a few numbers, so a sweep of any length needs little memory. The sum
+does not depend on the number of workers or on who finished first. Ctrl-C ends a sweep early
+and keeps what was done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from multiprocessing import get_context
+from typing import Any
+
+import msgspec
+
+from phalanx.sim.checkers import FIXED_VIEW
+from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO, random_scenario
+from phalanx.sim.run import RunResult, run
+from phalanx.sim.scenario import SECOND
+
+CHUNK = 8
+
+
+class Seeds(msgspec.Struct, frozen=True):
+    """Seeds first to end - 1, with groups of lo to hi members."""
+
+    first: int
+    end: int
+    lo: int = MEMBERS_LO
+    hi: int = MEMBERS_HI
+
+
+class Tally(msgspec.Struct):
+    """What the runs of some seeds came to."""
+
+    runs: int = 0
+    failed_runs: int = 0
+    violations: int = 0
+    stuck: int = 0
+    lowest_failing_seed: int | None = None
+    lowest_failure: list[str] = []
+    failing_seeds: list[int] = []
+    faults: dict[str, int] = {}
+    properties: dict[str, dict[str, int]] = {}
+    steps: int = 0
+    simulated_ns: int = 0
+    slowest_seed: int | None = None
+    slowest_s: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def never_evaluated(self) -> list[str]:
+        """Properties that mean something here and that no run put to the test."""
+        return [p for p in FIXED_VIEW if not self.properties.get(p, {}).get("evaluated")]
+
+    def add_run(self, result: RunResult) -> None:
+        """Count one run."""
+        self.runs += 1
+        self.steps += result.steps
+        self.simulated_ns += result.sim_ns
+        violated = result.violated
+        self.violations += sum(violated.values())
+        self.stuck += result.stuck
+        if result.failed:
+            self.failed_runs += 1
+            self._failed([result.seed], result.seed, list(result.signature))
+        self._slow(result.seed, result.wall_s)
+        _add(self.faults, result.faults)
+        for name, found in result.report.properties.items():
+            if found.evaluated or found.found:
+                row = self.properties.setdefault(name, {"evaluated": 0, "violated": 0})
+                _add(row, {"evaluated": found.evaluated, "violated": found.found})
+        if result.exception:
+            row = self.properties.setdefault("exception", {"evaluated": 0, "violated": 0})
+            _add(row, {"evaluated": 1, "violated": 1})
+
+    def add(self, other: Tally) -> None:
+        """Count the runs of another tally too."""
+        for key in ("runs", "failed_runs", "violations", "stuck", "steps", "simulated_ns"):
+            setattr(self, key, getattr(self, key) + getattr(other, key))
+        if other.lowest_failing_seed is not None:
+            self._failed(other.failing_seeds, other.lowest_failing_seed, other.lowest_failure)
+        self._slow(other.slowest_seed, other.slowest_s)
+        _add(self.faults, other.faults)
+        for name, row in other.properties.items():
+            _add(self.properties.setdefault(name, {"evaluated": 0, "violated": 0}), row)
+
+    def _failed(self, seeds: Sequence[int], lowest: int, failure: list[str]) -> None:
+        self.failing_seeds = sorted([*self.failing_seeds, *seeds])
+        if self.lowest_failing_seed is None or lowest < self.lowest_failing_seed:
+            self.lowest_failing_seed = lowest
+            self.lowest_failure = failure
+
+    def _slow(self, seed: int | None, seconds: float) -> None:
+        if seed is not None and seconds > self.slowest_s:
+            self.slowest_seed, self.slowest_s = seed, seconds
+
+    def summary(self, wall_s: float) -> dict[str, Any]:
+        """What `phalanx sim sweep --json` prints."""
+        simulated_s = self.simulated_ns / SECOND
+        return {
+            "runs": self.runs,
+            "failed_runs": self.failed_runs,
+            "violations": self.violations,
+            "stuck": self.stuck,
+            "lowest_failing_seed": self.lowest_failing_seed,
+            "lowest_failure": self.lowest_failure,
+            "failing_seeds": self.failing_seeds[:100],
+            "never_evaluated": self.never_evaluated,
+            "interrupted": self.interrupted,
+            "faults": dict(sorted(self.faults.items())),
+            "properties": dict(sorted(self.properties.items())),
+            "steps": self.steps,
+            "simulated_seconds": round(simulated_s, 3),
+            "wall_seconds": round(wall_s, 3),
+            "seeds_per_second": round(self.runs / max(wall_s, 1e-9), 2),
+            "simulated_seconds_per_second": round(simulated_s / max(wall_s, 1e-9), 2),
+            "slowest_seed": self.slowest_seed,
+            "slowest_seed_seconds": round(self.slowest_s, 3),
+        }
+
+
+def _add(into: dict[str, int], more: dict[str, int]) -> None:
+    for key, value in more.items():
+        into[key] = into.get(key, 0) + value
+
+
+def broken_by(mutant: str | None) -> AbstractContextManager[object]:
+    """The core as it is, or with one rule of the protocol broken while inside."""
+    if mutant is None:
+        return nullcontext()
+    from phalanx.sim import mutants  # only who asks for a mutant pays for it
+
+    applied: AbstractContextManager[object] = mutants.apply(mutant)
+    return applied
+
+
+def run_seeds(seeds: Seeds, mutant: str | None = None) -> Tally:
+    """The runs of some seeds, one after the other, in this process."""
+    tally = Tally()
+    with broken_by(mutant):
+        for seed in range(seeds.first, seeds.end):
+            tally.add_run(run(random_scenario(seed, seeds.lo, seeds.hi)))
+    return tally
+
+
+def sweep(
+    seeds: Seeds,
+    jobs: int | None = None,
+    mutant: str | None = None,
+    until_failure: bool = False,
+    progress: Callable[[Tally], None] | None = None,
+) -> Tally:
+    """All seeds on `jobs` processes, as many as there are cores unless told.
+
+    Parts are added up in the order of their seeds: with `until_failure` a sweep ends at the
+    first part with a failure, and its `lowest_failing_seed` is the lowest there is.
+    """
+    total = Tally()
+    chunks = [
+        (msgspec.structs.replace(seeds, first=a, end=min(a + CHUNK, seeds.end)), mutant)
+        for a in range(seeds.first, seeds.end, CHUNK)
+    ]
+    workers = min(jobs or os.cpu_count() or 1, max(1, len(chunks)))
+    try:
+        with closing(_parts(chunks, workers)) as parts:
+            for part in parts:
+                total.add(part)
+                if progress is not None:
+                    progress(total)
+                if until_failure and total.failed_runs:
+                    break
+    except KeyboardInterrupt:
+        total.interrupted = True
+    return total
+
+
+def _parts(
+    chunks: Sequence[tuple[Seeds, str | None]], workers: int
+) -> Generator[Tally, None, None]:
+    if workers == 1:
+        for chunk in chunks:
+            yield run_seeds(*chunk)
+        return
+    with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
+        yield from pool.imap(_work, chunks)
+
+
+def _work(chunk: tuple[Seeds, str | None]) -> Tally:
+    return run_seeds(*chunk)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches every process of a terminal; the parent alone decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

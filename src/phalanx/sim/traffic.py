@@ -1,0 +1,120 @@
+"""What simulated applications say: the planned submissions and the bodies of messages.
+
+A body is made of its sender, its number and its length alone, so any run of messages can be
+made again to compare what was delivered with what was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from zlib import crc32
+
+import msgspec
+
+from phalanx.core.effects import Accepted, Effect, Service
+from phalanx.core.ids import MemberId
+from phalanx.sim.scenario import SERVICES, Scenario, Traffic
+
+_ANY = tuple(Service)
+_NOISE = 8192
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """Messages to be handed over together, before they have numbers."""
+
+    at_ns: int
+    sizes: tuple[int, ...]
+    service: Service
+    to: tuple[MemberId, ...] | None
+
+
+def plan(scenario: Scenario, index: int) -> Iterator[Submission]:
+    """The submissions of one [[traffic]] table, in time order, drawn from dice of its own.
+
+    The dice depend on what the table says, not on where it stands, so that dropping another
+    table leaves these submissions as they are.
+    """
+    traffic = scenario.traffic[index]
+    twins = sum(other == traffic for other in scenario.traffic[:index])
+    dice = Random(f"{scenario.seed} traffic {twins} {traffic.from_} {traffic.at_ns} {traffic.size}")
+    at = traffic.at_ns
+    for _ in range(traffic.count):
+        yield Submission(
+            at,
+            tuple(_size(traffic, dice) for _ in range(traffic.batch)),
+            _service(traffic, dice),
+            _receivers(scenario, traffic, dice),
+        )
+        at += traffic.every_ns
+        if traffic.jitter_ns:
+            at += dice.randrange(traffic.jitter_ns + 1)
+
+
+def _size(traffic: Traffic, dice: Random) -> int:
+    if traffic.size_max is None:
+        return traffic.size
+    return dice.randrange(traffic.size, traffic.size_max + 1)
+
+
+def _service(traffic: Traffic, dice: Random) -> Service:
+    if traffic.service == "any":
+        return _ANY[dice.randrange(len(_ANY))]
+    return SERVICES[traffic.service]
+
+
+def _receivers(scenario: Scenario, traffic: Traffic, dice: Random) -> tuple[MemberId, ...] | None:
+    match traffic.to:
+        case "all":
+            return None
+        case "some":
+            count = dice.randrange(1, len(scenario.members) + 1)
+            names = dice.sample(scenario.members, count)
+        case named:
+            names = list(named)
+    return tuple(MemberId(name) for name in sorted(names))
+
+
+class Library:
+    """Every body that was submitted, made again on demand."""
+
+    def __init__(self, members: tuple[str, ...]) -> None:
+        self._rank = {name: rank for rank, name in enumerate(members)}
+        self._sizes: list[list[int]] = [[] for _ in members]
+        self._noise = Random("bodies").randbytes(_NOISE) * 2
+        self._known: dict[tuple[str, int, int], int] = {}
+
+    def next_number(self, sender: str) -> int:
+        """The number that the sender's next message will have."""
+        return len(self._sizes[self._rank[sender]]) + 1
+
+    def write(self, sender: str, sizes: tuple[int, ...]) -> list[bytes]:
+        """Bodies for the sender's next messages; `keep` them once they were accepted."""
+        first = self.next_number(sender)
+        return [self._body(sender, first + i, size) for i, size in enumerate(sizes)]
+
+    def keep(self, sender: str, sizes: tuple[int, ...], effects: Sequence[Effect]) -> None:
+        """These messages were accepted, and must have got the numbers that come next."""
+        first = self.next_number(sender)
+        taken = [(e.first, e.last) for e in effects if isinstance(e, Accepted)]
+        expected = [(first, first + len(sizes) - 1)]
+        assert taken == expected, f"{sender}: accepted as {taken}, expected {expected}"
+        self._sizes[self._rank[sender]].extend(sizes)
+
+    def checksum(self, sender: str, incarnation: int, first: int, last: int) -> int:
+        """CRC-32 of the bodies first..last put together."""
+        known = self._known.get((sender, first, last))
+        if known is None:
+            sizes = self._sizes[self._rank[sender]]
+            known = 0
+            for number in range(first, last + 1):
+                known = crc32(self._body(sender, number, sizes[number - 1]), known)
+            self._known[sender, first, last] = known
+        return known
+
+    def _body(self, sender: str, number: int, size: int) -> bytes:
+        head = (number * 251 + self._rank[sender]).to_bytes(8, "little")
+        turn = (number * 53 + self._rank[sender] * 11) % _NOISE
+        if size <= _NOISE:
+            return head[:size] + self._noise[turn : turn + size - 8] if size > 8 else head[:size]
+        return (head + self._noise[turn:] + self._noise * (size // _NOISE))[:size]

@@ -1,0 +1,84 @@
+"""Shrinking: smaller, still failing, within its budget."""
+
+from __future__ import annotations
+
+from phalanx.core.effects import Deliver, Effect, Given
+from phalanx.core.member import Member
+from phalanx.sim.generate import random_scenario
+from phalanx.sim.run import run
+from phalanx.sim.scenario import Burst, Link, Pause, Scenario, Traffic, flaw_of
+from phalanx.sim.scenariofile import parse, to_toml
+from phalanx.sim.shrink import fails_like, shrink, without_member
+
+
+def needs_two_speakers_and_loss(scenario: Scenario) -> bool:
+    speakers = {t.from_ for t in scenario.traffic if t.service in ("any", "safe")}
+    return len(speakers) >= 2 and scenario.network.loss_ppm > 0
+
+
+def test_everything_that_does_not_matter_is_dropped() -> None:
+    seed = next(s for s in range(99) if needs_two_speakers_and_loss(random_scenario(s, 4, 8)))
+    small = shrink(random_scenario(seed, 4, 8), needs_two_speakers_and_loss).scenario
+    assert needs_two_speakers_and_loss(small)
+    assert len(small.members) == 2
+    assert [t.count for t in small.traffic] == [1, 1]
+    assert (small.link, small.pause, small.burst, small.garbage, small.member) == ((),) * 5
+    assert small.config == {}
+    assert small.network.jitter_ns == 0
+    assert parse(to_toml(small)) == small
+
+
+def test_shrinking_stops_when_its_runs_are_used_up() -> None:
+    calls: list[Scenario] = []
+
+    def fails(scenario: Scenario) -> bool:
+        calls.append(scenario)
+        return True
+
+    assert shrink(random_scenario(5), fails, runs_max=7).runs == 7
+    assert len(calls) == 7
+
+
+def test_what_cannot_shrink_comes_back_as_it_was() -> None:
+    scenario = random_scenario(5)
+    assert shrink(scenario, lambda _: False).scenario == scenario
+
+
+def test_a_member_leaves_no_trace_when_it_is_dropped() -> None:
+    scenario = Scenario(
+        members=("a", "b", "c"),
+        traffic=(
+            Traffic(from_="a", to=("b", "c")),
+            Traffic(from_="c"),
+            Traffic(from_="b", to=("c",)),
+        ),
+        pause=(Pause(member="c", at_ns=1, for_ns=1),),
+        link=(Link(from_=("a", "c")), Link(to=("c",)), Link()),
+        burst=(Burst(at_ns=1, for_ns=1, to=("c",)),),
+    )
+    left = without_member(scenario, "c")
+    assert flaw_of(left) is None
+    assert left == Scenario(
+        members=("a", "b"),
+        traffic=(Traffic(from_="a", to=("b",)),),
+        link=(Link(from_=("a",)), Link()),
+    )
+
+
+def test_a_real_failure_shrinks_to_one_with_the_same_property() -> None:
+    class Repeating(Member):
+        """Delivers every safe message twice."""
+
+        def step(self, now: int, given: Given) -> list[Effect]:
+            effects = super().step(now, given)
+            again = [e for e in effects if isinstance(e, Deliver) and e.service == 3]
+            return [*effects, *again]
+
+    scenario = random_scenario(3, 3, 4)
+    scenario = parse(to_toml(scenario).replace('service = "causal"', 'service = "safe"'))
+    result = run(scenario, Repeating)
+    assert "no-duplication" in result.violated
+    fails = fails_like(result, lambda smaller: run(smaller, Repeating))
+    small = shrink(scenario, fails, runs_max=60).scenario
+    assert "no-duplication" in run(small, Repeating).violated
+    assert len(small.members) < len(scenario.members)
