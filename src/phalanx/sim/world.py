@@ -8,13 +8,13 @@ The world knows more than any member: it writes down when each frame entered eac
 DAG (`inserted`), what was really submitted (`library`), and which faults really happened
 (`faults`). An exception that leaves the core ends the run and is its verdict.
 
-This is the hot path of sweeps: the loop is one method, and stale timer events are skipped
-by asking the member for its deadline again.
+This is the hot path of sweeps; stale timer events are skipped by asking for the deadline again.
 """
 
 from __future__ import annotations
 
 import traceback
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -67,13 +67,10 @@ class World:
         self._view: View = boot_view([MemberId(name) for name in scenario.members])
         self._ranked = tuple(m.name for m in self._view.members)
         config = scenario.config_of(self._ranked[0])
-        self._rubbish = Rubbish(
-            self._seed, lambda: foreign_packets(self._make, self._view, GROUP, config)
-        )
+        foreign = partial(foreign_packets, self._make, self._view, GROUP, config)
+        self._rubbish = Rubbish(self._seed, foreign)
         own = {p.name: p for p in scenario.member}
-        self._seats = [
-            self._seat(own.get(name) or Peculiarity(name=name)) for name in scenario.members
-        ]
+        self._seats = [self._seat(own.get(n) or Peculiarity(name=n)) for n in scenario.members]
 
     def _seat(self, own: Peculiarity) -> Seat:
         me = MemberId(own.name)
@@ -105,8 +102,10 @@ class World:
                         self._step(now, index, seat, Datagrams(data))
                 elif kind == TIMER:
                     self._timer(now, index, self._seats[index])
+                elif kind == WAKE:
+                    self._wake(now, index, self._seats[index])
                 else:
-                    self._rarely(now, kind, index, data)
+                    self._planned_event(now, kind, index, data)
         except Exception:
             exception = traceback.format_exc()
         for seat in self._seats:
@@ -161,11 +160,8 @@ class World:
     def _arrive(self, at: int, index: int, packets: list[bytes]) -> None:
         heappush(self._heap, (at, next(self._tick), ARRIVE, index, packets))
 
-    def _rarely(self, now: int, kind: int, index: int, data: Any) -> None:
+    def _planned_event(self, now: int, kind: int, index: int, data: Any) -> None:
         seat = self._seats[index]
-        if kind == WAKE:
-            self._wake(now, index, seat)
-            return
         self._planned -= 1
         if kind == SAY:
             submission, rest = data
@@ -194,8 +190,8 @@ class World:
         seat.armed_at = -1
         if seat.free_at > now or seat.wake_at >= 0:
             self._wake_later(index, seat)
-            return
-        self._expire(now, index, seat)
+        else:
+            self._expire(now, index, seat)
 
     def _expire(self, now: int, index: int, seat: Seat) -> None:
         """Give the member its deadline if it has come; arm the timer for the next."""
@@ -211,12 +207,11 @@ class World:
 
     def _arm(self, now: int, index: int, seat: Seat) -> None:
         deadline = seat.deadline()
-        if deadline is None:
-            return
-        at = max(deadline - seat.clock, now)
-        if seat.armed_at < 0 or at < seat.armed_at:
-            seat.armed_at = at
-            self._push(at, TIMER, index, None)
+        if deadline is not None:
+            at = max(deadline - seat.clock, now)
+            if seat.armed_at < 0 or at < seat.armed_at:
+                seat.armed_at = at
+                self._push(at, TIMER, index, None)
 
     # ------------------------------------------------------------------ members that wait
 
