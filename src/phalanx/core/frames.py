@@ -214,6 +214,19 @@ class Fragment(msgspec.Struct, frozen=True, gc=False):
     repeat: int
 
 
+class Whole(msgspec.Struct, frozen=True, gc=False):
+    """All of a frame from one batch of packets: what usually comes. `size` is that of each
+    fragment but the last, 0 if there was one."""
+
+    payload: bytes
+    size: int
+    table: bytes
+    sender: int
+    via: int
+    number: int
+    repeat: int
+
+
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MEMBERS_MAX)]
 WANTS_MAX = 512
 

@@ -18,7 +18,7 @@ from phalanx.config import Config
 from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec, decode_frame
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want
+from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want, Whole
 from phalanx.core.recovery import Place, Recovery, decode_mask, indices
 
 AHEAD_ASKED_MAX = 64
@@ -80,6 +80,20 @@ class Lansis:
 
     # -------------------------------------------------------------- packets in
 
+    def whole(self, now: int, whole: Whole) -> Frame | None:
+        """Take a frame that came in one piece or batch; None if it is no news or no use."""
+        if whole.table != self._table:
+            self.refused["table"] += 1
+            return None
+        place = (whole.sender, whole.number)
+        if whole.repeat:
+            self.recovery.answered(place, whole.via == whole.sender)
+        if not self._is_news(now, whole):
+            return None
+        if self._partial:
+            self._partial.pop(place, None)
+        return self._decode(now, place, whole.payload, whole.size)
+
     def fragment(self, now: int, piece: Fragment) -> Frame | None:
         """Take a fragment; the frame that it makes whole, if any, for `enter`."""
         if piece.table != self._table:
@@ -92,22 +106,19 @@ class Lansis:
         if partial is None:
             if not self._is_news(now, piece):
                 return None
-            if piece.count == 1:
-                return self._decode(now, place, piece.piece, 0)
             partial = self._partial[place] = Partial(piece.count)
         if not self._gather(partial, piece):
             self._begun[place] = None  # asked for if the rest is not in the same batch: `overdue`
             return None
         del self._partial[place]
         pieces = partial.pieces
-        size = len(pieces[0])
-        if any(len(part) != size for part in pieces[:-1]) or not 0 < len(pieces[-1]) <= size:
-            self.refused["conflict"] += 1
-            self.recovery.lost(now, place)
+        size = len(pieces[0]) if len(pieces) > 1 else 0
+        if size and (any(len(p) != size for p in pieces[:-1]) or not 0 < len(pieces[-1]) <= size):
+            self._unusable(now, place, "conflict")
             return None
         return self._decode(now, place, b"".join(pieces), size)
 
-    def _is_news(self, now: int, piece: Fragment) -> bool:
+    def _is_news(self, now: int, piece: Fragment | Whole) -> bool:
         """The first that is seen of a frame. What it proves missing is asked for in time."""
         sender, number = piece.sender, piece.number
         if sender >= self.dag.n or piece.via >= self.dag.n:

@@ -39,7 +39,7 @@ from phalanx.core.effects import (
     WindowClosed,
     WindowOpened,
 )
-from phalanx.core.frames import Announce, Fragment, Frame, FrameKind, Nack, Refusal, Run
+from phalanx.core.frames import Announce, Fragment, Frame, FrameKind, Nack, Refusal, Run, Whole
 from phalanx.core.ids import MemberId, View, table_digest
 from phalanx.core.lansis import Lansis
 from phalanx.core.packing import Outbox
@@ -156,11 +156,14 @@ class Member:
     # -------------------------------------------------------------- packets
 
     def _receive(self, now: int, packets: Sequence[bytes], out: list[Effect]) -> None:
-        lansis, decode = self._lansis, self._codec.decode
+        lansis = self._lansis
         entered: list[Frame] = []
-        for data in packets:
-            packet = decode(data)
-            if type(packet) is Fragment:
+        for packet in self._codec.decode_all(packets):
+            if type(packet) is Whole:
+                frame = lansis.whole(now, packet)
+                if frame is not None:
+                    entered += lansis.enter(now, frame)
+            elif type(packet) is Fragment:
                 frame = lansis.fragment(now, packet)
                 if frame is not None:
                     entered += lansis.enter(now, frame)

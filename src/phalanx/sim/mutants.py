@@ -79,6 +79,11 @@ def gone_one_frame_early(self: Lansis, place: Place) -> Frame | None:
     return _HELD(self, place)
 
 
+def forget_what_lies_ahead(self: Lansis, now: int, sender: int, number: int) -> None:
+    if number <= self.dag.have[sender] + self._config.ahead_frames_max:
+        _HEAR(self, now, sender, number)
+
+
 def answer_with_the_neighbour(self: Lansis, now: int, frame: Frame, mask: int) -> list[bytes]:
     frames = self.dag.frames[frame.sender]
     other = frames.get(frame.number + 1) or frames.get(frame.number - 1)
@@ -123,6 +128,7 @@ def any_answer_silences(self: Recovery, place: Place, by_sender: bool) -> None:
         self._due_ns = None
 
 
+_HEAR = Lansis._hear
 _HELD = Lansis._held
 _REPEAT = Lansis._repeat
 _RECEIVE = Member._receive
@@ -171,6 +177,10 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "causal-without-waiting": (
         "deliver a causal message before what it follows",
         (Cursor, "_unblocked", never_blocked),
+    ),
+    "what-lies-ahead-forgotten": (
+        "refuse a frame beyond the buffers without asking for those in between",
+        (Lansis, "_hear", forget_what_lies_ahead),
     ),
     "any-answer-silences": (
         "let an answer that the asker may not hear silence all other holders",
