@@ -40,15 +40,3 @@ def test_an_acknowledgement_is_never_taken_back(dags: Any) -> None:
     dag.insert(dags.frame_of(dags.node(1, 2, (1, 2), False), (2, 1)))
     assert dag.latest[1] == [2, 2]
     assert dag.stable == [2, 0]
-
-
-def test_only_stable_frames_are_dropped(dags: Any) -> None:
-    dag = Dag(2)
-    kept = [0, 0]
-    for number in (1, 2):
-        node = dags.node(0, number, (number, 0), False)
-        dag.insert(dags.frame_of(node, dag.latest[0]))
-    dag.insert(dags.frame_of(dags.node(1, 1, (1, 1), False), (0, 0)))
-    dag.drop_stable(kept)
-    assert sorted(dag.frames[0]) == [2]
-    assert kept == [1, 0]

@@ -79,17 +79,3 @@ class Dag:
                 members.append(other)
                 numbers.append(number)
         return members, numbers
-
-    def follows(self, frame: Frame, member: int, number: int) -> bool:
-        return frame.vector[member] >= number
-
-    def drop_stable(self, kept: list[int]) -> int:
-        """Forget stable frames; `kept[q]` is the last of q dropped so far. Returns their bytes."""
-        size = 0
-        for member, upto in enumerate(self.stable):
-            if kept[member] < upto:
-                frames = self.frames[member]
-                for number in range(kept[member] + 1, upto + 1):
-                    size += len(frames.pop(number).payload)
-                kept[member] = upto
-        return size

@@ -272,60 +272,29 @@ def decode_frame(
 ) -> Frame | Refusal:
     """The frame that these bytes hold, or why they hold none. Its indices are below `members`."""
     try:
-        return _decode_frame(sender, number, payload, piece, members)
+        kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
+        at = _FRAME.size
+        reader = _READERS.get((acks, flags)) or _new_reader(acks, flags)
+        both = reader.unpack_from(payload, at)
+        at += reader.size
+        ack_members = both[:acks]
+        if acks and (max(ack_members) >= members or sender in ack_members):
+            raise ValueError("index")
+        heads = []
+        for _ in range(n_runs):
+            head, at = _read_run_head(payload, at, members)
+            heads.append(head)
+        control = None
+        if control_bytes:
+            control = _read_control(kind, payload[at : at + control_bytes])
+            at += control_bytes
+        runs, at, ordered = _read_runs(payload, at, first, heads)
+        if at != len(payload) or (kind == FrameKind.DATA) != (n_runs > 0):
+            raise ValueError("length")
+        if control is None and kind not in _PLAIN_KINDS:
+            raise ValueError("control")
     except (error, ValueError, IndexError, msgspec.MsgspecError, RecursionError, OverflowError):
         return Refusal("malformed")
-
-
-def _decode_frame(sender: int, number: int, payload: bytes, piece: int, members: int) -> Frame:
-    kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
-    at = _FRAME.size
-    reader = _acks_reader(acks, flags)
-    both = reader.unpack_from(payload, at)
-    at += reader.size
-    ack_members = both[:acks]
-    if acks and (max(ack_members) >= members or sender in ack_members):
-        raise ValueError("index")
-    heads = []
-    for _ in range(n_runs):
-        service, run_flags, n_to, count, size = _RUN.unpack_from(payload, at)
-        at += _RUN.size
-        part, parts, total = 0, 1, 0
-        if run_flags & _IS_PART:
-            part, parts, total = _PART.unpack_from(payload, at)
-            at += _PART.size
-            if part >= parts or count != 1 or parts == 1:
-                raise ValueError("parts")
-        to = None
-        if run_flags & _HAS_TO:
-            to = tuple(_read("H", payload, at, n_to))
-            at += 2 * n_to
-            if not to or max(to) >= members:
-                raise ValueError("index")
-        if count == 0:
-            raise ValueError("empty run")
-        heads.append((_SERVICES[service], run_flags, count, size, part, parts, total, to))
-    control = _read_control(kind, payload[at : at + control_bytes]) if control_bytes else None
-    at += control_bytes
-    ordered = False
-    runs = []
-    following = first
-    for service, run_flags, count, size, part, parts, total, to in heads:
-        code = "I" if run_flags & _LONG else "H"
-        lengths = _read(code, payload, at, count)
-        at += count * lengths.itemsize
-        if sum(lengths) != size:
-            raise ValueError("lengths")
-        runs.append(Run(service, following, count, to, at, lengths, part, parts, total))
-        at += size
-        if part == parts - 1:
-            following += count
-            if service >= Service.AGREED:
-                ordered = True
-    if at != len(payload) or (kind == FrameKind.DATA) != bool(runs):
-        raise ValueError("length")
-    if control is None and kind not in (FrameKind.DATA, FrameKind.ACK):
-        raise ValueError("control")
     return Frame(
         sender,
         number,
@@ -343,6 +312,47 @@ def _decode_frame(sender: int, number: int, payload: bytes, piece: int, members:
     )
 
 
+_RunHead = tuple[Service, int, int, int, int, int, int, tuple[int, ...] | None]
+_PLAIN_KINDS = (FrameKind.DATA, FrameKind.ACK)
+
+
+def _read_run_head(payload: bytes, at: int, members: int) -> tuple[_RunHead, int]:
+    service, flags, n_to, count, size = _RUN.unpack_from(payload, at)
+    at += _RUN.size
+    part, parts, total, to = 0, 1, 0, None
+    if flags & _IS_PART:
+        part, parts, total = _PART.unpack_from(payload, at)
+        at += _PART.size
+        if part >= parts or count != 1 or parts == 1:
+            raise ValueError("parts")
+    if flags & _HAS_TO:
+        to = tuple(_read("H", payload, at, n_to))
+        at += 2 * n_to
+        if not to or max(to) >= members:
+            raise ValueError("index")
+    if count == 0:
+        raise ValueError("empty run")
+    return (_SERVICES[service], flags, count, size, part, parts, total, to), at
+
+
+def _read_runs(
+    payload: bytes, at: int, following: int, heads: list[_RunHead]
+) -> tuple[list[Run], int, bool]:
+    runs, ordered = [], False
+    for service, flags, count, size, part, parts, total, to in heads:
+        lengths = _read("I" if flags & _LONG else "H", payload, at, count)
+        at += count * lengths.itemsize
+        if sum(lengths) != size:
+            raise ValueError("lengths")
+        runs.append(Run(service, following, count, to, at, lengths, part, parts, total))
+        at += size
+        if part == parts - 1:
+            following += count
+            if service >= Service.AGREED:
+                ordered = True
+    return runs, at, ordered
+
+
 def _read_control(kind: int, body: bytes) -> Control:
     control = _unpack_control(body)
     if type(control) is not CONTROL_OF.get(kind):
@@ -353,15 +363,14 @@ def _read_control(kind: int, body: bytes) -> Control:
 _READERS: dict[tuple[int, int], Struct] = {}
 
 
-def _acks_reader(acks: int, flags: int) -> Struct:
+def _new_reader(acks: int, flags: int) -> Struct:
+    """Reads so many acknowledgements: all the members, then all the numbers."""
     if flags > _WIDE:
         raise ValueError("flags")
-    reader = _READERS.get((acks, flags))
-    if reader is None:
-        if len(_READERS) > 4096:
-            _READERS.clear()
-        reader = Struct(f"<{acks}H{acks}{'Q' if flags & _WIDE else 'I'}")
-        _READERS[acks, flags] = reader
+    if len(_READERS) > 4096:
+        _READERS.clear()
+    reader = Struct(f"<{acks}H{acks}{'Q' if flags & _WIDE else 'I'}")
+    _READERS[acks, flags] = reader
     return reader
 
 

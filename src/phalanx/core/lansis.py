@@ -315,8 +315,15 @@ class Lansis:
     def drop_stable(self) -> None:
         """Forget what every member has. Call it after delivery: what is stable can be
         delivered, and delivery must not find its frames gone."""
-        before = self.dropped[self._me]
-        own = self.dag.frames[self._me]
-        for number in range(before + 1, self.dag.stable[self._me] + 1):
-            self.own_bytes -= len(own[number].payload)
-        self.bytes -= self.dag.drop_stable(self.dropped)
+        me = self._me
+        for sender, upto in enumerate(self.dag.stable):
+            dropped = self.dropped[sender]
+            if dropped < upto:
+                frames = self.dag.frames[sender]
+                size = 0
+                for number in range(dropped + 1, upto + 1):
+                    size += len(frames.pop(number).payload)
+                self.dropped[sender] = upto
+                self.bytes -= size
+                if sender == me:
+                    self.own_bytes -= size

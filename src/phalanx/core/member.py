@@ -256,7 +256,7 @@ class Member:
             first = outbox.following
             self._seal(now, FrameKind.DATA, first, outbox.take(), out)
             self._pace_ns = now + self._window.delay(self._lansis.bytes)
-        if self._pulse.owes(now) or self._pulse.keep_alive_due(now, self._settled):
+        if self._pulse.due(now, self._settled):
             self._seal(now, FrameKind.ACK, outbox.following, [], out)
 
     def _seal(

@@ -51,17 +51,15 @@ class Pulse:
         self._urgent = False
         self._level = 0 if messages else min(self._level + 1, 16)
 
-    def owes(self, now: int) -> bool:
-        return now >= self._due_ns
+    def due(self, now: int, settled: bool) -> bool:
+        """An ack-only frame is owed, or a keep-alive is due."""
+        return now >= self._due_ns or now >= self._sent_ns + self._interval(settled)
 
-    def keep_alive_due(self, now: int, settled: bool) -> bool:
-        return now >= self._sent_ns + self._interval(settled)
+    def deadline(self, settled: bool) -> int:
+        return min(self._due_ns, self._sent_ns + self._interval(settled))
 
     def _interval(self, settled: bool) -> int:
         config = self._config
         if settled:
             return config.alive_idle_ns
         return min(config.alive_busy_ns << self._level, config.alive_idle_ns)
-
-    def deadline(self, settled: bool) -> int:
-        return min(self._due_ns, self._sent_ns + self._interval(settled))

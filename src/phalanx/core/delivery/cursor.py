@@ -155,7 +155,8 @@ class Cursor:
     def _step(self, frame: Frame) -> None:
         """Past the run under the cursor; past the frame if that was its last."""
         frame.cursor += 1
-        self._skip(frame)
+        if frame.cursor < len(frame.runs):
+            self._skip(frame)
         if frame.cursor < len(frame.runs):
             if frame.runs[frame.cursor].service is Service.CAUSAL:
                 self._causal += 1
@@ -198,7 +199,8 @@ class Cursor:
                 self._large[frame.sender, run.first] = whole
 
     def _emit(self, frame: Frame, run: Run, pos: int | None, out: list[Deliver]) -> None:
-        if not self._addressed(run):
+        to = run.to
+        if to is not None and not self._addressed(run):
             return
         payload, offset, lengths = frame.payload, run.offset, run.lengths
         if run.parts > 1:
@@ -212,7 +214,7 @@ class Cursor:
                 run.first,
                 run.first + run.count - 1,
                 run.service,
-                self._names(run.to),
+                to if to is None else self._names(to),
                 self._view.id,
                 self._view.id,
                 frame.phase,
@@ -226,9 +228,7 @@ class Cursor:
             )
         )
 
-    def _names(self, to: tuple[int, ...] | None) -> tuple[MemberId, ...] | None:
-        if to is None:
-            return None
+    def _names(self, to: tuple[int, ...]) -> tuple[MemberId, ...]:
         names = self._receivers.get(to)
         if names is None:
             if len(self._receivers) >= 1024:

@@ -1,0 +1,119 @@
+"""Reliable broadcast by itself: what is kept, what is asked for, what is dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phalanx.config import Config, lan
+from phalanx.core.codec import Codec, encode_frame
+from phalanx.core.dice import Dice
+from phalanx.core.frames import Frame, FrameKind, Nack, Want, Whole
+from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
+
+TABLE, TAG = b"table678", bytes(16)
+CODEC = Codec("phalanx", "g")
+
+
+def lansis(n: int = 3, config: Config | None = None) -> Lansis:
+    return Lansis(0, n, TABLE, TAG, CODEC, config or lan(), Dice(1))
+
+
+def ack_frame(sender: int, number: int, **acks: int) -> Whole:
+    """An ack-only frame; `m2=5` acknowledges frame 5 of member 2."""
+    members = [int(key[1:]) for key in acks]
+    payload = encode_frame(FrameKind.ACK, 0, TAG, members, list(acks.values()), 1, [])
+    return Whole(payload, 0, TABLE, sender, sender, number, 0)
+
+
+def take(domain: Lansis, whole: Whole, now: int = 0) -> list[tuple[int, int]]:
+    frame = domain.whole(now, whole)
+    if frame is None:
+        return []
+    return [(f.sender, f.number) for f in domain.enter(now, frame)]
+
+
+def test_frames_enter_in_causal_order_whatever_order_they_come_in() -> None:
+    domain = lansis()
+    assert take(domain, ack_frame(2, 2, m1=1)) == []
+    assert take(domain, ack_frame(2, 1)) == [(2, 1)]
+    assert take(domain, ack_frame(1, 1)) == [(1, 1), (2, 2)]
+
+
+def test_a_skipped_number_and_an_unknown_acknowledgement_are_missing() -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, 3, m2=2))
+    assert sorted(domain.recovery.missing) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    take(domain, ack_frame(1, 1))
+    assert (1, 1) not in domain.recovery.missing
+
+
+def test_a_frame_enters_once() -> None:
+    domain = lansis()
+    assert take(domain, ack_frame(1, 1)) == [(1, 1)]
+    assert take(domain, ack_frame(1, 1)) == []
+    assert domain.duplicates == 1
+    assert not domain.refused
+
+
+def test_only_stable_frames_are_dropped() -> None:
+    domain = lansis(2)
+    for number in (1, 2):
+        payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
+        domain.insert(Frame(0, number, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+    take(domain, ack_frame(1, 1, m0=1))
+    before = domain.bytes
+    domain.drop_stable()
+    assert sorted(domain.dag.frames[0]) == [2]
+    assert domain.dropped == [1, 0]
+    assert domain.bytes < before
+    assert domain.own_bytes == len(domain.dag.frames[0][2].payload)
+
+
+def test_a_request_for_what_is_stable_is_answered_with_gone() -> None:
+    domain = lansis(2)
+    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
+    domain.insert(Frame(0, 1, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+    take(domain, ack_frame(1, 1, m0=1))
+    domain.drop_stable()
+    (packet,) = domain.nack(0, Nack(TABLE, 1, (Want(0, 1, 1),)))
+    assert type(CODEC.decode(packet)).__name__ == "Gone"
+
+
+def test_the_sender_answers_at_once_and_not_twice_in_a_moment() -> None:
+    domain = lansis(2)
+    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
+    domain.insert(Frame(0, 1, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+    want = Nack(TABLE, 1, (Want(0, 1, 1),))
+    assert len(domain.nack(0, want)) == 1
+    assert domain.nack(10, want) == []
+    assert len(domain.nack(lan().nack_ns_min + 10, want)) == 1
+
+
+def test_a_member_that_hears_its_own_request_from_another_waits() -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, 2))
+    due = domain.recovery.deadline()
+    assert due is not None
+    domain.nack(0, Nack(TABLE, 2, (Want(1, 1, 1),)))
+    later = domain.recovery.deadline()
+    assert later is not None
+    assert later > lan().nack_ns_max
+
+
+@pytest.mark.parametrize(("number", "asked"), [(3, 2), (5000, AHEAD_ASKED_MAX)])
+def test_a_number_far_ahead_makes_a_member_ask_for_few_frames(number: int, asked: int) -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, number))
+    assert len(domain.recovery.missing) == asked
+
+
+def test_a_foreign_table_or_view_is_refused() -> None:
+    domain = lansis()
+    strange: Any = ack_frame(1, 1)
+    table = Whole(strange.payload, 0, b"another!", 1, 1, 1, 0)
+    assert domain.whole(0, table) is None
+    payload = encode_frame(FrameKind.ACK, 0, b"v" * 16, [], [], 1, [])
+    assert take(domain, Whole(payload, 0, TABLE, 1, 1, 1, 0)) == []
+    assert domain.refused == {"table": 1, "view": 1}
