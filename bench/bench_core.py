@@ -94,7 +94,7 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     args = parser.parse_args()
-    config = lan(frame_bytes_max=16_000, window_bytes_max=64 << 20, window_bytes_min=32 << 20)
+    config = lan(window_bytes_max=64 << 20, window_bytes_min=32 << 20)
     rows = []
     for n in map(int, args.members.split(",")):
         points = []

@@ -63,7 +63,7 @@ def test_no_number_may_be_negative_and_the_error_names_one_to_mend(field: str) -
         ({"outbox_bytes_max": 0}, "outbox_bytes_max", "must be above 0"),
         ({"ahead_frames_max": 0}, "ahead_frames_max", "must be above 0"),
         ({"ack_prompt_ns": 0}, "ack_prompt_ns", "must be above 0"),
-        ({"window_bytes_min": 2 << 20}, "window_bytes_min", "must not exceed window_bytes_max"),
+        ({"window_bytes_min": 4 << 20}, "window_bytes_min", "must not exceed window_bytes_max"),
         ({"nack_ns_max": 1}, "nack_ns_min", "must not exceed nack_ns_max"),
         ({"answer_ns_max": 1}, "answer_ns_min", "must not exceed answer_ns_max"),
         ({"alive_idle_ns": 1}, "alive_busy_ns", "must not exceed alive_idle_ns"),

@@ -35,15 +35,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     datagram_bytes_max: int = 1472
     """One packet on the wire: the MTU less the headers below."""
-    frame_bytes_max: int = 16_000
+    frame_bytes_max: int = 60_000
     """What a sealed frame may carry in bodies; a longer message is sent in parts."""
     message_bytes_max: int = MESSAGE_BYTES_LIMIT
-    outbox_bytes_max: int = 256 << 10
+    outbox_bytes_max: int = 512 << 10
     """Submissions are refused while more than this waits to be sent."""
 
-    window_bytes_max: int = 1 << 20
+    window_bytes_max: int = 2 << 20
     """The network sliding window (S4): bytes in the domain that not all have acknowledged."""
-    window_bytes_min: int = 64 << 10
+    window_bytes_min: int = 256 << 10
     """Losses shrink the window, but never below this."""
     pace_ns_max: int = 1 * MS
     """The adaptive delay between frames that are not full, at a full window."""

@@ -114,7 +114,8 @@ def test_data_frames_round_trip_through_fragments(
     runs = []
     number = first
     for service, to, bodies in content:
-        run = Run(service, number, len(bodies), tuple(to) if to else None, 0, ())
+        lengths = tuple(map(len, bodies))
+        run = Run(service, number, len(bodies), tuple(to) if to else None, 0, lengths)
         runs.append((run, bodies))
         number += len(bodies)
     payload = encode_frame(FrameKind.DATA, 0, encode_tag(VIEW), [1], [9], first, runs)
@@ -139,7 +140,7 @@ def test_data_frames_round_trip_through_fragments(
 
 
 def test_long_bodies_take_wide_lengths() -> None:
-    run = Run(Service.BASIC, 1, 2, None, 0, ())
+    run = Run(Service.BASIC, 1, 2, None, 0, (70_000, 1))
     bodies = [b"x" * 70_000, b"y"]
     payload = encode_frame(FrameKind.DATA, 0, bytes(16), [], [], 1, [(run, bodies)])
     frame = decode_frame(0, 1, payload, 0, 8)
@@ -167,7 +168,7 @@ def test_damaged_frames_behind_a_true_checksum_never_raise() -> None:
     """Bit flips and cuts inside a frame whose checksum was made after the damage."""
     rng = random.Random(5)
     whole = [encode_frame(k, 0, bytes(16), [0, 1], [3, 4], 1, [], c) for k, c in CONTROLS]
-    run = Run(Service.SAFE, 1, 3, (0, 2), 0, ())
+    run = Run(Service.SAFE, 1, 3, (0, 2), 0, (1, 0, 3))
     whole.append(
         encode_frame(FrameKind.DATA, 0, bytes(16), [1], [1], 1, [(run, [b"a", b"", b"ccc"])])
     )
@@ -187,7 +188,7 @@ def test_damaged_frames_behind_a_true_checksum_never_raise() -> None:
 def test_every_damaged_packet_is_refused() -> None:
     """Any one or two flipped bits are found by the checksum or the header."""
     rng = random.Random(6)
-    run = Run(Service.AGREED, 1, 1, None, 0, ())
+    run = Run(Service.AGREED, 1, 1, None, 0, (36,))
     payload = encode_frame(FrameKind.DATA, 0, bytes(16), [1], [1], 1, [(run, [b"body" * 9])])
     frame = decode_frame(0, 1, payload, 0, 8)
     assert isinstance(frame, Frame)

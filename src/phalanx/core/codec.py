@@ -225,8 +225,8 @@ def encode_frame(
 ) -> bytes:
     """A frame's bytes, before they are cut into fragments.
 
-    Sets each run's `offset` and `lengths` to where its bodies came to lie, so that the sender
-    can deliver from these bytes as everybody else does.
+    Each run brings its `lengths`; its `offset` is set to where its bodies came to lie, so that
+    the sender can deliver from these bytes as everybody else does.
     """
     flags = 0
     number_code = "I"
@@ -242,8 +242,9 @@ def encode_frame(
     spans: list[tuple[Run, int]] = []
     tail_bytes = 0
     for run, bodies in runs:
-        lengths = array("I", map(len, bodies)) if run.parts > 1 else _lengths(bodies)
+        lengths = _lengths(run.lengths)
         joined = b"".join(bodies)
+        assert len(lengths) == run.count
         flags = _LONG if lengths.typecode == "I" else 0
         if run.to is not None:
             flags |= _HAS_TO
@@ -256,7 +257,6 @@ def encode_frame(
         if to:
             out.append(_numbers("H", to))
         raw = _bytes_of(lengths)
-        run.lengths = lengths
         spans.append((run, tail_bytes + len(raw)))
         tails += (raw, joined)
         tail_bytes += len(raw) + len(joined)
@@ -385,11 +385,11 @@ def _read(code: str, payload: bytes, at: int, count: int) -> array[int]:
     return out
 
 
-def _lengths(bodies: Sequence[bytes]) -> array[int]:
+def _lengths(lengths: Sequence[int]) -> array[int]:
     try:
-        return array("H", map(len, bodies))
+        return array("H", lengths)
     except OverflowError:
-        return array("I", map(len, bodies))
+        return array("I", lengths)
 
 
 def _numbers(code: str, values: Sequence[int]) -> bytes:

@@ -271,17 +271,15 @@ class Lansis:
                     out += packets
         return out
 
-    def due(self, now: int) -> list[bytes]:
-        """Requests and answers whose time has come."""
-        out: list[bytes] = []
+    def due(self, now: int) -> tuple[list[Want], list[bytes]]:
+        """What is asked for now, and the packets of these requests and of answers now due."""
         wants = self.recovery.wants(now)
-        if wants:
-            out += self._nacks(wants)
+        out = self._nacks(wants) if wants else []
         for place, mask in self.recovery.answers(now):
             frame = self._held(place)
             if frame is not None:
                 out += self._repeat(now, frame, mask)
-        return out
+        return wants, out
 
     def _nacks(self, wants: list[Want]) -> list[bytes]:
         """As many packets as the requests need: one holds what fits a datagram."""

@@ -44,6 +44,7 @@ from phalanx.core.ids import MemberId, View, table_digest
 from phalanx.core.lansis import Lansis
 from phalanx.core.packing import Outbox
 from phalanx.core.pulse import Pulse
+from phalanx.core.recovery import packets_of
 from phalanx.core.window import Window
 from phalanx.errors import MemberClosed, MessageTooLarge, NoReceiver, OutboxFull, UnknownMember
 
@@ -168,7 +169,7 @@ class Member:
                 if frame is not None:
                     entered += lansis.enter(now, frame)
             elif type(packet) is Nack:
-                self._window.lost(now)
+                self._window.lost(now, packets_of(packet.wants))
                 answer = lansis.nack(now, packet)
                 if answer:
                     out.append(Transmit(answer))
@@ -176,6 +177,7 @@ class Member:
                 lansis.refused[packet.reason] += 1
             # Hello, Claim, Probe and their like mean nothing on a fixed view.
         lansis.overdue(now)
+        self._window.arrived(len(packets))
         if entered:
             for frame in entered:
                 if frame.runs:
@@ -184,9 +186,10 @@ class Member:
             self._deliver(now, entered, out)
 
     def _recover(self, now: int, out: list[Effect]) -> None:
-        packets = self._lansis.due(now)
+        wants, packets = self._lansis.due(now)
+        if wants:
+            self._window.lost(now, packets_of(wants))
         if packets:
-            self._window.lost(now)
             out.append(Transmit(packets))
 
     def _deliver(self, now: int, entered: list[Frame], out: list[Effect]) -> None:
@@ -219,17 +222,17 @@ class Member:
             raise MemberClosed(str(self.me))
         if not bodies:
             return
-        longest = max(map(len, bodies))
+        lengths = list(map(len, bodies))
+        longest = max(lengths)
         if longest > self._config.message_bytes_max:
             raise MessageTooLarge(longest, self._config.message_bytes_max)
         ranks = self._ranks(to)
         if self.room <= 0:
             raise OutboxFull(self._outbox.bytes, self._config.outbox_bytes_max)
-        self._outbox.put(bodies, service, ranks)
+        self._outbox.put(bodies, lengths, service, ranks)
         first = self._numbered + 1
         self._numbered += len(bodies)
-        size = sum(map(len, bodies))
-        out.append(Accepted(first, self._numbered, service, to, size))
+        out.append(Accepted(first, self._numbered, service, to, sum(lengths)))
 
     def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
         if to is None:

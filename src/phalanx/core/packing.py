@@ -25,15 +25,21 @@ PARTS_MAX = 1 << 20
 class Chunk:
     """Consecutive messages of one service and one set of receivers."""
 
-    __slots__ = ("bodies", "ends", "service", "taken", "to")
+    __slots__ = ("bodies", "ends", "lengths", "service", "taken", "to")
 
     def __init__(self, service: Service, to: tuple[int, ...] | None) -> None:
         self.service = service
         self.to = to
         self.bodies: list[bytes] = []
+        self.lengths: list[int] = []
         self.ends: list[int] = []
-        """Bytes, overhead included, up to and with each message."""
+        """Bytes up to and with each message."""
         self.taken = 0
+
+    def cost(self, stop: int) -> int:
+        """Of the messages that are left, up to `stop`, overhead included."""
+        done = self.ends[self.taken - 1] if self.taken else 0
+        return self.ends[stop - 1] - done + (stop - self.taken) * MESSAGE_OVERHEAD
 
 
 class Outbox:
@@ -50,7 +56,13 @@ class Outbox:
         self.following = 1
         """The number of the message in front, or of the next one submitted."""
 
-    def put(self, bodies: Sequence[bytes], service: Service, to: tuple[int, ...] | None) -> None:
+    def put(
+        self,
+        bodies: Sequence[bytes],
+        lengths: list[int],
+        service: Service,
+        to: tuple[int, ...] | None,
+    ) -> None:
         chunk = self._chunks[-1] if self._chunks else None
         if (
             chunk is None
@@ -62,10 +74,12 @@ class Outbox:
             self._chunks.append(chunk)
         start = chunk.ends[-1] if chunk.ends else 0
         chunk.bodies += bodies
-        chunk.ends += accumulate([len(b) + MESSAGE_OVERHEAD for b in bodies], initial=start)
-        del chunk.ends[-len(bodies) - 1]
-        self.bytes += chunk.ends[-1] - start
-        self.messages += len(bodies)
+        chunk.lengths += lengths
+        ends = accumulate(lengths, initial=start)
+        next(ends)
+        chunk.ends += ends
+        self.bytes += chunk.ends[-1] - start + len(lengths) * MESSAGE_OVERHEAD
+        self.messages += len(lengths)
 
     @property
     def fills_a_frame(self) -> bool:
@@ -78,26 +92,27 @@ class Outbox:
         chunks = self._chunks
         while chunks:
             chunk = chunks[0]
-            start, ends = chunk.taken, chunk.ends
-            done = ends[start - 1] if start else 0
-            stop = len(ends) if ends[-1] - done <= room else bisect_right(ends, done + room)
+            start, stop = chunk.taken, len(chunk.ends)
+            if chunk.cost(stop) > room:
+                stop = start + bisect_right(range(start + 1, stop + 1), room, key=chunk.cost)
             if stop == start:  # the message in front does not fit what is left
-                if not out and ends[start] - done > self._frame_bytes_max:
+                if not out and chunk.cost(start + 1) > self._frame_bytes_max:
                     out.append(self._take_part(chunk))
                 break
-            bodies = chunk.bodies[start:stop] if start or stop < len(ends) else chunk.bodies
-            count = stop - start
-            out.append((Run(chunk.service, self.following, count, chunk.to, 0, ()), bodies))
-            size = ends[stop - 1] - done
+            size = chunk.cost(stop)
+            bodies, lengths = chunk.bodies[start:stop], chunk.lengths[start:stop]
+            run = Run(chunk.service, self.following, stop - start, chunk.to, 0, lengths)
+            out.append((run, bodies))
             room -= size
-            self._left(chunk, count, size)
+            self._left(chunk, stop - start, size)
         return out
 
     def _take_part(self, chunk: Chunk) -> tuple[Run, Sequence[bytes]]:
         body, size, part = chunk.bodies[chunk.taken], self._frame_bytes_max, self._part
         parts = -(-len(body) // size)
-        run = Run(chunk.service, self.following, 1, chunk.to, 0, (), part, parts, len(body))
         piece = body[part * size : (part + 1) * size]
+        lengths = (len(piece),)
+        run = Run(chunk.service, self.following, 1, chunk.to, 0, lengths, part, parts, len(body))
         if run.completes:
             self._part = 0
             self._left(chunk, 1, len(piece) + MESSAGE_OVERHEAD)

@@ -14,6 +14,8 @@ answers, so that any route there is will be found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from phalanx.config import Config
@@ -56,6 +58,8 @@ class Recovery:
             entry.fragments = fragments
             return
         due = now + self._dice.between(self._config.nack_ns_min, self._config.nack_ns_max)
+        if fragments != ALL:
+            due += self._config.nack_ns_max  # the rest is probably on its way
         self.missing[place] = Missing(due, 0, fragments)
         self._due_ns = None
 
@@ -149,6 +153,16 @@ class Recovery:
                 min((e.due_ns for e in self._answers.values()), default=1 << 62),
             )
         return self._due_ns
+
+
+def packets_of(wants: Sequence[Want]) -> int:
+    """About how many packets were lost, for the window."""
+    return sum(
+        int.from_bytes(want.fragments, "little").bit_count()
+        if want.fragments
+        else want.last - want.first + 1
+        for want in wants
+    )
 
 
 def encode_mask(mask: int) -> bytes:
