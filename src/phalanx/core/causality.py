@@ -17,13 +17,15 @@ from phalanx.core.frames import Frame
 
 
 class Dag:
-    __slots__ = ("_ties", "frames", "have", "latest", "n", "stable")
+    __slots__ = ("_ties", "frames", "have", "latest", "moved", "n", "stable")
 
     def __init__(self, n: int) -> None:
         self.n = n
         self.have = [0] * n
         self.latest = [[0] * n for _ in range(n)]
         self.stable = [0] * n
+        self.moved: list[int] = []
+        """Members of which more is stable; whoever forgets their frames clears it."""
         self.frames: list[dict[int, Frame]] = [{} for _ in range(n)]
         """Per sender, the frames that are here and not yet dropped, by number."""
         self._ties = [n] * n
@@ -31,13 +33,13 @@ class Dag:
     def ready(self, frame: Frame) -> bool:
         """All that the frame follows is here."""
         have = self.have
-        for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+        for member, number in zip(frame.ack_members, frame.ack_numbers):  # noqa: B905 (hot path)
             if number > have[member]:
                 return False
         return frame.number == have[frame.sender] + 1
 
-    def insert(self, frame: Frame) -> bool:
-        """Enter a ready frame. True if that made something stable."""
+    def insert(self, frame: Frame) -> None:
+        """Enter a ready frame."""
         sender, number = frame.sender, frame.number
         assert number == self.have[sender] + 1
         before = self.latest[sender]
@@ -47,28 +49,26 @@ class Dag:
         self.latest[sender] = frame.vector = vector
         self.have[sender] = number
         self.frames[sender][number] = frame
-        moved = False
         if number - 1 == stable[sender]:
             ties[sender] -= 1
             if not ties[sender]:
                 self._rescan(sender)
-                moved = True
-        for member, acked in zip(frame.ack_members, frame.ack_numbers, strict=True):
-            if acked <= before[member]:
+        for member, acked in zip(frame.ack_members, frame.ack_numbers):  # noqa: B905 (hot path)
+            last = before[member]
+            if acked <= last:
                 continue  # a peer's nonsense; an acknowledgement is never taken back
             vector[member] = acked
-            if before[member] == stable[member]:
+            if last == stable[member]:
                 ties[member] -= 1
                 if not ties[member]:
                     self._rescan(member)
-                    moved = True
-        return moved
 
     def _rescan(self, member: int) -> None:
         column = [vector[member] for vector in self.latest]
         lowest = min(column)
         self.stable[member] = lowest
         self._ties[member] = column.count(lowest)
+        self.moved.append(member)
 
     def changed_since(self, member: int) -> tuple[list[int], list[int]]:
         """What `member` (this one) has not yet acknowledged: members and numbers."""

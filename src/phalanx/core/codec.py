@@ -228,15 +228,12 @@ def encode_frame(
     Each run brings its `lengths`; its `offset` is set to where its bodies came to lie, so that
     the sender can deliver from these bytes as everybody else does.
     """
-    flags = 0
-    number_code = "I"
-    if ack_numbers and max(ack_numbers) >> 32:
-        flags, number_code = _WIDE, "Q"
+    flags = _WIDE if ack_numbers and max(ack_numbers) >> 32 else 0
+    acks = _READERS.get((len(ack_members), flags)) or _new_reader(len(ack_members), flags)
     body = _pack_plain(control) if control is not None else b""
     out = [
         _FRAME.pack(kind, flags, phase, len(ack_members), len(runs), len(body), first, tag),
-        _numbers("H", ack_members),
-        _numbers(number_code, ack_numbers),
+        acks.pack(*ack_members, *ack_numbers),
     ]
     tails: list[bytes] = []
     spans: list[tuple[Run, int]] = []

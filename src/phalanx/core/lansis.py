@@ -313,15 +313,14 @@ class Lansis:
     def drop_stable(self) -> None:
         """Forget what every member has. Call it after delivery: what is stable can be
         delivered, and delivery must not find its frames gone."""
-        me = self._me
-        for sender, upto in enumerate(self.dag.stable):
-            dropped = self.dropped[sender]
-            if dropped < upto:
-                frames = self.dag.frames[sender]
-                size = 0
-                for number in range(dropped + 1, upto + 1):
-                    size += len(frames.pop(number).payload)
-                self.dropped[sender] = upto
-                self.bytes -= size
-                if sender == me:
-                    self.own_bytes -= size
+        dag = self.dag
+        for sender in dag.moved:
+            frames = dag.frames[sender]
+            size = 0
+            for number in range(self.dropped[sender] + 1, dag.stable[sender] + 1):
+                size += len(frames.pop(number).payload)
+            self.dropped[sender] = dag.stable[sender]
+            self.bytes -= size
+            if sender == self._me:
+                self.own_bytes -= size
+        dag.moved.clear()

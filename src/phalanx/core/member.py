@@ -96,8 +96,8 @@ class Member:
         """
         out: list[Effect] = []
         match given:
-            case Datagrams(packets):
-                self._receive(now, packets, out)
+            case Datagrams():
+                self._receive(now, given.packets, out)
             case DeadlinePassed():
                 self._recover(now, out)
             case Submit(bodies, service, to):
@@ -204,7 +204,7 @@ class Member:
                 cursor.insert(frame, deliveries)
         cursor.advance(ordered, deliveries)
         out += deliveries
-        if self._dag.stable != self._lansis.dropped:
+        if self._dag.moved:
             self._lansis.drop_stable()
             self._window.progressed(now)
         self._settled = not any(map(gt, self._last_message, self._dag.stable))
