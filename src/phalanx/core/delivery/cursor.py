@@ -171,7 +171,7 @@ class Cursor:
         runs = frame.runs
         while frame.cursor < len(runs):
             run = runs[frame.cursor]
-            if run.service is not Service.BASIC and run.completes:
+            if run.service is not Service.BASIC and (run.parts == 1 or run.completes):
                 return
             frame.cursor += 1
 
