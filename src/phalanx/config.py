@@ -49,7 +49,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The adaptive delay between frames that are not full, at a full window."""
 
     ack_prompt_ns: int = 300 * US
-    """At most one ack-only frame per this while agreed or safe messages wait."""
+    """At most one ack-only frame per this while agreed or safe messages wait; in groups of more
+    than four, longer in proportion."""
     ack_lazy_ns: int = 10 * MS
     """An ack-only frame this long after a message that nobody waits for."""
     alive_busy_ns: int = 15 * MS
@@ -88,6 +89,7 @@ _PAIRS = (
     ("nack_ns_min", "nack_ns_max"),
     ("answer_ns_min", "answer_ns_max"),
     ("alive_busy_ns", "alive_idle_ns"),
+    ("ack_prompt_ns", "ack_lazy_ns"),
 )
 
 

@@ -9,6 +9,7 @@
         ├── MessageTooLarge
         ├── UnknownMember
         ├── NoReceiver
+        ├── NotBytes            (also a TypeError)
         ├── OutboxFull
         └── MemberClosed
 
@@ -87,6 +88,12 @@ class UnknownMember(SubmissionError):
 class NoReceiver(SubmissionError):
     def __init__(self) -> None:
         super().__init__("to = (): name at least one member, or None for the whole view")
+
+
+class NotBytes(SubmissionError, TypeError):
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"a message body is {kind}: give bytes, for example text.encode()")
+        self.kind = kind
 
 
 class OutboxFull(SubmissionError):

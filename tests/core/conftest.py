@@ -98,6 +98,7 @@ def frame_of(node: Node, before: Iterable[int]) -> Frame:
         FrameKind.DATA if node.ordered else FrameKind.ACK,
         0,
         b"",
+        b"",
         tuple(q for q, _ in changed),
         tuple(v for _, v in changed),
         node.number,

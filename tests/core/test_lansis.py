@@ -9,10 +9,12 @@ import pytest
 from phalanx.config import Config, lan
 from phalanx.core.codec import Codec, encode_frame
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Frame, FrameKind, Nack, Want, Whole
+from phalanx.core.effects import Service
+from phalanx.core.frames import Frame, FrameKind, Nack, Run, Want, Whole
 from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
 
 TABLE, TAG = b"table678", bytes(16)
+RUNS = [Run(Service.AGREED, 1, 1, None, 0, (0,))]
 CODEC = Codec("phalanx", "g")
 
 
@@ -61,7 +63,7 @@ def test_only_stable_frames_are_dropped() -> None:
     domain = lansis(2)
     for number in (1, 2):
         payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-        domain.insert(Frame(0, number, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+        domain.insert(Frame(0, number, 2, 0, TABLE, TAG, (), (), 1, RUNS, None, payload, 0, False))
     take(domain, ack_frame(1, 1, m0=1))
     before = domain.bytes
     domain.drop_stable()
@@ -74,21 +76,21 @@ def test_only_stable_frames_are_dropped() -> None:
 def test_a_request_for_what_is_stable_is_answered_with_gone() -> None:
     domain = lansis(2)
     payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-    domain.insert(Frame(0, 1, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+    domain.insert(Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 0, False))
     take(domain, ack_frame(1, 1, m0=1))
     domain.drop_stable()
-    (packet,) = domain.nack(0, Nack(TABLE, 1, (Want(0, 1, 1),)))
+    _, (packet,) = domain.nack(0, Nack(TABLE, 1, (Want(0, 1, 1),)))
     assert type(CODEC.decode(packet)).__name__ == "Gone"
 
 
 def test_the_sender_answers_at_once_and_not_twice_in_a_moment() -> None:
     domain = lansis(2)
     payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-    domain.insert(Frame(0, 1, 2, 0, TAG, (), (), 1, [], None, payload, 0, False))
+    domain.insert(Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 0, False))
     want = Nack(TABLE, 1, (Want(0, 1, 1),))
-    assert len(domain.nack(0, want)) == 1
-    assert domain.nack(10, want) == []
-    assert len(domain.nack(lan().nack_ns_min + 10, want)) == 1
+    assert len(domain.nack(0, want)[1]) == 1
+    assert domain.nack(10, want)[1] == []
+    assert len(domain.nack(lan().nack_ns_min + 10, want)[1]) == 1
 
 
 def test_a_member_that_hears_its_own_request_from_another_waits() -> None:
@@ -97,6 +99,7 @@ def test_a_member_that_hears_its_own_request_from_another_waits() -> None:
     due = domain.recovery.deadline()
     assert due is not None
     domain.nack(0, Nack(TABLE, 2, (Want(1, 1, 1),)))
+    assert domain.due(due) == (0, []), "woken too early, and nothing to do"
     later = domain.recovery.deadline()
     assert later is not None
     assert later > lan().nack_ns_max

@@ -151,7 +151,7 @@ class Stage:
         name = f"{'repeat' if got.repeat else 'transmit'} {self.names[got.sender]}/{got.number}"
         if got.count > 1:
             return f"{name} fragment {got.index + 1} of {got.count}"
-        frame = decode_frame(got.sender, got.number, got.piece, 0, len(self.names))
+        frame = decode_frame(got.sender, got.number, got.piece, 0, got.table, len(self.names))
         assert isinstance(frame, Frame)
         acks = [
             f"{self.names[q]}{c}" for q, c in zip(frame.ack_members, frame.ack_numbers, strict=True)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from operator import lt
 from struct import Struct, error
 from zlib import crc32
 
@@ -32,6 +33,7 @@ import msgspec
 from phalanx.core.effects import Service
 from phalanx.core.frames import (
     CONTROL_OF,
+    FRAGMENTS_MAX,
     Control,
     Fragment,
     Frame,
@@ -115,13 +117,14 @@ class Codec:
         return self._fragment + _CHECK.pack(crc32(inside)) + inside
 
     def fragments(
-        self, table: bytes, frame: Frame, via: int, repeat: int, wanted: Sequence[int] | None = None
+        self, frame: Frame, via: int, repeat: int, wanted: Sequence[int] | None = None
     ) -> list[bytes]:
         """A frame as packets: all of them, or only the wanted pieces."""
         payload = frame.payload
         size = frame.piece or len(payload)
         count = -(-len(payload) // size)
-        stem = _STEM.pack(table, frame.sender, via, frame.number)
+        assert count <= FRAGMENTS_MAX
+        stem = _STEM.pack(frame.table, frame.sender, via, frame.number)
         tail = _TAIL.pack(count, repeat)
         out = []
         for i in range(count) if wanted is None else wanted:
@@ -182,7 +185,11 @@ class Codec:
             if crc32(inside) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
                 return Refusal("checksum")
             fragment = Fragment(inside[_FRAGMENT.size :], *_FRAGMENT.unpack_from(inside))
-            if fragment.index >= fragment.count or not fragment.number or fragment.repeat > 1:
+            if (
+                not fragment.index < fragment.count <= FRAGMENTS_MAX
+                or not fragment.number
+                or fragment.repeat > 1
+            ):
                 return Refusal("malformed")
             return fragment
         if prefix == self._plain and len(data) >= HEADER_BYTES:
@@ -265,9 +272,10 @@ def encode_frame(
 
 
 def decode_frame(
-    sender: int, number: int, payload: bytes, piece: int, members: int
+    sender: int, number: int, payload: bytes, piece: int, table: bytes, members: int
 ) -> Frame | Refusal:
-    """The frame that these bytes hold, or why they hold none. Its indices are below `members`."""
+    """The frame that these bytes hold, or why they hold none. Its indices are below `members`,
+    the size of the table, and each stands once."""
     try:
         kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
         at = _FRAME.size
@@ -275,8 +283,10 @@ def decode_frame(
         both = reader.unpack_from(payload, at)
         at += reader.size
         ack_members = both[:acks]
-        if acks and (max(ack_members) >= members or sender in ack_members):
-            raise ValueError("index")
+        if acks:
+            _check_indices(ack_members, members)
+            if sender in ack_members:
+                raise ValueError("index")
         heads = []
         for _ in range(n_runs):
             head, at = _read_run_head(payload, at, members)
@@ -297,6 +307,7 @@ def decode_frame(
         number,
         kind,
         phase,
+        table,
         tag,
         ack_members,
         both[acks:],
@@ -313,6 +324,12 @@ _RunHead = tuple[Service, int, int, int, int, int, int, tuple[int, ...] | None]
 _PLAIN_KINDS = (FrameKind.DATA, FrameKind.ACK)
 
 
+def _check_indices(indices: tuple[int, ...], members: int) -> None:
+    """At least one, increasing, and inside the table."""
+    if indices[-1] >= members or not all(map(lt, indices, indices[1:])):
+        raise ValueError("index")
+
+
 def _read_run_head(payload: bytes, at: int, members: int) -> tuple[_RunHead, int]:
     service, flags, n_to, count, size = _RUN.unpack_from(payload, at)
     at += _RUN.size
@@ -320,13 +337,12 @@ def _read_run_head(payload: bytes, at: int, members: int) -> tuple[_RunHead, int
     if flags & _IS_PART:
         part, parts, total = _PART.unpack_from(payload, at)
         at += _PART.size
-        if part >= parts or count != 1 or parts == 1:
+        if not part < parts <= total or count != 1 or parts == 1:
             raise ValueError("parts")
     if flags & _HAS_TO:
         to = tuple(_read("H", payload, at, n_to))
         at += 2 * n_to
-        if not to or max(to) >= members:
-            raise ValueError("index")
+        _check_indices(to, members)
     if count == 0:
         raise ValueError("empty run")
     return (_SERVICES[service], flags, count, size, part, parts, total, to), at

@@ -37,7 +37,7 @@ REASONS = (
     "view",  # tagged with a view this member does not know
     "ahead",  # further ahead than the buffers reach; asked for again later
     "vector",  # acknowledges what cannot be
-    "conflict",  # two different contents under one number
+    "conflict",  # fragments of one frame that do not fit together
 )
 """Why a packet is refused. Every refusal is one of these, counted, never raised."""
 
@@ -89,6 +89,8 @@ class Frame(msgspec.Struct, gc=False):
     number: int
     kind: int
     phase: int
+    table: bytes
+    """What its indices refer to: a repeat must name the same."""
     tag: bytes
     ack_members: tuple[int, ...]
     ack_numbers: tuple[int, ...]
@@ -107,7 +109,8 @@ class Frame(msgspec.Struct, gc=False):
     cursor: int = 0
     """Set by delivery: how many of its runs have left."""
     repeated_ns: int = -1
-    """Set by recovery: when this member last retransmitted it."""
+    repeated: int = 0
+    """Set by recovery: when this member last repeated it, and which fragments since then."""
 
     @property
     def last(self) -> int:
@@ -229,6 +232,8 @@ class Whole(msgspec.Struct, frozen=True, gc=False):
 
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MEMBERS_MAX)]
 WANTS_MAX = 512
+FRAGMENTS_MAX = 8192
+"""More than any frame needs: the largest, in the smallest datagrams, for the largest group."""
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -239,7 +244,7 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Counter
     last: Counter
     attempt: Counter = 1
-    fragments: Annotated[bytes, msgspec.Meta(max_length=1024)] = b""
+    fragments: Annotated[bytes, msgspec.Meta(max_length=FRAGMENTS_MAX // 8)] = b""
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):

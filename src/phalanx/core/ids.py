@@ -20,6 +20,7 @@ MEMBERS_MAX = 1024
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Counter = Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 1)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
 
 
@@ -54,8 +55,8 @@ class MessageId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 class ViewId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Epoch (joins, removals) and digest. Compares by epoch first."""
 
-    joins: Counter
-    removals: Counter
+    joins: Epoch
+    removals: Epoch
     digest: Digest
 
     def __str__(self) -> str:

@@ -19,32 +19,29 @@ from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec, decode_frame
 from phalanx.core.dice import Dice
 from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want, Whole
-from phalanx.core.recovery import Place, Recovery, decode_mask, indices
+from phalanx.core.pieces import Pieces
+from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 
 AHEAD_ASKED_MAX = 64
 """Frames asked for at a time when a sender is further ahead than the buffers reach."""
 
 
-class Partial:
-    """A frame of which some fragments have come."""
-
-    __slots__ = ("absent", "pieces")
-
-    def __init__(self, count: int) -> None:
-        self.pieces = [b""] * count
-        self.absent = (1 << count) - 1
+POOL_WINDOWS = 4
+"""Frames that wait, whole or in part, hold at most so many windows' bytes."""
+VISITS_MAX = 2048
+"""So many frames one request may make a member look at."""
 
 
 class Lansis:
     __slots__ = (
-        "_begun",
         "_codec",
         "_config",
         "_me",
-        "_partial",
+        "_pieces",
         "_table",
         "_tags",
         "_waiting",
+        "_waiting_bytes",
         "bytes",
         "dag",
         "dropped",
@@ -70,13 +67,13 @@ class Lansis:
         self.dropped = [0] * n
         """Per sender, the last frame that was stable and forgotten."""
         self.bytes = 0
-        """Of all frames that are here and not stable: the network sliding window."""
+        """Of all frames with messages that are here and not stable: the sliding window."""
         self.own_bytes = 0
         self.duplicates = 0
         self.refused: Counter[str] = Counter()
-        self._begun: dict[Place, None] = {}
-        self._partial: dict[Place, Partial] = {}
+        self._pieces = Pieces()
         self._waiting: list[dict[int, Frame]] = [{} for _ in range(n)]
+        self._waiting_bytes = 0
 
     # -------------------------------------------------------------- packets in
 
@@ -87,11 +84,13 @@ class Lansis:
             return None
         place = (whole.sender, whole.number)
         if whole.repeat:
-            self.recovery.answered(place, whole.via == whole.sender)
+            count = -(-len(whole.payload) // whole.size) if whole.size else 1
+            for index in range(count):
+                self.recovery.answered(place, whole.via == whole.sender, index, count)
         if not self._is_news(now, whole):
             return None
-        if self._partial:
-            self._partial.pop(place, None)
+        if place in self._pieces:
+            self._pieces.drop(place)
         return self._decode(now, place, whole.payload, whole.size)
 
     def fragment(self, now: int, piece: Fragment) -> Frame | None:
@@ -101,22 +100,27 @@ class Lansis:
             return None
         place = (piece.sender, piece.number)
         if piece.repeat:
-            self.recovery.answered(place, piece.via == piece.sender)
-        partial = self._partial.get(place)
-        if partial is None:
-            if not self._is_news(now, piece):
-                return None
-            partial = self._partial[place] = Partial(piece.count)
-        if not self._gather(partial, piece):
-            self._begun[place] = None  # asked for if the rest is not in the same batch: `overdue`
+            by_sender = piece.via == piece.sender
+            self.recovery.answered(place, by_sender, piece.index, piece.count)
+        if place not in self._pieces and not self._is_news(now, piece):
             return None
-        del self._partial[place]
-        pieces = partial.pieces
-        size = len(pieces[0]) if len(pieces) > 1 else 0
-        if size and (any(len(p) != size for p in pieces[:-1]) or not 0 < len(pieces[-1]) <= size):
+        if self._is_full(place):
+            self._unusable(now, place, "ahead")
+            return None
+        got = self._pieces.add(piece)
+        if got is True:
+            return None  # asked for if the rest is not in the same batch: see `overdue`
+        if got is False:
             self._unusable(now, place, "conflict")
             return None
-        return self._decode(now, place, b"".join(pieces), size)
+        return self._decode(now, place, *got)
+
+    def _is_full(self, place: Place) -> bool:
+        """No room to let this frame wait: only the next of its sender may still come in."""
+        pooled = self._pieces.bytes + self._waiting_bytes
+        if pooled <= POOL_WINDOWS * self._config.window_bytes_max:
+            return False
+        return place[1] != self.dag.have[place[0]] + 1
 
     def _is_news(self, now: int, piece: Fragment | Whole) -> bool:
         """The first that is seen of a frame. What it proves missing is asked for in time."""
@@ -147,25 +151,12 @@ class Lansis:
         have, ahead = self.dag.have[sender], self._config.ahead_frames_max
         if number > have + ahead:
             number = have + min(ahead, AHEAD_ASKED_MAX)
-        for lost in range(self.heard[sender] + 1, number + 1):
-            self.recovery.lost(now, (sender, lost))
-            self.heard[sender] = lost
-
-    def _gather(self, partial: Partial, piece: Fragment) -> bool:
-        """Put the fragment in its place. True if that makes the frame whole."""
-        if len(partial.pieces) != piece.count:
-            self.refused["conflict"] += 1
-            return False
-        bit = 1 << piece.index
-        if not partial.absent & bit:
-            self.duplicates += 1
-            return False
-        partial.pieces[piece.index] = piece.piece
-        partial.absent ^= bit
-        return not partial.absent
+        if number > self.heard[sender]:
+            self.recovery.lost(now, sender, self.heard[sender] + 1, number)
+            self.heard[sender] = number
 
     def _decode(self, now: int, place: Place, payload: bytes, size: int) -> Frame | None:
-        frame = decode_frame(*place, payload, size, self.dag.n)
+        frame = decode_frame(*place, payload, size, self._table, self.dag.n)
         if isinstance(frame, Refusal):
             self._unusable(now, place, frame.reason)
             return None
@@ -174,22 +165,18 @@ class Lansis:
     def _unusable(self, now: int, place: Place, reason: str) -> None:
         """Undamaged on the way and yet of no use now: ask again, later or another holder."""
         self.refused[reason] += 1
-        self.recovery.lost(now, place)
+        self.recovery.lost(now, place[0], place[1], place[1])
 
     def overdue(self, now: int) -> None:
         """A batch of packets is through: frames that came only in part are missing the rest."""
-        if self._begun:
-            for place in self._begun:
-                partial = self._partial.get(place)
-                if partial is not None:
-                    self.recovery.lost(now, place, partial.absent)
-            self._begun.clear()
+        for place, absent in self._pieces.begun():
+            self.recovery.lost_in_part(now, place, absent)
 
     def enter(self, now: int, frame: Frame) -> list[Frame]:
         """A whole frame has come: the frames that can enter the DAG now, in causal order."""
         place = (frame.sender, frame.number)
         if frame.tag not in self._tags:
-            self.refused["view"] += 1
+            self._unusable(now, place, "view")
             return []
         if not self.dag.ready(frame):
             self._wait(now, place, frame)
@@ -206,6 +193,7 @@ class Lansis:
                 following = self.dag.have[sender] + 1
                 while waiting and following in waiting and self.dag.ready(waiting[following]):
                     frame = waiting.pop(following)
+                    self._waiting_bytes -= len(frame.payload)
                     self.insert(frame)
                     entered.append(frame)
                     following += 1
@@ -222,45 +210,55 @@ class Lansis:
                     return
                 self._hear(now, member, number)
                 far = far or number > have[member] + ahead
-        if far:
+        if far or self._is_full(place):
             self._unusable(now, place, "ahead")
             return
         self.recovery.found(place)
         self._waiting[frame.sender][frame.number] = frame
+        self._waiting_bytes += len(frame.payload)
 
     def insert(self, frame: Frame) -> None:
         """Enter a frame that is ready: a foreign one, or one's own."""
         self.dag.insert(frame)
-        size = len(frame.payload)
-        self.bytes += size
-        if frame.sender == self._me:
-            self.own_bytes += size
+        mine = frame.sender == self._me
+        if frame.runs:
+            size = len(frame.payload)
+            self.bytes += size
+            if mine:
+                self.own_bytes += size
+        if mine:
             self.heard[self._me] = frame.number
 
     # -------------------------------------------------------------- recovery
 
-    def nack(self, now: int, nack: Nack) -> list[bytes]:
-        """Another member misses frames: the packets to send at once, the rest is put off."""
+    def nack(self, now: int, nack: Nack) -> tuple[int, list[bytes]]:
+        """Another member misses frames: about how many packets it has lost, and the packets to
+        send at once; the rest is put off."""
         if nack.table != self._table:
             self.refused["table"] += 1
-            return []
+            return 0, []
         if nack.asker == self._me or nack.asker >= self.dag.n:
             self.refused["sender"] += 1
-            return []
+            return 0, []
         out: list[bytes] = []
-        budget = self._config.window_bytes_min
+        budget, visits, lost, gone = self._config.window_bytes_min, VISITS_MAX, 0, False
         for want in nack.wants:
             if want.sender >= self.dag.n or want.last < want.first:
                 self.refused["malformed"] += 1
                 continue
+            dropped = self.dropped[want.sender]
+            if want.sender == self._me and want.first <= dropped and not gone:
+                gone = True
+                held = Want(self._me, want.first, min(want.last, dropped))
+                out.append(self._codec.encode(Gone(self._table, self._me, held)))
             mask = decode_mask(want.fragments)
-            if want.sender == self._me and want.first <= self.dropped[self._me]:
-                gone = Want(self._me, want.first, min(want.last, self.dropped[self._me]))
-                out.append(self._codec.encode(Gone(self._table, self._me, gone)))
             last = min(want.last, self.heard[want.sender])
-            for number in range(max(want.first, self.dropped[want.sender] + 1), last + 1):
+            for number in range(max(want.first, dropped + 1), last + 1)[:visits]:
+                visits -= 1
                 place = (want.sender, number)
                 frame = self._held(place)
+                if want.attempt == 1:
+                    lost += _count(frame, mask)
                 if frame is None:
                     self.recovery.asked_elsewhere(now, place, mask)
                 elif want.sender != self._me:
@@ -269,26 +267,36 @@ class Lansis:
                     packets = self._repeat(now, frame, mask)
                     budget -= sum(map(len, packets))
                     out += packets
-        return out
+        return lost, out
 
-    def due(self, now: int) -> tuple[list[Want], list[bytes]]:
-        """What is asked for now, and the packets of these requests and of answers now due."""
+    def due(self, now: int) -> tuple[int, list[bytes]]:
+        """How many packets are asked for now for the first time, and the packets of these
+        requests and of answers now due."""
         wants = self.recovery.wants(now)
+        lost = 0
+        for want in wants:
+            if want.attempt == 1:
+                lost += (want.last - want.first + 1) if not want.fragments else _bits(want)
         out = self._nacks(wants) if wants else []
+        budget = self._config.window_bytes_min
         for place, mask in self.recovery.answers(now):
             frame = self._held(place)
-            if frame is not None:
-                out += self._repeat(now, frame, mask)
-        return wants, out
+            if frame is not None and budget > 0:
+                packets = self._repeat(now, frame, mask)
+                budget -= sum(map(len, packets))
+                out += packets
+        return lost, out
 
     def _nacks(self, wants: list[Want]) -> list[bytes]:
         """As many packets as the requests need: one holds what fits a datagram."""
-        room = (self._config.datagram_bytes_max - 64) // 32
+        room = self._config.datagram_bytes_max - 64
         out = []
         batch: list[Want] = []
         used = 0
         for want in wants:
-            cost = 1 + len(want.fragments) // 32
+            if len(want.fragments) > room - 32:  # a mask that no datagram holds
+                want = Want(want.sender, want.first, want.last, want.attempt)
+            cost = 32 + len(want.fragments)
             if batch and used + cost > room:
                 out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
                 batch, used = [], 0
@@ -297,16 +305,24 @@ class Lansis:
         out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
         return out
 
+    def last_again(self, now: int) -> list[bytes]:
+        """This member's last frame, for one that seems to have missed it."""
+        frame = self.dag.frames[self._me].get(self.dag.have[self._me])
+        return self._repeat(now, frame, ALL) if frame is not None else []
+
     def _held(self, place: Place) -> Frame | None:
         """The frame, if this member can repeat it: in the DAG and not stable, or waiting."""
         sender, number = place
         return self.dag.frames[sender].get(number) or self._waiting[sender].get(number)
 
     def _repeat(self, now: int, frame: Frame, mask: int) -> list[bytes]:
-        if frame.repeated_ns >= 0 and now - frame.repeated_ns < self._config.nack_ns_min:
-            return []
-        frame.repeated_ns = now
-        return self._codec.fragments(self._table, frame, self._me, repeat=1, wanted=indices(mask))
+        """The fragments asked for, less those repeated a moment ago."""
+        if frame.repeated_ns < 0 or now - frame.repeated_ns >= self._config.nack_ns_min:
+            frame.repeated_ns, frame.repeated = now, 0
+        count = _count(frame, ALL)
+        wanted = ((1 << count) - 1 if mask == ALL else mask) & ~frame.repeated
+        frame.repeated |= wanted
+        return self._codec.fragments(frame, self._me, repeat=1, wanted=indices(wanted))
 
     # -------------------------------------------------------------- stability
 
@@ -318,9 +334,24 @@ class Lansis:
             frames = dag.frames[sender]
             size = 0
             for number in range(self.dropped[sender] + 1, dag.stable[sender] + 1):
-                size += len(frames.pop(number).payload)
+                frame = frames.pop(number)
+                if frame.runs:
+                    size += len(frame.payload)
             self.dropped[sender] = dag.stable[sender]
             self.bytes -= size
             if sender == self._me:
                 self.own_bytes -= size
         dag.moved.clear()
+
+
+def _count(frame: Frame | None, mask: int) -> int:
+    """How many fragments the mask names of a frame; of one that is not here, one."""
+    if mask != ALL:
+        return mask.bit_count()
+    if frame is None or not frame.piece:
+        return 1
+    return -(-len(frame.payload) // frame.piece)
+
+
+def _bits(want: Want) -> int:
+    return decode_mask(want.fragments).bit_count()

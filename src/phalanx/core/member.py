@@ -44,9 +44,15 @@ from phalanx.core.ids import MemberId, View, table_digest
 from phalanx.core.lansis import Lansis
 from phalanx.core.packing import Outbox
 from phalanx.core.pulse import Pulse
-from phalanx.core.recovery import packets_of
 from phalanx.core.window import Window
-from phalanx.errors import MemberClosed, MessageTooLarge, NoReceiver, OutboxFull, UnknownMember
+from phalanx.errors import (
+    MemberClosed,
+    MessageTooLarge,
+    NoReceiver,
+    NotBytes,
+    OutboxFull,
+    UnknownMember,
+)
 
 
 class Member:
@@ -57,6 +63,7 @@ class Member:
         self.me = me
         self.view = view
         self._rank = view.rank(me)
+        self._ranked = {member: rank for rank, member in enumerate(view.members)}
         self._config = config
         self._codec = Codec(config.cluster, group)
         self._table = table_digest(view.members)
@@ -71,7 +78,7 @@ class Member:
         self._cursor = Cursor(self._rank, view, self._dag, config.post_confirm)
         self._window = Window(config, n)
         self._outbox = Outbox(config.frame_bytes_max)
-        self._pulse = Pulse(config, 0)
+        self._pulse = Pulse(config, n, 0)
         self._pace_ns = 0
         self._numbered = 0
         self._closed = False
@@ -80,13 +87,15 @@ class Member:
         """Per sender, its last frame here that holds messages."""
         self._unordered: deque[Frame] = deque()
         self._unstable: deque[Frame] = deque()
+        self._ordered_upto = 0
+        self._stable_upto = 0
         self._settled = True
 
     # -------------------------------------------------------------- the border
 
     def start(self, now: int) -> list[Effect]:
         """The first step: the member is in its view."""
-        self._pulse = Pulse(self._config, now)
+        self._pulse = Pulse(self._config, len(self.view.members), now)
         return [ViewInstalled(self.view, None, (), "boot")]
 
     def step(self, now: int, given: Given) -> list[Effect]:
@@ -169,26 +178,34 @@ class Member:
                 if frame is not None:
                     entered += lansis.enter(now, frame)
             elif type(packet) is Nack:
-                self._window.lost(now, packets_of(packet.wants))
-                answer = lansis.nack(now, packet)
+                lost, answer = lansis.nack(now, packet)
+                if lost:
+                    self._window.lost(now, packet.asker, lost)
                 if answer:
                     out.append(Transmit(answer))
             elif type(packet) is Refusal:
                 lansis.refused[packet.reason] += 1
             # Hello, Claim, Probe and their like mean nothing on a fixed view.
         lansis.overdue(now)
-        self._window.arrived(len(packets))
+        self._window.passed(len(packets))
         if entered:
+            missed = False
             for frame in entered:
                 if frame.runs:
                     urgent = frame.ordered or self._config.post_confirm
                     self._pulse.received(now, len(frame.payload), urgent)
+                elif frame.vector[self._rank] < self._dag.have[self._rank]:
+                    missed = True
             self._deliver(now, entered, out)
+            if missed and self._pulse.quiet_for(now):
+                packets = lansis.last_again(now)
+                if packets:
+                    out.append(Transmit(packets))
 
     def _recover(self, now: int, out: list[Effect]) -> None:
-        wants, packets = self._lansis.due(now)
-        if wants:
-            self._window.lost(now, packets_of(wants))
+        lost, packets = self._lansis.due(now)
+        if lost:
+            self._window.lost(now, self._rank, lost)
         if packets:
             out.append(Transmit(packets))
 
@@ -222,6 +239,9 @@ class Member:
             raise MemberClosed(str(self.me))
         if not bodies:
             return
+        kinds = set(map(type, bodies)) - {bytes}
+        if kinds:
+            raise NotBytes(min(kind.__name__ for kind in kinds))
         lengths = list(map(len, bodies))
         longest = max(lengths)
         if longest > self._config.message_bytes_max:
@@ -232,18 +252,20 @@ class Member:
         self._outbox.put(bodies, lengths, service, ranks)
         first = self._numbered + 1
         self._numbered += len(bodies)
-        out.append(Accepted(first, self._numbered, service, to, sum(lengths)))
+        receivers = self._members(ranks)
+        out.append(Accepted(first, self._numbered, service, receivers, sum(lengths)))
 
     def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
         if to is None:
             return None
         if not to:
             raise NoReceiver
-        members = self.view.members
+        ranks = []
         for member in to:
-            if member not in members:
-                raise UnknownMember(str(member), tuple(map(str, members)))
-        return tuple(sorted({members.index(member) for member in to}))
+            if member not in self._ranked:
+                raise UnknownMember(str(member), tuple(map(str, self.view.members)))
+            ranks.append(self._ranked[member])
+        return tuple(sorted(set(ranks)))
 
     # -------------------------------------------------------------- frames out
 
@@ -253,13 +275,15 @@ class Member:
     def _speak(self, now: int, out: list[Effect]) -> None:
         """Seal what may leave: messages if the window lets them, else acks that are owed."""
         outbox = self._outbox
+        due = self._pulse.due(now, self._settled)
         while outbox.messages and self._window_is_open():
-            if now < self._pace_ns and not outbox.fills_a_frame:
+            if now < self._pace_ns and not outbox.fills_a_frame and not due:
                 break
+            due = False  # what is owed goes with the messages
             first = outbox.following
             self._seal(now, FrameKind.DATA, first, outbox.take(), out)
             self._pace_ns = now + self._window.delay(self._lansis.bytes)
-        if self._pulse.due(now, self._settled):
+        if due:
             self._seal(now, FrameKind.ACK, outbox.following, [], out)
 
     def _seal(
@@ -284,6 +308,7 @@ class Member:
             number,
             kind,
             self._phase,
+            self._table,
             self._tag,
             tuple(members),
             tuple(numbers),
@@ -301,7 +326,9 @@ class Member:
                 out.append(
                     Sent(run.first, last, number, run.service, to, self.view.id, self._phase)
                 )
-        out.append(Transmit(self._codec.fragments(self._table, frame, rank, repeat=0)))
+        packets = self._codec.fragments(frame, rank, repeat=0)
+        self._window.passed(len(packets))
+        out.append(Transmit(packets))
         self._lansis.insert(frame)
         self._pulse.spoke(now, bool(runs))
         if runs:
@@ -324,15 +351,17 @@ class Member:
 
     def _report(self, out: list[Effect]) -> None:
         """Receipts, the window's state and what was refused."""
-        ordered = stable = 0
+        ordered, stable = self._ordered_upto, self._stable_upto
         while self._unordered and not (self._unordered[0].ordered and self._unordered[0].batch < 0):
             ordered = self._unordered.popleft().last
-        if ordered:
+        if ordered > self._ordered_upto:
+            self._ordered_upto = ordered
             out.append(Ordered(ordered))
         limit = self._dag.stable[self._rank]
         while self._unstable and self._unstable[0].number <= limit:
             stable = self._unstable.popleft().last
-        if stable:
+        if stable > self._stable_upto:
+            self._stable_upto = stable
             out.append(Stable(stable))
         if self._lansis.refused:
             out += [Refused(reason, count) for reason, count in self._lansis.refused.items()]

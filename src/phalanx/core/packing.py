@@ -14,18 +14,19 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
+from phalanx.config import MESSAGE_BYTES_LIMIT
 from phalanx.core.effects import Service
 from phalanx.core.frames import Run
 
 MESSAGE_OVERHEAD = 4
+RUN_OVERHEAD = 24
 CHUNK_MESSAGES_MAX = 4096
-PARTS_MAX = 1 << 20
 
 
 class Chunk:
     """Consecutive messages of one service and one set of receivers."""
 
-    __slots__ = ("bodies", "ends", "lengths", "service", "taken", "to")
+    __slots__ = ("bodies", "done", "ends", "lengths", "service", "to")
 
     def __init__(self, service: Service, to: tuple[int, ...] | None) -> None:
         self.service = service
@@ -33,13 +34,16 @@ class Chunk:
         self.bodies: list[bytes] = []
         self.lengths: list[int] = []
         self.ends: list[int] = []
-        """Bytes up to and with each message."""
-        self.taken = 0
+        """Bytes up to and with each message, those that have left included."""
+        self.done = 0
+        """Bytes that have left."""
 
-    def cost(self, stop: int) -> int:
-        """Of the messages that are left, up to `stop`, overhead included."""
-        done = self.ends[self.taken - 1] if self.taken else 0
-        return self.ends[stop - 1] - done + (stop - self.taken) * MESSAGE_OVERHEAD
+    def cost(self, count: int) -> int:
+        """Of the next so many messages, overhead included."""
+        return self.ends[count - 1] - self.done + count * MESSAGE_OVERHEAD
+
+    def run_cost(self) -> int:
+        return RUN_OVERHEAD + 2 * len(self.to or ())
 
 
 class Outbox:
@@ -72,7 +76,7 @@ class Outbox:
         ):
             chunk = Chunk(service, to)
             self._chunks.append(chunk)
-        start = chunk.ends[-1] if chunk.ends else 0
+        start = chunk.ends[-1] if chunk.ends else chunk.done
         chunk.bodies += bodies
         chunk.lengths += lengths
         ends = accumulate(lengths, initial=start)
@@ -92,23 +96,24 @@ class Outbox:
         chunks = self._chunks
         while chunks:
             chunk = chunks[0]
-            start, stop = chunk.taken, len(chunk.ends)
-            if chunk.cost(stop) > room:
-                stop = start + bisect_right(range(start + 1, stop + 1), room, key=chunk.cost)
-            if stop == start:  # the message in front does not fit what is left
-                if not out and chunk.cost(start + 1) > self._frame_bytes_max:
+            if out:
+                room -= chunk.run_cost()  # receivers and all: a frame has a size, whatever is in it
+            count = len(chunk.ends)
+            if chunk.cost(count) > room:
+                count = bisect_right(range(1, count + 1), room, key=chunk.cost)
+            if not count:  # the message in front does not fit what is left
+                if not out and chunk.cost(1) > self._frame_bytes_max:
                     out.append(self._take_part(chunk))
                 break
-            size = chunk.cost(stop)
-            bodies, lengths = chunk.bodies[start:stop], chunk.lengths[start:stop]
-            run = Run(chunk.service, self.following, stop - start, chunk.to, 0, lengths)
-            out.append((run, bodies))
+            size = chunk.cost(count)
+            bodies, lengths = chunk.bodies[:count], chunk.lengths[:count]
+            out.append((Run(chunk.service, self.following, count, chunk.to, 0, lengths), bodies))
             room -= size
-            self._left(chunk, stop - start, size)
+            self._left(chunk, count, size)
         return out
 
     def _take_part(self, chunk: Chunk) -> tuple[Run, Sequence[bytes]]:
-        body, size, part = chunk.bodies[chunk.taken], self._frame_bytes_max, self._part
+        body, size, part = chunk.bodies[0], self._frame_bytes_max, self._part
         parts = -(-len(body) // size)
         piece = body[part * size : (part + 1) * size]
         lengths = (len(piece),)
@@ -125,31 +130,45 @@ class Outbox:
         self.following += count
         self.messages -= count
         self.bytes -= size
-        chunk.taken += count
-        if chunk.taken == len(chunk.ends):
+        if count == len(chunk.ends):
             self._chunks.popleft()
+            return
+        chunk.done = chunk.ends[count - 1]
+        del chunk.bodies[:count], chunk.lengths[:count], chunk.ends[:count]
 
 
 class Assembly:
     """The parts of one sender's large message, as they enter, in order."""
 
-    __slots__ = ("_number", "_parts")
+    __slots__ = ("_bytes", "_number", "_parts")
 
     def __init__(self) -> None:
         self._number = 0
         self._parts: list[bytes] = []
+        self._bytes = 0
 
     def add(self, run: Run, payload: bytes) -> bytes | None:
         """Take a part; the whole message with its last part, or None, also if a peer sent
         parts that do not make a message."""
         if run.part == 0:
             self._number = run.first
-            self._parts.clear()
-        if run.first != self._number or run.part != len(self._parts):
+            self._drop()
+        self._bytes += run.lengths[0]
+        if (
+            run.first != self._number
+            or run.part != len(self._parts)
+            or self._bytes > run.total
+            or run.total > MESSAGE_BYTES_LIMIT
+        ):
+            self._drop()
             return None
         self._parts.append(payload[run.offset : run.offset + run.lengths[0]])
         if not run.completes:
             return None
         whole = b"".join(self._parts)
-        self._parts.clear()
+        self._drop()
         return whole if len(whole) == run.total else None
+
+    def _drop(self) -> None:
+        self._parts.clear()
+        self._bytes = 0

@@ -9,7 +9,9 @@ answer each other for ever.
 
 The last frame of a burst may be lost without anybody knowing. So a member goes on with
 keep-alives, quickly at first and ever slower, while something it knows of is not stable, and
-at a steady slow rate when all is quiet.
+at a steady slow rate when all is quiet. Whoever hears such a keep-alive, and sees that its
+sender lacks an own frame sent a while ago, repeats that frame (`quiet_for`): else one lost
+acknowledgement would hold up a safe message until the next slow keep-alive.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ NEVER = 1 << 62
 
 
 class Pulse:
-    __slots__ = ("_config", "_due_ns", "_level", "_owed_bytes", "_sent_ns", "_urgent")
+    __slots__ = ("_config", "_due_ns", "_level", "_owed_bytes", "_prompt_ns", "_sent_ns", "_urgent")
 
-    def __init__(self, config: Config, now: int) -> None:
+    def __init__(self, config: Config, n: int, now: int) -> None:
         self._config = config
+        # Acks of everybody for everything grow with the square of the members.
+        self._prompt_ns = config.ack_prompt_ns * max(1, n // 4)
         self._sent_ns = now
         self._due_ns = NEVER
         self._owed_bytes = 0
@@ -39,7 +43,7 @@ class Pulse:
         if urgent:
             if not self._urgent:
                 self._urgent = True
-                self._due_ns = max(now, self._sent_ns + self._config.ack_prompt_ns)
+                self._due_ns = max(now, self._sent_ns + self._prompt_ns)
         elif self._due_ns == NEVER:
             self._due_ns = now + self._config.ack_lazy_ns
 
@@ -50,6 +54,10 @@ class Pulse:
         self._owed_bytes = 0
         self._urgent = False
         self._level = 0 if messages else min(self._level + 1, 16)
+
+    def quiet_for(self, now: int) -> bool:
+        """Our last frame left long enough ago to have arrived everywhere."""
+        return now - self._sent_ns >= self._config.alive_busy_ns
 
     def due(self, now: int, settled: bool) -> bool:
         """An ack-only frame is owed, or a keep-alive is due."""

@@ -4,17 +4,18 @@ A gap is asked for after a random back-off, unless it fills in the meantime or a
 member is heard asking for it: then that answer will serve here too, and this member waits
 a retry time. Each unanswered request doubles the wait, up to 32-fold. The sender of a
 frame answers at once, any other holder after a random time, unless it hears an answer
-first. Nobody repeats a frame twice within the shortest back-off.
+first. Nobody repeats a fragment twice within the shortest back-off.
 
 An answer that this member hears need not reach the one who asked: links may be broken one
 way. So a request says how often it was made. At the second time the sender's own answer
-silences nobody; from the third on nothing does, and a growing random share of the holders
-answers, so that any route there is will be found.
+silences nobody; from the third on nothing does, and a random few of the holders answer, so
+that any route there is will be found.
+
+One roll of the dice serves a whole gap, and what is due soon is asked for together: a
+request names ranges, and a gap of many frames costs one packet.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import msgspec
 
@@ -27,6 +28,9 @@ Place = tuple[int, int]
 
 ALL = -1
 """As a fragment mask: every fragment."""
+
+ANSWERERS = 6
+"""From the third request on, so many of the holders answer, about."""
 
 
 class Missing(msgspec.Struct, gc=False):
@@ -48,62 +52,82 @@ class Recovery:
         self.missing: dict[Place, Missing] = {}
         self._answers: dict[Place, Missing] = {}
         self._due_ns: int | None = None
+        """No later than the earliest of both; None when it has to be found anew."""
 
     # -------------------------------------------------------------- asking
 
-    def lost(self, now: int, place: Place, fragments: int = ALL) -> None:
-        """A frame is known to exist and is not (wholly) here."""
-        entry = self.missing.get(place)
-        if entry is not None:
-            entry.fragments = fragments
-            return
+    def lost(self, now: int, sender: int, first: int, last: int) -> None:
+        """Frames first..last are known to exist and are not here."""
         due = now + self._dice.between(self._config.nack_ns_min, self._config.nack_ns_max)
-        if fragments != ALL:
-            due += self._config.nack_ns_max  # the rest is probably on its way
-        self.missing[place] = Missing(due, 0, fragments)
-        self._due_ns = None
+        for number in range(first, last + 1):
+            entry = self.missing.get((sender, number))
+            if entry is None:
+                self.missing[sender, number] = Missing(due, 0, ALL)
+            else:
+                entry.fragments = ALL
+        self._sooner(due)
+
+    def lost_in_part(self, now: int, place: Place, fragments: int) -> None:
+        """Of a frame only these fragments are not here; the rest is probably on its way."""
+        entry = self.missing.get(place)
+        if entry is None:
+            config = self._config
+            due = now + config.nack_ns_max
+            due += self._dice.between(config.nack_ns_min, config.nack_ns_max)
+            self.missing[place] = Missing(due, 0, fragments)
+            self._sooner(due)
+        else:
+            if not entry.tries and entry.fragments != fragments:
+                entry.due_ns = max(entry.due_ns, now + self._config.nack_ns_max)
+            entry.fragments = fragments
 
     def found(self, place: Place) -> None:
-        """The frame is wholly here: stop asking for it, and stop answering for it."""
-        if self.missing and self.missing.pop(place, None) is not None:
-            self._due_ns = None
+        """The frame is wholly here: stop asking for it."""
+        if self.missing:
+            self.missing.pop(place, None)
 
     def asked_elsewhere(self, now: int, place: Place, fragments: int) -> None:
         """Another member asked for it: its answer will serve here too."""
         entry = self.missing.get(place)
-        if entry is not None and (fragments == ALL or entry.fragments == fragments):
+        if entry is not None and (
+            fragments == ALL or (entry.fragments != ALL and not entry.fragments & ~fragments)
+        ):
             entry.due_ns = max(entry.due_ns, now + self._wait(entry.tries))
-            self._due_ns = None
 
     def wants(self, now: int) -> list[Want]:
-        """What to ask for now, in ranges. Those asked for are put off."""
-        due = sorted(place for place, entry in self.missing.items() if entry.due_ns <= now)
+        """What to ask for now, in ranges, with what would be due in a moment. All of it is put
+        off until it is time to ask again."""
+        self._due_ns = None
+        if not any(entry.due_ns <= now for entry in self.missing.values()):
+            return []
+        soon = now + self._config.nack_ns_min
+        due = sorted(place for place, entry in self.missing.items() if entry.due_ns <= soon)
+        roll = self._dice.between(0, self._config.nack_ns_max)
         out: list[Want] = []
-        for place in due:
-            if len(out) == WANTS_MAX:
-                break
-            sender, number = place
-            entry = self.missing[place]
-            entry.tries += 1
-            entry.due_ns = now + self._wait(entry.tries)
+        for sender, number in due:
+            entry = self.missing[sender, number]
             bits = b"" if entry.fragments == ALL else encode_mask(entry.fragments)
             last = out[-1] if out else None
             if (
                 last is not None
                 and not bits
                 and not last.fragments
-                and (last.sender, last.last + 1, last.attempt) == (sender, number, entry.tries)
+                and (last.sender, last.last + 1, last.attempt) == (sender, number, entry.tries + 1)
             ):
-                out[-1] = Want(sender, last.first, number, entry.tries)
+                out[-1] = Want(sender, last.first, number, entry.tries + 1)
+            elif len(out) == WANTS_MAX:
+                break
             else:
-                out.append(Want(sender, number, number, entry.tries, bits))
-        self._due_ns = None
+                out.append(Want(sender, number, number, entry.tries + 1, bits))
+            entry.tries += 1
+            entry.due_ns = now + (self._config.nack_retry_ns << min(entry.tries, 6) >> 1) + roll
         return out
 
     def _wait(self, tries: int) -> int:
         config = self._config
-        wait = config.nack_retry_ns << min(tries, 6) >> 1
-        return wait + self._dice.between(0, config.nack_ns_max)
+        return (config.nack_retry_ns << min(tries, 6) >> 1) + self._dice.between(
+            0, config.nack_ns_max
+        )
 
     # -------------------------------------------------------------- answering
 
@@ -116,18 +140,22 @@ class Recovery:
                 ALL if ALL in (fragments, entry.fragments) else entry.fragments | fragments
             )
             return
-        if attempt > 2 and self._dice.between(1, n) > attempt:
+        if attempt > 2 and self._dice.between(1, n) > ANSWERERS:
             return
         due = now + self._dice.between(self._config.answer_ns_min, self._config.answer_ns_max)
         self._answers[place] = Missing(due, attempt, fragments)
-        self._due_ns = None
+        self._sooner(due)
 
-    def answered(self, place: Place, by_sender: bool) -> None:
-        """An answer was heard: no need to answer too, unless it may not have arrived."""
+    def answered(self, place: Place, by_sender: bool, index: int, count: int) -> None:
+        """A fragment was repeated by another: no need to repeat it too, unless the repeat may not
+        have arrived."""
         entry = self._answers.get(place) if self._answers else None
         if entry is not None and entry.tries <= (1 if by_sender else 2):
-            del self._answers[place]
-            self._due_ns = None
+            if entry.fragments == ALL:
+                entry.fragments = (1 << count) - 1
+            entry.fragments &= ~(1 << index)
+            if not entry.fragments:
+                del self._answers[place]
 
     def answers(self, now: int) -> list[tuple[Place, int]]:
         """What to repeat now."""
@@ -138,13 +166,12 @@ class Recovery:
         ]
         for place, _ in due:
             del self._answers[place]
-        if due:
-            self._due_ns = None
         return due
 
     # -------------------------------------------------------------- time
 
     def deadline(self) -> int | None:
+        """When `wants` or `answers` may have something; now and then too early."""
         if not self.missing and not self._answers:
             return None
         if self._due_ns is None:
@@ -154,15 +181,9 @@ class Recovery:
             )
         return self._due_ns
 
-
-def packets_of(wants: Sequence[Want]) -> int:
-    """About how many packets were lost, for the window."""
-    return sum(
-        int.from_bytes(want.fragments, "little").bit_count()
-        if want.fragments
-        else want.last - want.first + 1
-        for want in wants
-    )
+    def _sooner(self, due: int) -> None:
+        if self._due_ns is not None and due < self._due_ns:
+            self._due_ns = due
 
 
 def encode_mask(mask: int) -> bytes:
@@ -173,8 +194,6 @@ def decode_mask(bits: bytes) -> int:
     return int.from_bytes(bits, "little") if bits else ALL
 
 
-def indices(mask: int) -> list[int] | None:
-    """The fragments that a mask names; None for all."""
-    if mask == ALL:
-        return None
+def indices(mask: int) -> list[int]:
+    """The fragments that a mask names."""
     return [i for i in range(mask.bit_length()) if mask >> i & 1]

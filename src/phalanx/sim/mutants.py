@@ -91,7 +91,7 @@ def answer_with_the_neighbour(self: Lansis, now: int, frame: Frame, mask: int) -
         return _REPEAT(self, now, frame, mask)
     number = other.number
     other.number = frame.number
-    packets = self._codec.fragments(self._table, other, self._me, repeat=1)
+    packets = self._codec.fragments(other, self._me, repeat=1)
     other.number = number
     return packets
 
@@ -114,7 +114,9 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             and piece.table == self._table
             and piece.number <= self._dag.have[piece.sender]
         ):
-            frame = decode_frame(piece.sender, piece.number, piece.piece, 0, self._dag.n)
+            frame = decode_frame(
+                piece.sender, piece.number, piece.piece, 0, piece.table, self._dag.n
+            )
             if isinstance(frame, Frame):
                 for run in frame.runs:
                     if run.service is Service.BASIC:
@@ -123,9 +125,10 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
     out += again
 
 
-def any_answer_silences(self: Recovery, place: Place, by_sender: bool) -> None:
-    if self._answers.pop(place, None) is not None:
-        self._due_ns = None
+def any_answer_silences(
+    self: Recovery, place: Place, by_sender: bool, index: int, count: int
+) -> None:
+    self._answers.pop(place, None)
 
 
 _HEAR = Lansis._hear

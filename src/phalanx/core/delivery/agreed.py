@@ -127,7 +127,12 @@ class Order:
             if number == NONE:
                 continue
             frames, end = stored[q], seen[q]
-            while number <= end and frames[number].vector[s] < head:
+            while number <= end:
+                # A frame that is stable and gone while the order points at it: only a peer whose
+                # vectors are not transitive can bring that about.
+                frame = frames.get(number)
+                if frame is not None and frame.vector[s] >= head:
+                    break
                 number += 1
             row[s] = number if number <= end else NONE
 
@@ -156,11 +161,6 @@ class Order:
                             voters[s] |= bit
         self._known = known
         self._most = max((voters[s].bit_count() for s in cands), default=0)
-
-    @property
-    def waiting(self) -> bool:
-        """Frames are here whose place is not known yet."""
-        return any(self._pending)
 
 
 class AllAck(Order):
