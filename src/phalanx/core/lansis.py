@@ -34,6 +34,7 @@ VISITS_MAX = 2048
 
 class Lansis:
     __slots__ = (
+        "_claimed",
         "_codec",
         "_config",
         "_me",
@@ -63,7 +64,9 @@ class Lansis:
         self.dag = Dag(n)
         self.recovery = Recovery(config, dice)
         self.heard = [0] * n
-        """Per sender, the highest frame number known to exist."""
+        """Per sender, the highest frame number known to exist, as far as it is asked for."""
+        self._claimed = [0] * n
+        """Per sender, the highest number that was heard of beyond the buffers."""
         self.dropped = [0] * n
         """Per sender, the last frame that was stable and forgotten."""
         self.bytes = 0
@@ -147,9 +150,11 @@ class Lansis:
 
     def _hear(self, now: int, sender: int, number: int) -> None:
         """The sender's frames up to this one exist: ask for what is missing. Of what lies beyond
-        the buffers believe only the next few, which a forged number cannot make many."""
+        the buffers ask only for the next few, and for more when those are here: a forged number
+        cannot make them many."""
         have, ahead = self.dag.have[sender], self._config.ahead_frames_max
         if number > have + ahead:
+            self._claimed[sender] = max(self._claimed[sender], number)
             number = have + min(ahead, AHEAD_ASKED_MAX)
         if number > self.heard[sender]:
             self.recovery.lost(now, sender, self.heard[sender] + 1, number)
@@ -184,7 +189,16 @@ class Lansis:
         self.recovery.found(place)
         self.insert(frame)
         if not any(self._waiting):
-            return [frame]
+            entered = [frame]
+        else:
+            entered = self._admit(frame)
+        for frame in entered:
+            if self._claimed[frame.sender] > self.heard[frame.sender]:
+                self._hear(now, frame.sender, self._claimed[frame.sender])
+        return entered
+
+    def _admit(self, frame: Frame) -> list[Frame]:
+        """A frame has entered: it, and the waiting ones that can enter after it."""
         entered = [frame]
         progress = True
         while progress:
