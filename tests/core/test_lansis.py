@@ -10,7 +10,7 @@ from phalanx.config import Config, lan
 from phalanx.core.codec import Codec, encode_frame
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
-from phalanx.core.frames import Frame, FrameKind, Nack, Run, Want, Whole
+from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
 from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
 
 TABLE, TAG = b"table678", bytes(16)
@@ -120,3 +120,73 @@ def test_a_foreign_table_or_view_is_refused() -> None:
     payload = encode_frame(FrameKind.ACK, 0, b"v" * 16, [], [], 1, [])
     assert take(domain, Whole(payload, 0, TABLE, 1, 1, 1, 0)) == []
     assert domain.refused == {"table": 1, "view": 1}
+
+
+def test_a_gap_of_many_frames_is_asked_for_in_one_packet() -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, 501))
+    packets: list[bytes] = []
+    while (due := domain.recovery.deadline()) is not None and due < lan().nack_retry_ns:
+        packets += domain.due(due)[1]
+    (packet,) = packets
+    nack = CODEC.decode(packet)
+    assert isinstance(nack, Nack)
+    assert nack.wants == (Want(1, 1, 500),)
+
+
+def test_different_fragments_asked_for_in_a_moment_are_all_repeated() -> None:
+    domain = lansis(20)
+    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, []) + bytes(10_000)
+    frame = Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 1000, False)
+    domain.insert(frame)
+    asked = [Nack(TABLE, k + 1, (Want(0, 1, 1, 1, bytes([1 << k])),)) for k in range(8)]
+    assert [len(domain.nack(k, nack)[1]) for k, nack in enumerate(asked)] == [1] * 8
+    assert [len(domain.nack(9, nack)[1]) for nack in asked] == [0] * 8
+
+
+def test_holders_answer_within_a_budget() -> None:
+    domain = lansis(64, lan(window_bytes_min=20_000))
+    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
+    for number in range(1, 41):
+        body = payload + bytes(2000)
+        domain.dag.insert(Frame(1, number, 2, 0, TABLE, TAG, (), (), 1, [], None, body, 0, False))
+    domain.heard[1] = 40
+    domain.nack(0, Nack(TABLE, 2, (Want(1, 1, 40),)))
+    assert 0 < sum(map(len, domain.due(lan().answer_ns_max)[1])) < 25_000
+
+
+def test_a_partial_frame_is_not_asked_for_while_its_fragments_keep_coming() -> None:
+    domain = lansis()
+    step = lan().nack_ns_max - 1
+    for index in range(10):
+        now = index * step
+        domain.fragment(now, Fragment(bytes(10), TABLE, 1, 1, 1, index, 12, 0))
+        domain.overdue(now)
+        due = domain.recovery.deadline()
+        assert due is not None
+        assert domain.due(now) == (0, [])
+    later = 20 * step
+    assert domain.due(later)[0] == 2
+
+
+def test_ack_only_frames_do_not_fill_the_window() -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, 1))
+    assert domain.bytes == 0
+
+
+def test_frames_that_wait_hold_a_bounded_number_of_bytes() -> None:
+    domain = lansis(3, lan(window_bytes_max=1000, window_bytes_min=1000, frame_bytes_max=1000))
+    for number in range(2, 100):
+        domain.fragment(0, Fragment(bytes(500), TABLE, 1, 1, number, 0, 2, 0))
+    assert domain._pieces.bytes <= 4 * 1000 + 500
+    assert domain.refused["ahead"] > 50
+
+
+def test_a_member_far_behind_goes_on_asking_as_it_catches_up() -> None:
+    domain = lansis(3, lan(ahead_frames_max=4))
+    take(domain, ack_frame(1, 100))
+    for number in range(1, 100):
+        assert (1, number) in domain.recovery.missing
+        take(domain, ack_frame(1, number))
+    assert (1, 100) in domain.recovery.missing

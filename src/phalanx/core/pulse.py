@@ -57,7 +57,7 @@ class Pulse:
 
     def quiet_for(self, now: int) -> bool:
         """Our last frame left long enough ago to have arrived everywhere."""
-        return now - self._sent_ns >= self._config.alive_busy_ns
+        return now - self._sent_ns >= self._config.alive_busy_ns // 2
 
     def due(self, now: int, settled: bool) -> bool:
         """An ack-only frame is owed, or a keep-alive is due."""

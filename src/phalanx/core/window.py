@@ -22,6 +22,8 @@ from phalanx.config import Config
 
 LOSS_TOLERATED = 20
 """One packet in so many may be lost before the window shrinks."""
+LOST_LEAST = 8
+"""Fewer lost packets than this say nothing."""
 OWN_SHARE = 4
 """A member may fill so much of the window by itself: one part in so many."""
 EPOCH_PACKETS = 1024
@@ -61,8 +63,10 @@ class Window:
     def lost(self, now: int, member: int, packets: int) -> None:
         """A member asked for packets, the first time: an eighth less if they are many, at most
         once per retry time."""
-        self._lost[member] += packets
-        if now >= self._held_ns and self._lost[member] * LOSS_TOLERATED > self._packets:
+        lost = self._lost[member] = self._lost[member] + packets
+        if lost < LOST_LEAST or lost * LOSS_TOLERATED <= self._packets:
+            return
+        if now >= self._held_ns:
             self._held_ns = now + self._config.nack_retry_ns
             self.limit = max(self._config.window_bytes_min, self.limit - (self.limit >> 3))
             self._lost = [0] * self._n
