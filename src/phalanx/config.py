@@ -89,7 +89,6 @@ _PAIRS = (
     ("nack_ns_min", "nack_ns_max"),
     ("answer_ns_min", "answer_ns_max"),
     ("alive_busy_ns", "alive_idle_ns"),
-    ("ack_prompt_ns", "ack_lazy_ns"),
 )
 
 
