@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.core.codec import (
-    FRAGMENT_HEADER_BYTES,
-    Codec,
-    decode_frame,
-    decode_tag,
-    encode_frame,
-    encode_tag,
-)
+from phalanx.core.codec import FRAGMENT_HEADER_BYTES, Codec
 from phalanx.core.effects import Service
 from phalanx.core.frames import (
     CONTROL_OF,
@@ -44,6 +37,7 @@ from phalanx.core.frames import (
     Run,
     Want,
 )
+from phalanx.core.framing import decode_frame, decode_tag, encode_frame, encode_tag
 from phalanx.core.ids import MemberId, ViewId
 
 CODEC = Codec("cluster", "group")

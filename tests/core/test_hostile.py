@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from phalanx.config import lan
-from phalanx.core.codec import Codec, encode_frame
+from phalanx.core.codec import Codec
 from phalanx.core.effects import Datagrams, DeadlinePassed, Refused, Service, Submit, Transmit
 from phalanx.core.frames import (
     REASONS,
@@ -25,6 +25,7 @@ from phalanx.core.frames import (
     Run,
     Want,
 )
+from phalanx.core.framing import encode_frame
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member import Member
 

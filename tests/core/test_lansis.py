@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from phalanx.config import Config, lan
-from phalanx.core.codec import Codec, encode_frame
+from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
 from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
+from phalanx.core.framing import encode_frame
 from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
 
 TABLE, TAG = b"table678", bytes(16)

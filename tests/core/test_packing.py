@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from phalanx.core.codec import encode_frame
 from phalanx.core.effects import Service
 from phalanx.core.frames import FrameKind, Run
+from phalanx.core.framing import encode_frame
 from phalanx.core.packing import Assembly, Outbox
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.config import lan
-from phalanx.core.codec import Codec, decode_frame
+from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Accepted,
     Close,
@@ -33,6 +33,7 @@ from phalanx.core.effects import (
     WindowOpened,
 )
 from phalanx.core.frames import Fragment, Frame, Nack
+from phalanx.core.framing import decode_frame
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member import Member
 from phalanx.errors import SubmissionError

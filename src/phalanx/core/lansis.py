@@ -16,9 +16,10 @@ from collections import Counter
 
 from phalanx.config import Config
 from phalanx.core.causality import Dag
-from phalanx.core.codec import Codec, decode_frame
+from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want, Whole
+from phalanx.core.framing import decode_frame
 from phalanx.core.pieces import Pieces
 from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 

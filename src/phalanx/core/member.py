@@ -16,7 +16,7 @@ from operator import gt
 from typing import assert_never
 
 from phalanx.config import Config
-from phalanx.core.codec import FRAGMENT_HEADER_BYTES, Codec, encode_frame, encode_tag
+from phalanx.core.codec import FRAGMENT_HEADER_BYTES, Codec
 from phalanx.core.delivery.agreed import AllAck, Order, ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.dice import Dice
@@ -40,6 +40,7 @@ from phalanx.core.effects import (
     WindowOpened,
 )
 from phalanx.core.frames import Announce, Fragment, Frame, FrameKind, Nack, Refusal, Run, Whole
+from phalanx.core.framing import encode_frame, encode_tag
 from phalanx.core.ids import MemberId, View, table_digest
 from phalanx.core.lansis import Lansis
 from phalanx.core.packing import Outbox

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from phalanx.core.codec import decode_frame
 from phalanx.core.delivery.agreed import ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.effects import Deliver, Effect, Service
 from phalanx.core.frames import Fragment, Frame, Run
+from phalanx.core.framing import decode_frame
 from phalanx.core.lansis import Lansis
 from phalanx.core.member import Member
 from phalanx.core.packing import Assembly
