@@ -12,7 +12,7 @@ from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
 from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
 from phalanx.core.framing import encode_frame
-from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
+from phalanx.core.lansis import AHEAD_ASKED_MAX, POOL_BYTES, Lansis
 
 TABLE, TAG = b"table678", bytes(16)
 RUNS = [Run(Service.AGREED, 1, 1, None, 0, (0,))]
@@ -177,11 +177,13 @@ def test_ack_only_frames_do_not_fill_the_window() -> None:
 
 
 def test_frames_that_wait_hold_a_bounded_number_of_bytes() -> None:
-    domain = lansis(3, lan(window_bytes_max=1000, window_bytes_min=1000, frame_bytes_max=1000))
-    for number in range(2, 100):
-        domain.fragment(0, Fragment(bytes(500), TABLE, 1, 1, number, 0, 2, 0))
-    assert domain._pieces.bytes <= 4 * 1000 + 500
+    domain = lansis()
+    for number in range(2, 400):
+        domain.fragment(0, Fragment(bytes(60_000), TABLE, 1, 1, number, 0, 2, 0))
+    assert domain._pieces.bytes <= POOL_BYTES + 60_000
     assert domain.refused["ahead"] > 50
+    domain.fragment(0, Fragment(bytes(60_000), TABLE, 1, 1, 1, 0, 2, 0))
+    assert (1, 1) in domain._pieces, "the next one may always come in"
 
 
 def test_a_member_far_behind_goes_on_asking_as_it_catches_up() -> None:

@@ -27,8 +27,8 @@ AHEAD_ASKED_MAX = 64
 """Frames asked for at a time when a sender is further ahead than the buffers reach."""
 
 
-POOL_WINDOWS = 4
-"""Frames that wait, whole or in part, hold at most so many windows' bytes."""
+POOL_WINDOWS, POOL_BYTES = 4, 8 << 20
+"""Frames that wait, whole or in part, hold at most so many windows' bytes, or so many."""
 VISITS_MAX = 2048
 """So many frames one request may make a member look at."""
 
@@ -122,7 +122,7 @@ class Lansis:
     def _is_full(self, place: Place) -> bool:
         """No room to let this frame wait: only the next of its sender may still come in."""
         pooled = self._pieces.bytes + self._waiting_bytes
-        if pooled <= POOL_WINDOWS * self._config.window_bytes_max:
+        if pooled <= max(POOL_BYTES, POOL_WINDOWS * self._config.window_bytes_max):
             return False
         return place[1] != self.dag.have[place[0]] + 1
 

@@ -63,23 +63,25 @@ class Recovery:
             entry = self.missing.get((sender, number))
             if entry is None:
                 self.missing[sender, number] = Missing(due, 0, ALL)
-            else:
+            else:  # an answer came and was of no use: the way is open, so do not back off
                 entry.fragments = ALL
+                entry.tries = min(entry.tries, 1)
         self._sooner(due)
 
     def lost_in_part(self, now: int, place: Place, fragments: int) -> None:
         """Of a frame only these fragments are not here; the rest is probably on its way."""
         entry = self.missing.get(place)
+        if entry is not None and entry.fragments == fragments:
+            return
+        config = self._config
+        due = now + config.nack_ns_max + self._dice.between(config.nack_ns_min, config.nack_ns_max)
         if entry is None:
-            config = self._config
-            due = now + config.nack_ns_max
-            due += self._dice.between(config.nack_ns_min, config.nack_ns_max)
             self.missing[place] = Missing(due, 0, fragments)
-            self._sooner(due)
-        else:
-            if not entry.tries and entry.fragments != fragments:
-                entry.due_ns = max(entry.due_ns, now + self._config.nack_ns_max)
+        else:  # some came: the request was answered, if only in part, so do not back off
+            entry.due_ns = due
+            entry.tries = min(entry.tries, 1)
             entry.fragments = fragments
+        self._sooner(due)
 
     def found(self, place: Place) -> None:
         """The frame is wholly here: stop asking for it."""
