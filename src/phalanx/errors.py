@@ -5,6 +5,7 @@
     ├── FileError               a file that cannot be used (also a ValueError)
     │   ├── ScenarioError       ... as a scenario
     │   └── EventFileError      ... as a record of events
+    ├── WorkerDied              a process that did part of the work ended early
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
         ├── UnknownMember
@@ -62,6 +63,16 @@ class ScenarioError(FileError):
 
 class EventFileError(FileError):
     """A file of events that cannot be read."""
+
+
+class WorkerDied(PhalanxError):
+    """A process that did part of the work ended before it was done."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a worker process died (was it killed, or was memory short?); "
+            "try again with fewer --jobs, or with --jobs 1"
+        )
 
 
 class SubmissionError(PhalanxError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,11 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from phalanx.cli import sim as commands
 from phalanx.cli.main import main
+from phalanx.cli.telling import Progress
 from phalanx.core.effects import Deliver, Effect, Given
 from phalanx.core.member import Member
+from phalanx.errors import WorkerDied
 from phalanx.sim import mutants
+from phalanx.sim import sweep as sweeping
 from phalanx.sim.scenariofile import load
+from phalanx.sim.sweep import Tally
 
 SMALL = """\
 name = "small"
@@ -143,8 +150,17 @@ def test_a_file_that_is_not_events_is_one_line_and_exit_2(scenario: Path) -> Non
     assert "small.toml:1: not a file of phalanx events" in result.stderr
 
 
-def test_a_place_that_cannot_be_written_is_one_line_and_exit_2(scenario: Path) -> None:
-    result = phalanx("sim", "run", scenario, "--events", scenario / "no" / "events")
+@pytest.mark.parametrize("place", ["small.toml/x", "none/x", "."])
+@pytest.mark.parametrize("option", ["--events", "--save", "--shrink"])
+def test_a_place_that_cannot_be_written_is_one_line_and_exit_2_before_anything_is_played(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, place: str, option: str
+) -> None:
+    def play(*_: object) -> None:
+        raise AssertionError("nothing must be played")
+
+    monkeypatch.setattr(commands, "run", play)
+    what = ["run", scenario] if option == "--events" else ["replay", "--seed", 1]
+    result = phalanx("sim", *what, option, scenario.parent / place)
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert "choose a place that can be written" in result.stderr
@@ -184,6 +200,31 @@ def test_a_replay_saves_and_shrinks_what_failed(broken: str, tmp_path: Path) -> 
     assert "no-duplication" in result.stdout
     assert len(small.read_text()) < len(whole.read_text())
     assert load(small).seed == 8
+    line = f"phalanx sim run {small} --mutant {broken}"
+    assert f"run it: {line}\n" in result.stderr
+    assert phalanx(*line.split()[1:]).exit_code == 1
+    assert phalanx("sim", "run", small).exit_code == 0, "the mutant is gone"
+
+
+def test_a_sweep_that_shrinks_tells_how_to_run_the_smaller_failure(
+    broken: str, tmp_path: Path
+) -> None:
+    command = ["sim", "sweep", "--seeds", "8:9", "--members", "2:3", "--jobs", "1", "--shrink"]
+    result = phalanx(*command, "--mutant", broken)
+    assert result.exit_code == 1
+    told = result.stderr.partition("# smaller, after ")[2]
+    assert f"#   phalanx sim run small.toml --mutant {broken}\n" in told
+    small = tmp_path / "small.toml"
+    small.write_text("# " + told)
+    assert phalanx("sim", "run", small, "--mutant", broken).exit_code == 1
+
+
+def test_a_seed_that_passes_is_not_shrunk_and_that_is_said(tmp_path: Path) -> None:
+    small = tmp_path / "small.toml"
+    result = phalanx("sim", "replay", "--seed", 8, "--members", "2:3", "--shrink", small)
+    assert result.exit_code == 0
+    assert result.stderr == "nothing to shrink: seed 8 does not fail\n"
+    assert not small.exists()
 
 
 def test_a_replay_of_a_good_seed_exits_0_and_saves_it(tmp_path: Path) -> None:
@@ -202,3 +243,36 @@ def test_the_demo_shows_views_deliveries_and_verdicts() -> None:
     agreed = result.stdout.split("agreed:")[1].split("\n\n")[0].splitlines()[1:]
     assert len({line.split(maxsplit=1)[1] for line in agreed}) == 1
     assert the_object(phalanx("sim", "demo", "--json"))["failed"] is False
+
+
+def test_a_worker_that_dies_is_one_line_and_exit_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> Iterator[None]:
+        yield from ()
+        raise WorkerDied
+
+    monkeypatch.setattr(sweeping, "in_order", die)
+    result = phalanx("sim", "sweep", "--seeds", "0:4")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "a worker process died" in result.stderr
+
+
+def test_one_member_is_not_called_members(tmp_path: Path) -> None:
+    path = tmp_path / "alone.toml"
+    path.write_text('members = ["ada"]\nname = "a\\nb"\n')
+    result = phalanx("sim", "run", path)
+    assert result.stdout.startswith("a\\nb, seed 0: 1 member, ")
+
+
+def test_the_line_of_progress_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((20, 5)))
+    monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
+    watch = Progress(1_000_000_000)
+    watch(Tally())
+    watch.close()
+    lines = capsys.readouterr().err.split("\r")
+    assert lines[1].startswith("0/1000000000 runs")
+    assert {len(line) for line in lines if line} == {19}

@@ -43,7 +43,22 @@ def _rows(table: type[ev.Row]) -> st.SearchStrategy[ev.Event]:
     info = msgspec.inspect.type_info(table)
     assert isinstance(info, msgspec.inspect.StructType)
     columns = {f.name: _of(f.type) for f in info.fields}
-    return cast("st.SearchStrategy[ev.Event]", st.builds(table, **columns))
+    return cast("st.SearchStrategy[ev.Event]", st.builds(table, **columns).map(_made_possible))
+
+
+def _made_possible(row: Any) -> Any:
+    """The row with numbers from 1, ranges that are some, and lists that belong together."""
+    changes: dict[str, Any] = {"lseq": max(1, row.lseq)}
+    if hasattr(row, "first"):
+        first, last = sorted((max(1, row.first), max(1, row.last)))
+        changes |= {"first": first, "last": last}
+    for names in (("dep_nodes", "dep_incs", "dep_numbers"), ("members", "member_incs")):
+        if hasattr(row, names[0]):
+            shortest = min(len(getattr(row, name)) for name in names)
+            changes |= {name: getattr(row, name)[:shortest] for name in names}
+    if isinstance(row, ev.ViewInstall):
+        changes |= {"trans": [], "trans_incs": []}
+    return msgspec.structs.replace(row, **changes)
 
 
 ROWS = st.lists(st.one_of([_rows(t) for t in ev.TABLES.values()]), max_size=10)
@@ -137,3 +152,48 @@ def test_arbitrary_bytes_are_refused_and_nothing_worse(content: bytes) -> None:
             path.write_bytes(start + content)
             with pytest.raises(EventFileError, match=r"x\.jsonl:[1-9]"):
                 eventfile.read(path)
+
+
+SEND: dict[str, Any] = {
+    "table": "send", "run": "r", "profile": "T", "group": "g", "node": "a", "inc": 1, "lseq": 1,
+    "step": 1, "t_ns": 1, "first": 1, "last": 1, "service": "SAFE", "vid": "v", "phase": 0,
+    "frame": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"dep_nodes": ["b"]}, "lists of unequal length: dep_nodes, dep_incs, dep_numbers"),
+        ({"dep_nodes": ["b"], "dep_incs": [1], "dep_numbers": [1, 2]}, "lists of unequal length"),
+        ({"first": 3, "last": 2}, "no range of messages: first 3, last 2"),
+        ({"first": 0}, "no range of messages: first 0, last 1"),
+        ({"lseq": 0}, "rows are numbered from 1, this one 0"),
+    ],
+)
+def test_columns_that_contradict_each_other_are_refused_with_their_line(
+    tmp_path: Path, columns: dict[str, Any], problem: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(HEADER + json.dumps(SEND).encode() + b"\n")
+    eventfile.read(path)
+    path.write_bytes(HEADER + json.dumps(SEND | columns).encode() + b"\n")
+    with pytest.raises(EventFileError) as caught:
+        eventfile.read(path)
+    assert caught.value.line == 2
+    assert problem in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        ([1, 2, 3], []),
+        ([3, 1, 2], []),
+        ([], ["there are no rows"]),
+        ([1, 3], ["a.1: row 2 is missing"]),
+        ([4, 5, 9], ["a.1: rows 1 to 3 are missing", "a.1: rows 6 to 8 are missing"]),
+        ([1, 2, 2], ["a.1: row 2 is there twice"]),
+    ],
+)
+def test_rows_that_are_missing_or_doubled_are_told(numbers: list[int], found: list[str]) -> None:
+    assert eventfile.damage([life(n) for n in numbers]) == found

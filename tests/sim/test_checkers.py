@@ -444,6 +444,20 @@ def test_integrity_compares_bodies_with_the_truth_where_it_is_known() -> None:
     assert both_wrong.check(contents=contents).properties["integrity"].found == 2
 
 
+@pytest.mark.parametrize("settled", [True, False])
+def test_integrity_sees_a_sender_that_is_not_in_the_view(settled: bool) -> None:
+    report = Tale("abc").deliver("a", "e", 1, service="CAUSAL").stop().check(settled)
+    assert "integrity" in report.violated
+    assert "a.1 delivered e.1#1, whose sender is not in v1" in str(report.violations[0])
+
+
+def test_a_member_of_the_view_without_a_journal_may_have_sent_anything() -> None:
+    tale = Tale("abc", boot="ab").deliver("a", "c", 1, service="CAUSAL")
+    assert tale.check(settled=False).violated == ()
+    tale = Tale("abc").deliver("a", "e", 1, service="CAUSAL", origin_vid="v0")
+    assert "integrity" not in tale.check(settled=False).violated, "v0 may have had e in it"
+
+
 def test_a_number_that_is_sent_twice_is_a_duplicate() -> None:
     tale = Tale("ab").send("a", 1, 2).send("a", 2, 3)
     assert "no-duplication" in tale.check(settled=False).violated

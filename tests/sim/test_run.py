@@ -15,7 +15,7 @@ from phalanx.core.member import Member
 from phalanx.sim.checkers import FIXED_VIEW
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.run import light_traffic, run
-from phalanx.sim.scenario import Scenario, Traffic
+from phalanx.sim.scenario import SECOND, Peculiarity, Scenario, Traffic
 from phalanx.sim.scenariofile import load
 
 ROOT = Path(__file__).parents[2]
@@ -120,3 +120,10 @@ def test_a_wrong_body_is_found_by_its_content() -> None:
 
     scenario = Scenario(members=("a", "b"), traffic=(Traffic(from_="a", size=50),))
     assert "integrity" in run(scenario, Garbling).violated
+
+
+def test_clocks_at_their_bound_are_as_good_as_any() -> None:
+    names = ("ada", "bea")
+    own = tuple(Peculiarity(name=name, clock_ns=1 << 60) for name in names)
+    said = (Traffic(from_="ada", count=3, at_ns=9_000 * SECOND, service="safe"),)
+    assert not run(Scenario(members=names, member=own, traffic=said)).failed

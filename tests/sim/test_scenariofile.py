@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from phalanx.errors import ScenarioError
 from phalanx.sim.generate import random_scenario
@@ -69,12 +71,12 @@ def test_a_good_scenario_is_read_as_written() -> None:
         ('from = "bea"', 'from = "eve"', 20, "unknown member 'eve'", "choose among ada, bea"),
         ('to = ["ada"]', 'to = ["ada", "eve"]', 23, "unknown member 'eve'", "choose among"),
         ('to = ["ada"]', "to = []", 23, "to is empty", "name one or more"),
-        ('to = ["ada"]', 'to = "most"', 23, "to = 'most'", "choose among all, some"),
+        ('to = ["ada"]', 'to = "most"', 23, 'to = "most"', "choose among all, some"),
         (
             'service = "safe"',
             'service = "total"',
             22,
-            "service = 'total'",
+            'service = "total"',
             "choose among basic, causal,",
         ),
         ('from = "bea"\n', "", 19, "[[traffic]] has no 'from'", "add from"),
@@ -97,7 +99,7 @@ def test_a_good_scenario_is_read_as_written() -> None:
             "[[traffic]]",
             "[[garbage]]\nto = 'ada'\nat_ns = 1\nkind = 'odd'\n[[traffic]]",
             18,
-            "kind = 'odd'",
+            'kind = "odd"',
             "choose among random, truncated",
         ),
     ],
@@ -120,10 +122,164 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
         load(tmp_path / "gone.toml")
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScenarioError, match="not a text file"):
+def test_a_file_that_is_not_text_is_refused_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b'members = ["a"]\nname = "\xff"\n')
+    with pytest.raises(ScenarioError, match=r"x\.toml:2: not a text file: byte 0xff"):
         load(tmp_path / "x.toml")
+
+
+OWN_CONFIG = """\
+config = { nack_ns_min = 5 }
+members = ["a"]
+[[member]]
+name = "a"
+[member.config]
+nack_ns_max = 1
+"""
+LONG_TRAFFIC = """\
+members = ["a"]
+[[traffic]]
+from = "a"
+count = 1_000_000
+every_ns = 10_000_000_000_000
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem", "remedy"),
+    [
+        # lines
+        ('members = ["a"]\n\n[[trafic]]\nfrom = "a"\n', 3, "unknown key 'trafic'", "traffic"),
+        ('about = """\n[network]\nloss = 1\n"""\nmembers = ["a"]\nbogus = 1', 6, "bogus", ""),
+        ("about = '''\nbogus = 1\n'''\nmembers = ['a']\nbogus = 1", 5, "bogus", ""),
+        ('members = ["a"] # bogus = 1\n"bogus" = 1', 2, "bogus", ""),
+        ('members = ["a"]\n"x y\\n" = 1', 2, r"unknown key 'x y\n'", "known"),
+        ('members = ["a"]\n"x`y" = 1', 2, "unknown key 'x`y'", "known"),
+        (
+            'members = ["a"]\ntraffic = [\n  { from = "a" },\n  { from = "a", sise = 1 },\n]',
+            4,
+            "unknown key 'sise' in traffic",
+            "size",
+        ),
+        ('members = [\n  "a",\n  "b",\n  "a",\n]', 4, "'a' is named twice", "once"),
+        ('members = [\n  "a",\n  7,\n]', 3, "members = 7", "a string, not int"),
+        ('members = ["a"]\n[[link]]\nto = [\n"a",\n"b"]', 5, "unknown member 'b'", ""),
+        ('about = "\u2028 \x85"\nmembers = ["a"]\nbogus = 1', 3, "bogus", ""),
+        ('members = ["a"]\r\nbogus = 1\r\n', 2, "bogus", ""),
+        ('members = ["a"]\nconfig.ordre = 1', 2, "ordre = 1", "unknown setting"),
+        ('members = ["a"]\nname = "', 2, "", "TOML"),
+        # settings
+        (
+            'members = ["a"]\n[config]\nwindow_bytes_max = 1',
+            3,
+            "window_bytes_max = 1 does not go with window_bytes_min = 262144, the default",
+            "change window_bytes_max, or set window_bytes_min too",
+        ),
+        (
+            'members = ["a"]\n[config]\nwindow_bytes_max = 1\nwindow_bytes_min = 2',
+            4,
+            "window_bytes_min = 2",
+            "must not exceed window_bytes_max",
+        ),
+        (
+            'members = ["a"]\n[[member]]\nname = "a"\n[member.config]\n\nnack_ns_max = 1',
+            6,
+            "nack_ns_max = 1 does not go with nack_ns_min = 1000000, the default",
+            "",
+        ),
+        (
+            OWN_CONFIG,
+            6,
+            "nack_ns_min = 5, as [config] says",
+            "",
+        ),
+        ('members = ["a"]\n[config]\nahead_frames_max = true', 3, "= true", "of type int"),
+        (
+            'members = ["a"]\n[[member]]\nname = "a"\n[member.config]\n\norder = "toto"',
+            6,
+            "order is the same",
+            "",
+        ),
+        # names
+        ('members = ["a\\nb"]', 1, r"cannot be called 'a\nb'", "1 to 128 printable characters"),
+        ('members = ["a", "\\u2028"]', 1, "cannot be called", "printable"),
+        # what TOML or Python cannot hold
+        (f'members = ["a"]\nseed = {"9" * 6000}', 2, "thousands of digits", "64 bits"),
+        (f'members = ["a"]\nseed = 0x{"f" * 6000}', 2, "seed = a number of more", "64 bits"),
+        ('members = ["a"]\nconfig.x = ' + "[" * 5000 + "]" * 5000, 2, "nested", "three levels"),
+        ('members = ["a"]\nconfig.x = ' + "[" * 90 + "]" * 90, 2, "nested", "three levels"),
+        ('members = ["a"]\n' + "x." * 5000 + "x = 1", 2, "nested", "three levels"),
+        # bounds
+        ('members = ["a"]\n[[member]]\nname="a"\nclock_ns=1152921504606846977', 4, "clock_ns", ""),
+        (
+            'members = ["a"]\n[[traffic]]\nfrom = "a"\nsize = 16_777_216\nbatch = 5',
+            5,
+            "one submission of 5 x 16777216 bytes is too large",
+            "67108864 at most",
+        ),
+        (
+            LONG_TRAFFIC,
+            2,
+            "[[traffic]] goes on until",
+            "lower count",
+        ),
+        # words
+        (
+            'members = ["a"]\n[[link]]\nfrom = "a"',
+            3,
+            'link.from = "a"',
+            'a list, for example ["a"]',
+        ),
+        ('members = "a"', 1, 'members = "a"', 'give a list, for example ["a"]'),
+        (
+            'members = ["a"]\n[[traffic]]\nfrom = "a"\nto = "a"',
+            4,
+            'to = "a"',
+            'choose among all, some, or give a list of members, for example ["a"]',
+        ),
+        ('members = ["a"]\n[traffic]\nfrom = "a"', 2, "[traffic]", "write [[traffic]]"),
+        ('members = ["a"]\n[[network]]', 2, "[[network]]", "write [network], once"),
+        ('members = ["a"]\nconfig = 3', 2, "config = 3", "write [config], once"),
+        ('members = ["a"]\ntraffic = [3]', 2, "traffic = 3", "write [[traffic]]"),
+        ('members = ["a"]\nseed = true', 2, "seed = true", "must be int"),
+        ('members = ["a"]\nname = 1979-05-27', 2, "name = 1979-05-27", "a string"),
+        ('members = ["a"]\nmembers = ["b"]', 2, "members is given twice", "TOML"),
+        ("[network]\n[network]", 2, "[network] is declared twice", "TOML"),
+    ],
+)
+def test_a_complaint_is_one_line_with_the_right_place(
+    text: str, line: int, problem: str, remedy: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, "x.toml")
+    told = str(caught.value)
+    assert told.isprintable()
+    assert told.startswith(f"x.toml:{line}: "), told
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+
+
+def test_the_name_of_a_file_cannot_break_the_line() -> None:
+    with pytest.raises(ScenarioError, match=r"a\\nb:1: "):
+        parse("x = 1", "a\nb")
+
+
+WORDS = (
+    *("[", "]", "{", "}", ",", "=", "\n", ".", '"', "'", '"""', "#", " ", "\\", "\u2028", "\x85"),
+    *("members", "a", '["a"]', "traffic", "[[traffic]]", "config", "1", "-1", "true", "0x1f"),
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30), st.booleans())
+def test_any_text_is_a_scenario_or_refused_in_one_line(words: list[str], whole: bool) -> None:
+    text = ('members = ["a"]\n' if whole else "") + "".join(words)
+    problem, line = "", 1
+    try:
+        parse(text, "x.toml")
+    except ScenarioError as error:
+        problem, line = str(error), error.line or 0
+    assert problem.isprintable()
+    assert 1 <= line <= text.count("\n") + 1
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)

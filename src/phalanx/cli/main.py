@@ -1,19 +1,31 @@
 """The command `phalanx`: gathers the commands, and turns errors into one line and exit 2.
 
-Exit codes: 0 all is well, 1 something was found (a violation, a stuck run), 2 bad input.
+Exit codes: 0 all is well, 1 something was found (a violation, a stuck run), 2 bad input or no
+room for the output, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
-import click
+try:  # importing takes long enough to be interrupted
+    import io
+    import os
+    from collections.abc import Iterator, Sequence
+    from contextlib import contextmanager, suppress
+    from importlib.metadata import PackageNotFoundError, version
+    from typing import Any, NoReturn
 
-from phalanx.cli.sim import sim
-from phalanx.errors import PhalanxError
+    import click
+
+    from phalanx.cli.sim import sim
+    from phalanx.errors import PhalanxError
+    from phalanx.sim.spelling import one_line
+except KeyboardInterrupt:
+    sys.exit(130)
+
+INTERRUPTED = 130
+NOBODY_READS = 141
 
 
 def own_version() -> str:
@@ -32,34 +44,83 @@ class OneLineErrors(click.Group):
     ) -> Any:
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **more)
+        _print_anything()
         try:
             code = super().main(args, standalone_mode=False, **more)
         except PhalanxError as error:
-            click.echo(f"phalanx: {error}", err=True)
-            sys.exit(2)
+            _fail(str(error), 2)
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "phalanx"
-            message = error.format_message().rstrip(".").replace("\n", " ")
-            click.echo(f"phalanx: {message}; see {path} --help", err=True)
-            sys.exit(2)
+            _fail(f"{error.format_message().rstrip('.')}; see {path} --help", 2)
         except click.ClickException as error:
-            click.echo(f"phalanx: {error.format_message()}", err=True)
-            sys.exit(error.exit_code)
-        except click.Abort:
-            click.echo("phalanx: interrupted", err=True)
-            sys.exit(130)
+            _fail(error.format_message(), error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            _fail("interrupted", INTERRUPTED)
+        except _NobodyReads:
+            _let_go()
+            sys.exit(NOBODY_READS)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else "cannot write the output: "
+            _let_go()
+            _fail(f"{place}{error.strerror or error}; make room, or choose another place", 2)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _broken_pipes_apart():
+            return super().make_context(*args, **more)
 
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+    def invoke(self, ctx: click.Context) -> Any:
+        with _broken_pipes_apart():
+            return super().invoke(ctx)
+
+
+class _NobodyReads(Exception):
+    """The reader of our output has gone, as `head` does."""
+
+
+@contextmanager
+def _broken_pipes_apart() -> Iterator[None]:
+    """click would make exit 1 of a broken pipe, and 1 means that something was found."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _NobodyReads from error
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    with suppress(OSError):
+        click.echo(f"phalanx: {one_line(message)}", err=True)
+    sys.exit(code)
+
+
+def _print_anything() -> None:
+    """Names may hold characters that the terminal does not know; they are escaped then."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _let_go() -> None:
+    """What is still in the buffer of stdout cannot be written: let it go, quietly."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(
+    cls=OneLineErrors,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(own_version(), prog_name="phalanx")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Processes that act as one group: the same views, the same messages, the same order.
 
     \b
     Example:
       phalanx sim demo
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 main.add_command(sim)

@@ -6,107 +6,98 @@ import json
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
-from phalanx.cli.telling import (
-    Progress,
-    check_events,
-    manifest,
-    replay_line,
-    tell,
-    tell_failure,
-    tell_sweep,
+from phalanx.cli.options import (
+    JOBS_MAX,
+    MEMBERS_MAX,
+    SEED_MAX,
+    Range,
+    Whole,
+    check_places,
     write_or_explain,
 )
+from phalanx.cli.recorded import check_events, manifest
+from phalanx.cli.telling import Progress, replay_line, run_line, tell, tell_failure, tell_sweep
 from phalanx.journal import eventfile
 from phalanx.sim import show
 from phalanx.sim.demo import demo_scenario
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.hunt import hunt_all
 from phalanx.sim.run import run
+from phalanx.sim.scenario import Scenario
 from phalanx.sim.scenariofile import load, to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.sweep import Seeds, broken_by, sweep
 
-
-class Range(click.ParamType[tuple[int, int]]):
-    """Two integers as A:B."""
-
-    name = "A:B"
-
-    def __init__(self, least: int, empty_allowed: bool) -> None:
-        self._least = least
-        self._gap = 0 if empty_allowed else 1
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        first, colon, last = str(value).partition(":")
-        if not (colon and first.isdecimal() and last.isdecimal()):
-            self.fail(f"{value!r} is not A:B, for example 2:8", param, ctx)
-        low, high = int(first), int(last)
-        if low < self._least or high < low + self._gap:
-            self.fail(f"{value!r}: A is at least {self._least}, and B follows A", param, ctx)
-        return low, high
-
-
 _MEMBERS = click.option(
     "--members",
-    type=Range(1, empty_allowed=True),
+    type=Range(1, MEMBERS_MAX, closed=True),
     default=(2, 8),
     metavar="LO:HI",
     help="How many members a group has, both included; 2:8 unless told.",
 )
+_SEED = Whole(0, SEED_MAX)
+_SEEDS = Range(0, SEED_MAX, closed=False)
+_JOBS = click.option("--jobs", type=Whole(1, JOBS_MAX), help="Processes; all cores.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 _MUTANT = click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
 
 
-@click.group()
-def sim() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def sim(ctx: click.Context) -> None:
     """Play the protocol under virtual time and check every guarantee.
 
     \b
     Example:
       phalanx sim sweep --seeds 0:100
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @sim.command("run")
 @click.argument("scenario_file", metavar="SCENARIO.toml", type=click.Path())
-@click.option("--seed", type=click.IntRange(min=0), help="Instead of the scenario's own seed.")
+@click.option("--seed", type=_SEED, help="Instead of the scenario's own seed.")
 @click.option("--events", type=click.Path(), metavar="FILE", help="Write what members saw there.")
+@_MUTANT
 @_JSON
-def run_command(scenario_file: str, seed: int | None, events: str | None, as_json: bool) -> None:
+def run_command(
+    scenario_file: str, seed: int | None, events: str | None, mutant: str | None, as_json: bool
+) -> None:
     """Play one scenario.
 
     \b
     Example:
       phalanx sim run scenarios/lossy.toml --seed 7 --events events.jsonl
     """
+    check_places(events)
+    _check_mutant(mutant)
     scenario = load(scenario_file)
     if seed is not None:
         scenario = msgspec.structs.replace(scenario, seed=seed)
-    result = run(scenario)
+    with broken_by(mutant):
+        result = run(scenario)
     if events is not None:
-        write_or_explain(events, lambda: eventfile.write(events, manifest(result), result.rows))
+        header = manifest(result, mutant)
+        write_or_explain(events, lambda: eventfile.write(events, header, result.rows))
     tell(result, as_json)
 
 
 @sim.command("sweep")
 @click.option(
     "--seeds",
-    type=Range(0, empty_allowed=False),
+    type=_SEEDS,
     required=True,
     metavar="A:B",
     help="Seeds from A up to, not including, B.",
 )
 @_MEMBERS
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; all cores.")
+@_JOBS
 @_MUTANT
 @click.option("--until-failure", is_flag=True, help="Stop soon after the first failure.")
 @click.option("--shrink/--no-shrink", "small", default=False, help="Make the failure smaller.")
@@ -130,9 +121,11 @@ def sweep_command(
     started = perf_counter()
     chosen = Seeds(*seeds, *members)
     watch = Progress(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
-    tally = sweep(chosen, jobs, mutant, until_failure, watch)
-    if watch is not None:
-        watch.close()
+    try:
+        tally = sweep(chosen, jobs, mutant, until_failure, watch)
+    finally:
+        if watch is not None:
+            watch.close()
     facts = tally.summary(perf_counter() - started)
     lowest = tally.lowest_failing_seed
     if lowest is not None:
@@ -142,7 +135,7 @@ def sweep_command(
     else:
         tell_sweep(facts)
     if lowest is not None:
-        tell_failure(lowest, members, mutant, small)
+        tell_failure(tally, members, mutant, small)
     if tally.interrupted:
         raise click.Abort
     if tally.failed_runs:
@@ -151,7 +144,7 @@ def sweep_command(
 
 @sim.command("replay")
 @click.argument("file", required=False, type=click.Path())
-@click.option("--seed", type=click.IntRange(min=0), help="A seed of a sweep.")
+@click.option("--seed", type=_SEED, help="A seed of a sweep.")
 @_MEMBERS
 @_MUTANT
 @click.option("--save", type=click.Path(), metavar="FILE.toml", help="Write the scenario there.")
@@ -159,7 +152,9 @@ def sweep_command(
     "--shrink", "small", type=click.Path(), metavar="FILE.toml", help="Write a smaller failure."
 )
 @_JSON
+@click.pass_context
 def replay_command(
+    ctx: click.Context,
     file: str | None,
     seed: int | None,
     members: tuple[int, int],
@@ -178,34 +173,40 @@ def replay_command(
     if (file is None) == (seed is None):
         raise click.UsageError("give either a FILE of events or --seed N")
     if file is not None:
+        for name in ("members", "mutant", "save", "small"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                option = "shrink" if name == "small" else name
+                raise click.UsageError(f"--{option} goes with --seed N, not with a FILE of events")
         check_events(file, as_json)
         return
     assert seed is not None
+    check_places(save, small)
     _check_mutant(mutant)
     scenario = random_scenario(seed, *members)
     if save is not None:
-        write_or_explain(save, lambda: Path(save).write_text(to_toml(scenario), encoding="utf-8"))
+        _write_scenario(save, scenario)
     with broken_by(mutant):
         result = run(scenario)
         if small is not None and result.failed:
             shrunk = shrink(scenario, fails_like(result))
-            write_or_explain(
-                small, lambda: Path(small).write_text(to_toml(shrunk.scenario), "utf-8")
-            )
+            _write_scenario(small, shrunk.scenario)
             click.echo(f"smaller failure after {shrunk.runs} runs: {small}", err=True)
+            click.echo(f"run it: {run_line(small, mutant)}", err=True)
+        elif small is not None:
+            click.echo(f"nothing to shrink: seed {seed} does not fail", err=True)
     tell(result, as_json)
 
 
 @sim.command("mutants")
 @click.option(
     "--seeds",
-    type=Range(0, empty_allowed=False),
+    type=_SEEDS,
     default=(0, 200),
     metavar="A:B",
     help="Seeds to try on each mutant; 0:200 unless told.",
 )
 @_MEMBERS
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; all cores.")
+@_JOBS
 @_JSON
 def mutants_command(
     seeds: tuple[int, int], members: tuple[int, int], jobs: int | None, as_json: bool
@@ -234,7 +235,7 @@ def mutants_command(
 
 
 @sim.command("demo")
-@click.option("--seed", type=click.IntRange(min=0), default=1, help="Another course of events.")
+@click.option("--seed", type=_SEED, default=1, help="Another course of events.")
 @_JSON
 def demo_command(seed: int, as_json: bool) -> None:
     """Show a small group on a bad network: what each member saw, and what held.
@@ -252,6 +253,10 @@ def demo_command(seed: int, as_json: bool) -> None:
             click.echo(line)
         click.echo("")
     tell(result, as_json)
+
+
+def _write_scenario(path: str, scenario: Scenario) -> None:
+    write_or_explain(path, lambda: Path(path).write_text(to_toml(scenario), encoding="utf-8"))
 
 
 def _check_mutant(name: str | None) -> None:

@@ -3,13 +3,15 @@
 The first line is a header: the version of the schema, and a manifest that says what made the
 rows (seed, parameters, revision). Every line is decoded against the schema, so whatever comes
 out of `read` is a row of `events`; anything else is an EventFileError that names the line.
+Rows that are whole but not all there, or there twice, are what `damage` finds.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -17,7 +19,14 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from phalanx.errors import EventFileError
-from phalanx.journal.events import SCHEMA_VERSION, Event
+from phalanx.journal.events import (
+    SCHEMA_VERSION,
+    Deliver,
+    Event,
+    Send,
+    Submit,
+    ViewInstall,
+)
 
 _MAKE_AGAIN = "write the file again with phalanx, or restore a whole copy"
 
@@ -98,7 +107,7 @@ def _header(name: str, line: bytes) -> dict[str, Any]:
 
 def _row(name: str, number: int, line: bytes) -> Event:
     try:
-        return _ROW.decode(line)
+        row = _ROW.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         if not line.endswith(b"\n"):
             problem = "the last line is torn"
@@ -107,3 +116,49 @@ def _row(name: str, number: int, line: bytes) -> Event:
         else:
             problem = f"a corrupt line ({error})"
         raise EventFileError(name, number, problem, _MAKE_AGAIN) from error
+    if wrong := _contradiction(row):
+        raise EventFileError(name, number, wrong, _MAKE_AGAIN)
+    return row
+
+
+_OF_EQUAL_LENGTH: dict[type[Event], tuple[tuple[str, ...], ...]] = {
+    Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
+    ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
+}
+
+
+def _contradiction(row: Event) -> str | None:
+    """What columns of one row say that cannot be so together."""
+    for columns in _OF_EQUAL_LENGTH.get(type(row), ()):
+        if len({len(getattr(row, column)) for column in columns}) > 1:
+            return f"lists of unequal length: {', '.join(columns)}"
+    if isinstance(row, Submit | Send | Deliver) and not 1 <= row.first <= row.last:
+        return f"no range of messages: first {row.first}, last {row.last}"
+    if row.lseq < 1:
+        return f"rows are numbered from 1, this one {row.lseq}"
+    return None
+
+
+def damage(rows: Sequence[Event]) -> list[str]:
+    """Rows that are missing or there more than once, a line each; empty if there are none.
+
+    A member numbers its rows from 1 without gaps. What is missing at the end leaves no gap.
+    """
+    if not rows:
+        return ["there are no rows"]
+    journals: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        journals.setdefault((row.node, row.inc), []).append(row.lseq)
+    found: list[str] = []
+    for (node, inc), numbers in journals.items():
+        who = f"{node}.{inc}"
+        for before, after in pairwise([0, *sorted(numbers)]):
+            if after == before:
+                found.append(f"{who}: row {after} is there twice")
+            elif after != before + 1:
+                found.append(f"{who}: {_missing(before + 1, after - 1)}")
+    return found
+
+
+def _missing(first: int, last: int) -> str:
+    return f"row {first} is missing" if first == last else f"rows {first} to {last} are missing"

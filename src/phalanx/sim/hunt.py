@@ -8,8 +8,7 @@ of the simulator, not a success of the protocol.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from multiprocessing import get_context
+from collections.abc import Generator
 
 import msgspec
 
@@ -17,6 +16,7 @@ from phalanx.sim.generate import random_scenario
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.run import run
 from phalanx.sim.sweep import Seeds
+from phalanx.sim.workers import in_order
 
 
 class Catch(msgspec.Struct, frozen=True):
@@ -43,11 +43,10 @@ def hunt(mutant: str, seeds: Seeds) -> Catch:
     return Catch(mutant, breaks, seeds.end - seeds.first, None, 0, ())
 
 
-def hunt_all(seeds: Seeds, jobs: int | None = None) -> Iterator[Catch]:
+def hunt_all(seeds: Seeds, jobs: int | None = None) -> Generator[Catch, None, None]:
     """Every mutant, on as many processes as there are cores, in their order."""
-    tasks = [(mutant, seeds) for mutant in MUTANTS]
-    with get_context("spawn").Pool(jobs or os.cpu_count() or 1) as pool:
-        yield from pool.imap(_hunt, tasks)
+    workers = min(jobs or os.cpu_count() or 1, len(MUTANTS))
+    yield from in_order(_hunt, ((mutant, seeds) for mutant in MUTANTS), workers)
 
 
 def _hunt(task: tuple[str, Seeds]) -> Catch:

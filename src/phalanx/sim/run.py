@@ -45,6 +45,11 @@ class RunResult(msgspec.Struct):
         return counts | ({"exception": 1} if self.exception else {})
 
     @property
+    def expect_liveness(self) -> bool:
+        """A run that is stuck had all the time it needs; one that an error ended had not."""
+        return self.exception is None
+
+    @property
     def failed(self) -> bool:
         return self.stuck or bool(self.violated)
 
@@ -65,7 +70,7 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
     outcome = World(scenario, make).run()
     report = check(
         outcome.rows,
-        expect_liveness=outcome.exception is None,  # a run that is stuck had all the time it needs
+        expect_liveness=outcome.exception is None,  # see RunResult.expect_liveness
         inserted=outcome.inserted,
         contents=outcome.library.checksum,
     )

@@ -1,13 +1,11 @@
 """Scenarios as TOML files: read strictly, complained about by line, written back.
 
-`load` and `parse` raise ScenarioError with the file, the line and what to do. tomllib does
-not say where a value stood, so the line is found by looking for its table and key in the
-text; where that fails (inline tables), the line of the nearest thing found is named.
+`load` and `parse` raise ScenarioError with the file, the line and what to do, always in one
+line of text. tomllib does not say where a value stood; `places` finds it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from phalanx.errors import ScenarioError
+from phalanx.sim.places import DEPTH_MAX, deep_line, last_line, line_of
 from phalanx.sim.scenario import (
     Burst,
     Flaw,
@@ -29,6 +28,8 @@ from phalanx.sim.scenario import (
     Traffic,
     flaw_of,
 )
+from phalanx.sim.scenario import Path as Place
+from phalanx.sim.spelling import one_line, quoted, shown, toml_pairs
 
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "network": Network,
@@ -39,81 +40,170 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "garbage": Garbage,
     "traffic": Traffic,
 }
-_PLACE = re.compile(r"(.*?)(?: - at `\$?(.*)`)?$", re.DOTALL)
-_STEP = re.compile(r"\.([A-Za-z_]+)|\[(\d+)\]|\[\.\.\.\]")
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]\",=]+?)\s*\]")
-_KEY = re.compile(r"\s*\"?([A-Za-z0-9_-]+)\"?\s*[.=]")
+_SINGLE = ("network", "config")
+_PLACE = re.compile(r"(.*?)(?: - at `\$?([^`]*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([A-Za-z_]+)|\[(\d+)\]")
+_KEY = re.compile(r"\s*([^=\n]*?)\s*=")
+_WORDS = {"array": "a list", "object": "a table", "str": "a string"}
+_LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 
 
 def load(path: str | Path) -> Scenario:
     """The scenario in a file; ScenarioError if it cannot be read or played."""
     file = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ScenarioError(file, None, reason, "name a readable TOML file") from None
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise _error(file, None, error.strerror or str(error), _READABLE) from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = f"not a text file: byte 0x{data[error.start]:02x} is not UTF-8"
+        raise _error(file, line, problem, _READABLE) from None
     return parse(text, file)
+
+
+_READABLE = "name a readable TOML file"
 
 
 def parse(text: str, file: str = "scenario") -> Scenario:
     """The scenario in a text; `file` is only for the error messages."""
+    data = _toml_data(text, file)
+    flaw = _excess(data, ())
+    if flaw is None:
+        try:
+            scenario = msgspec.convert(data, Scenario)
+        except msgspec.ValidationError as error:
+            flaw = _flaw(str(error), data)
+        else:
+            flaw = flaw_of(scenario)
+            if flaw is None:
+                return scenario
+    raise _error(file, line_of(text, flaw.path), flaw.problem, flaw.remedy)
+
+
+def _error(file: str, line: int | None, problem: str, remedy: str) -> ScenarioError:
+    return ScenarioError(one_line(file), line, one_line(problem), one_line(remedy))
+
+
+# ------------------------------------------------------------------ text that is not TOML
+
+
+def _toml_data(text: str, file: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+)", str(error))
-        line = int(found[1]) if found else len(text.splitlines())
-        problem = str(error).partition(" (at ")[0]
-        raise ScenarioError(file, line, problem, "write it as TOML 1.0") from None
-    try:
-        scenario = msgspec.convert(data, Scenario)
-    except msgspec.ValidationError as error:
-        flaw = _flaw(str(error), data)
-    else:
-        fault = flaw_of(scenario)
-        if fault is None:
-            return scenario
-        flaw = fault
-    raise ScenarioError(file, line_of(text, flaw.path), flaw.problem, flaw.remedy)
+        line, problem = _toml_problem(str(error), text)
+        raise _error(file, line, problem, "write it as TOML 1.0") from None
+    except RecursionError:
+        raise _error(file, deep_line(text), _TOO_DEEP, _FLATTER) from None
+    except ValueError:  # Python refuses to read numbers of thousands of digits
+        found = _LONG_NUMBER.search(text)
+        line = text.count("\n", 0, found.start()) + 1 if found else 1
+        raise _error(file, line, "a number of thousands of digits", _SHORTER) from None
+
+
+_TOO_DEEP = f"lists and tables are nested more than {DEPTH_MAX} deep"
+_FLATTER = "a scenario needs three levels"
+_SHORTER = "numbers have at most 64 bits"
+
+
+def _toml_problem(message: str, text: str) -> tuple[int, str]:
+    """The line of what tomllib complained about, and its complaint with the key in question."""
+    found = re.search(r"\(at line (\d+)", message)
+    line = int(found[1]) if found else last_line(text)
+    problem = message.partition(" (at ")[0]
+    if problem == "Cannot overwrite a value":
+        if key := _KEY.match(text.split("\n")[line - 1]):
+            problem = f"{key[1]} is given twice"
+    elif twice := re.fullmatch(r"Cannot declare \((.*)\) twice", problem):
+        names = re.findall(r"'([^']*)'", twice[1])
+        problem = f"[{'.'.join(names)}] is declared twice"
+    return line, problem
+
+
+def _excess(value: object, path: Place) -> Flaw | None:
+    """A number or a nesting that TOML allows to be refused, wherever it stands."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return Flaw(path, f"{_dotted(path)} = {shown(value)}", _SHORTER)
+    if not isinstance(value, dict | list):
+        return None
+    if len(path) >= DEPTH_MAX:
+        return Flaw(path, _TOO_DEEP, _FLATTER)
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return next((flaw for key, v in items if (flaw := _excess(v, (*path, key)))), None)
+
+
+# ------------------------------------------------------------------ TOML that is no scenario
 
 
 def _flaw(message: str, data: Mapping[str, Any]) -> Flaw:
     """What msgspec complained about, as a place, a problem and a remedy."""
-    found = _PLACE.match(message)
+    found = _PLACE.fullmatch(message)
     assert found is not None
     problem, place = found[1], found[2] or ""
-    path: tuple[str | int, ...] = tuple(
-        int(m[2]) if m[2] else m[1] for m in _STEP.finditer(place) if m[1] or m[2]
-    )
+    path: Place = tuple(int(m[2]) if m[2] else m[1] for m in _STEP.finditer(place))
     table = str(path[0]) if path else ""
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", problem):
-        known = ", ".join(_keys(table))
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL):
         where = f" in {table}" if table else ""
-        return Flaw((*path, unknown[1]), f"unknown key {unknown[1]!r}{where}", f"known: {known}")
+        remedy = f"known: {', '.join(_keys(table))}"
+        return Flaw((*path, unknown[1]), f"unknown key {quoted(unknown[1])}{where}", remedy)
     if missing := re.fullmatch(r"Object missing required field `(.*)`", problem):
         where = f"[[{table}]]" if table else "the scenario"
         return Flaw(path, f"{where} has no {missing[1]!r}", f"add {missing[1]} = ...")
-    key = ".".join(str(step) for step in path if isinstance(step, str))
     value = _value(data, path)
-    shown = f"{key} = {value!r}" if not isinstance(value, dict | list) else key
+    problem_shown = f"{_dotted(path)} = {shown(value)}"
     if problem.startswith("Invalid enum value"):
-        return Flaw(path, shown, f"choose among {', '.join(_choices(table, str(path[-1])))}")
-    wanted = problem.replace("`", "").replace("Expected", "it must be", 1).replace(", got", ", not")
-    return Flaw(path, shown, wanted)
+        return Flaw(path, problem_shown, _choose(table, str(path[-1]), value))
+    whole = len(path) == 1 or (len(path) == 2 and isinstance(path[1], int))
+    if whole and table in (*_TABLES, "config"):
+        return _misshapen(path, table, value)
+    return Flaw(path, problem_shown, _wanted(problem, value))
 
 
-def _choices(table: str, key: str) -> list[str]:
-    """The words that a key may have for its value."""
+def _choose(table: str, key: str, value: object) -> str:
     kinds = get_args(get_type_hints(_TABLES[table])[key])
     words = [*kinds, *(word for kind in kinds for word in get_args(kind))]
-    return [word for word in words if isinstance(word, str)]
+    choice = f"choose among {', '.join(word for word in words if isinstance(word, str))}"
+    if any(get_args(kind)[1:] == (...,) for kind in kinds):
+        return f"{choice}, or give a list of members, for example [{shown(value)}]"
+    return choice
+
+
+def _misshapen(path: Place, table: str, value: object) -> Flaw:
+    """A table where a list of tables belongs, or the other way round."""
+    if table in _SINGLE:
+        given = f"[[{table}]]" if isinstance(value, list) else f"{table} = {shown(value)}"
+        return Flaw(path, f"{given}: {table} is one table", f"write [{table}], once")
+    given = f"[{table}]" if isinstance(value, dict) else f"{table} = {shown(value)}"
+    return Flaw(path, f"{given}: there may be several", f"write [[{table}]]")
+
+
+def _wanted(problem: str, value: object) -> str:
+    """What msgspec expected, in words of TOML."""
+    if re.match(r"Expected `array( \| null)?`, got `str`", problem):
+        return f"give a list, for example [{shown(value)}]"
+    problem = problem.replace(" | null", "").replace("`object`", "`a table`")
+    problem = re.sub(r"`(\w+)( \| (\w+))?`", _in_words, problem)
+    return problem.replace("`", "").replace("Expected", "it must be", 1).replace(", got", ", not")
+
+
+def _in_words(found: re.Match[str]) -> str:
+    words = [_WORDS.get(word, word) for word in (found[1], found[3]) if word]
+    return " or ".join(words)
+
+
+def _dotted(path: Place) -> str:
+    keys = (key for key in path if isinstance(key, str))
+    return ".".join(k if re.fullmatch(r"[\w-]+", k) else quoted(k) for k in keys)
 
 
 def _keys(table: str) -> list[str]:
     return [f.encode_name for f in msgspec.structs.fields(_TABLES.get(table, Scenario))]
 
 
-def _value(data: Any, path: tuple[str | int, ...]) -> Any:
+def _value(data: Any, path: Place) -> Any:
     for step in path:
         try:
             data = data[step]
@@ -122,42 +212,19 @@ def _value(data: Any, path: tuple[str | int, ...]) -> Any:
     return data
 
 
-def line_of(text: str, path: tuple[str | int, ...]) -> int | None:
-    """The line, counted from 1, where the value at `path` or what holds it seems to stand."""
-    places = _places(text)
-    for length in range(len(path), 0, -1):
-        if path[:length] in places:
-            return places[path[:length]]
-    return 1
-
-
-def _places(text: str) -> dict[tuple[str | int, ...], int]:
-    """Where each table header and each key stands."""
-    places: dict[tuple[str | int, ...], int] = {}
-    rows: dict[str, int] = {}
-    inside: tuple[str | int, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            first, *rest = (part.strip().strip('"') for part in header[2].split("."))
-            if header[1] == "[[" and not rest:
-                rows[first] = rows.get(first, -1) + 1
-            inside = (first, rows[first], *rest) if first in rows else (first, *rest)
-            places.setdefault(inside, number)
-        elif key := _KEY.match(line):
-            places.setdefault((*inside, key[1]), number)
-    return places
+# ------------------------------------------------------------------ writing
 
 
 def to_toml(scenario: Scenario) -> str:
     """The scenario as a file that `parse` turns into an equal one."""
     data = msgspec.to_builtins(scenario)
     plain = {key: value for key, value in data.items() if not _is_table(value)}
-    lines = _pairs(plain)
+    lines = toml_pairs(plain)
     for key, value in data.items():
         if key not in plain:
             many = not isinstance(value, dict)
             for row in value if many else [value]:
-                lines += ["", f"[[{key}]]" if many else f"[{key}]", *_pairs(row)]
+                lines += ["", f"[[{key}]]" if many else f"[{key}]", *toml_pairs(row)]
     return "\n".join(lines) + "\n"
 
 
@@ -165,20 +232,3 @@ def _is_table(value: object) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and isinstance(value[0], dict)
     return isinstance(value, dict)
-
-
-def _pairs(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in table.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value:_}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    assert isinstance(value, dict), f"no TOML for {value!r}"
-    return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"

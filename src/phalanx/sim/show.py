@@ -9,6 +9,7 @@ from phalanx.journal.events import Deliver, Event, ViewInstall
 from phalanx.sim.checkers import FIXED_VIEW, Report
 from phalanx.sim.run import RunResult
 from phalanx.sim.scenario import SECOND
+from phalanx.sim.spelling import one_line
 
 MEANING = {
     "self-inclusion": "a member is in its own views",
@@ -55,8 +56,9 @@ def totals(result: RunResult) -> list[str]:
     faults = ", ".join(f"{kind} {count:,}" for kind, count in result.faults.items()) or "none"
     seconds = f"{result.sim_ns / SECOND:.3f} s simulated in {result.wall_s:.2f} s"
     size = len(result.scenario.members)
+    group = f"{size} member{'' if size == 1 else 's'}"
     return [
-        f"{result.scenario.name}, seed {result.seed}: {size} members, {seconds}",
+        f"{one_line(result.scenario.name)}, seed {result.seed}: {group}, {seconds}",
         f"{result.steps:,} steps, {len(result.rows):,} rows",
         f"digest {result.digest}",
         f"faults: {faults}",

@@ -2,16 +2,14 @@
 
 Each run comes back as a few numbers, so a sweep of any length needs little memory. The sum
 does not depend on the number of workers or on who finished first. Ctrl-C ends a sweep early
-and keeps what was done.
+and keeps what was done; a worker that dies ends it with WorkerDied.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from multiprocessing import get_context
 from typing import Any
 
 import msgspec
@@ -20,6 +18,7 @@ from phalanx.sim.checkers import FIXED_VIEW
 from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO, random_scenario
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario import SECOND
+from phalanx.sim.workers import in_order
 
 CHUNK = 8
 
@@ -160,13 +159,10 @@ def sweep(
     first part with a failure, and its `lowest_failing_seed` is the lowest there is.
     """
     total = Tally()
-    chunks = [
-        (msgspec.structs.replace(seeds, first=a, end=min(a + CHUNK, seeds.end)), mutant)
-        for a in range(seeds.first, seeds.end, CHUNK)
-    ]
-    workers = min(jobs or os.cpu_count() or 1, max(1, len(chunks)))
+    needed = -(-(seeds.end - seeds.first) // CHUNK)
+    workers = max(1, min(jobs or os.cpu_count() or 1, needed))
     try:
-        with closing(_parts(chunks, workers)) as parts:
+        with closing(in_order(_work, _chunks(seeds, mutant), workers)) as parts:
             for part in parts:
                 total.add(part)
                 if progress is not None:
@@ -178,21 +174,10 @@ def sweep(
     return total
 
 
-def _parts(
-    chunks: Sequence[tuple[Seeds, str | None]], workers: int
-) -> Generator[Tally, None, None]:
-    if workers == 1:
-        for chunk in chunks:
-            yield run_seeds(*chunk)
-        return
-    with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
-        yield from pool.imap(_work, chunks)
+def _chunks(seeds: Seeds, mutant: str | None) -> Iterator[tuple[Seeds, str | None]]:
+    for first in range(seeds.first, seeds.end, CHUNK):
+        yield Seeds(first, min(first + CHUNK, seeds.end), seeds.lo, seeds.hi), mutant
 
 
 def _work(chunk: tuple[Seeds, str | None]) -> Tally:
     return run_seeds(*chunk)
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; the parent alone decides what it means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -30,14 +30,23 @@ def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> N
 
 
 def _integrity(trace: Trace, part: Part, out: Findings) -> None:
-    if part.send is None and not trace.sent_all(part.sender, part.first):
+    stranger = _stranger(trace, part)
+    if part.send is None and not stranger and not trace.sent_all(part.sender, part.first):
         return  # beyond an unclean end: unverifiable
     names = ["integrity", "basic"] if part.row.service == "BASIC" else ["integrity"]
     for name in names:
         out.evaluated(name)
-        for text in _faults(part):
+        for text in [stranger] if stranger else _faults(part):
             rows = [part.row] if part.send is None else [part.send, part.row]
             out.violated(name, text, rows, part.sender[0])
+
+
+def _stranger(trace: Trace, part: Part) -> str | None:
+    """A sender without a journal may have sent anything, but not in a view without it."""
+    vid = part.row.origin_vid
+    if part.sender in trace.journals or part.sender in trace.views.get(vid, (part.sender,)):
+        return None
+    return f"{label(part.member)} delivered {part}, whose sender is not in {vid}"
 
 
 def _faults(part: Part) -> Iterator[str]:

@@ -1,0 +1,63 @@
+"""How values are spelled: as TOML, and so that a message stays one line.
+
+A message may hold what somebody else wrote: keys, names, paths. Whatever in it is not
+printable is escaped as in a Python string, so that no key can break a line or a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+SHOWN_MAX = 80
+
+
+def one_line(text: str) -> str:
+    """The text with everything that is not printable escaped."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
+
+
+def quoted(text: str) -> str:
+    """A name or key of any kind inside a message: quoted, on one line, not too long."""
+    return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
+
+
+def shown(value: object) -> str:
+    """A value inside a message, in TOML's spelling: one line, and not too long."""
+    if isinstance(value, dict):
+        return "{ ... }"
+    if isinstance(value, list | tuple):
+        return "[ ... ]"
+    if isinstance(value, bool | str):
+        text = one_line(toml(value))
+    elif isinstance(value, int) and abs(value) >> 64:
+        text = "a number of more than 64 bits"
+    elif isinstance(value, int | float):
+        text = str(value)
+    else:  # dates and times: TOML writes them as ISO 8601 does
+        text = one_line(str(value).replace(" ", "T"))
+    return text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
+
+
+def toml(value: Any) -> str:
+    """A value as TOML: booleans, integers, strings, and lists and tables of those."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value:_}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml(v) for v in value) + "]"
+    assert isinstance(value, dict), f"no TOML for {value!r}"
+    return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
+
+
+def toml_pairs(table: Mapping[str, Any]) -> list[str]:
+    """The keys and values of a table, a line each."""
+    return [f"{key} = {toml(value)}" for key, value in table.items()]
