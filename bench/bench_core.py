@@ -6,7 +6,7 @@ encoding its own frame, decoding, inserting, ordering and delivering all frames,
 every body out. The fit over k gives the cost of a frame (a) and of a message (b).
 
 Two ways of receiving: one step a frame (the dearest), and one step a round, as a driver does that
-drains its socket. Two statistics over 150 short slices of the run: the median, and the 5th
+drains its socket. Two statistics over many short slices of the run: the median, and the 5th
 percentile (`quiet`), which is what the code costs when neighbours leave the core alone. A fixed
 loop timed in between (`machine`) says how steady the machine was: median over least, 1.0 is quiet.
 
@@ -31,7 +31,6 @@ from phalanx.core.member import Member
 MESSAGES = (1, 2, 5, 10, 20, 40, 70, 110)
 SIZE = 100
 ROUND_NS = 100_000
-SLICES = 150
 
 
 class Point(NamedTuple):
@@ -61,10 +60,11 @@ def flood(n: int, k: int, seconds: float, config: Config, batched: bool) -> Poin
     now, delivered, rounds = 0, 0, 0
     samples: list[float] = []
     yardstick: list[float] = []
-    for _ in range(SLICES):
+    slices = 150 if n <= 8 else 40
+    for _ in range(slices):
         yardstick.append(machine_loop())
         spent, frames, began = 0.0, 0, perf_counter()
-        while perf_counter() - began < seconds / SLICES or frames < 4 * n:
+        while perf_counter() - began < seconds / slices or frames < 2 * n:
             now += ROUND_NS
             rounds += 1
             sent: list[list[bytes]] = []
@@ -93,7 +93,7 @@ def flood(n: int, k: int, seconds: float, config: Config, batched: bool) -> Poin
     assert delivered >= expected, f"only {delivered} of {expected} messages were delivered"
     assert members[0].have[0] <= rounds + 1, "more than one frame a round"
     unrest = statistics.median(yardstick) / min(yardstick)
-    return Point(statistics.median(samples), sorted(samples)[SLICES // 20], unrest)
+    return Point(statistics.median(samples), sorted(samples)[slices // 20], unrest)
 
 
 def fit(points: list[tuple[int, float]]) -> tuple[float, float]:
