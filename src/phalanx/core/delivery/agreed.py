@@ -16,6 +16,7 @@ few passes over the members.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections import deque
 from operator import le
@@ -26,7 +27,7 @@ from phalanx.core.frames import Frame
 NONE = 1 << 62
 
 
-class Order:
+class Order(ABC):
     """What ToTo and all-ack share: heads, candidates, votes."""
 
     __slots__ = (
@@ -108,9 +109,9 @@ class Order:
             self._next_round()
         return out
 
+    @abstractmethod
     def _batch(self) -> list[int]:
         """The candidates that leave now, by rank; empty if it is too early to say."""
-        raise NotImplementedError
 
     def _advance(self, s: int) -> None:
         """The head of s has left: its next ordered frame is the head, and pointers move on."""
