@@ -38,6 +38,7 @@ class Lansis:
         "_claimed",
         "_codec",
         "_config",
+        "_counted",
         "_me",
         "_pieces",
         "_table",
@@ -78,6 +79,8 @@ class Lansis:
         self._pieces = Pieces()
         self._waiting: list[dict[int, Frame]] = [{} for _ in range(n)]
         self._waiting_bytes = 0
+        self._counted: dict[tuple[int, int], int] = {}
+        """Per asker and sender, the last frame counted as lost: nobody loses a frame twice."""
 
     # -------------------------------------------------------------- packets in
 
@@ -268,11 +271,14 @@ class Lansis:
                 out.append(self._codec.encode(Gone(self._table, self._me, held)))
             mask = decode_mask(want.fragments)
             last = min(want.last, self.heard[want.sender])
+            pair = (nack.asker, want.sender)
+            counted = self._counted.get(pair, 0)
             for number in range(max(want.first, dropped + 1), last + 1)[:visits]:
                 visits -= 1
                 place = (want.sender, number)
                 frame = self._held(place)
-                if want.attempt == 1:
+                if want.attempt == 1 and number > counted:
+                    counted = number
                     lost += _count(frame, mask)
                 if frame is None:
                     self.recovery.asked_elsewhere(now, place, mask)
@@ -282,6 +288,7 @@ class Lansis:
                     packets = self._repeat(now, frame, mask)
                     budget -= sum(map(len, packets))
                     out += packets
+            self._counted[pair] = counted
         return lost, out
 
     def due(self, now: int) -> tuple[int, list[bytes]]:

@@ -153,6 +153,7 @@ class Member:
             f"{self.me}: {self._outbox.messages} messages wait",
             f"  {lansis.bytes} of {self._window.limit} bytes in the window",
             f"  {self._cursor.positions} positions delivered",
+            f"  {lansis.duplicates} duplicates dropped",
         ]
         for name, have, heard, stable in zip(
             names, dag.have, lansis.heard, dag.stable, strict=True

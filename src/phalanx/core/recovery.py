@@ -94,7 +94,8 @@ class Recovery:
         if entry is not None and (
             fragments == ALL or (entry.fragments != ALL and not entry.fragments & ~fragments)
         ):
-            entry.due_ns = max(entry.due_ns, now + self._wait(entry.tries))
+            roll = self._dice.between(0, self._config.nack_ns_max)
+            entry.due_ns = max(entry.due_ns, now + self._wait(entry.tries) + roll)
 
     def wants(self, now: int) -> list[Want]:
         """What to ask for now, in ranges, with what would be due in a moment. All of it is put
@@ -122,14 +123,12 @@ class Recovery:
             else:
                 out.append(Want(sender, number, number, entry.tries + 1, bits))
             entry.tries += 1
-            entry.due_ns = now + (self._config.nack_retry_ns << min(entry.tries, 6) >> 1) + roll
+            entry.due_ns = now + self._wait(entry.tries) + roll
         return out
 
     def _wait(self, tries: int) -> int:
-        config = self._config
-        return (config.nack_retry_ns << min(tries, 6) >> 1) + self._dice.between(
-            0, config.nack_ns_max
-        )
+        """Until it is asked for again."""
+        return self._config.nack_retry_ns << min(tries, 6) >> 1
 
     # -------------------------------------------------------------- answering
 
