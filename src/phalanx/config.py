@@ -2,7 +2,7 @@
 
 Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with
 delays well under a millisecond. Every member of a group must run with the same
-`order`, `early` and `message_bytes_max`; the rest may differ.
+`order`, `early`, `mode` and `message_bytes_max`; the rest may differ.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ US = 1_000
 MS = 1_000_000
 
 Order = Literal["toto", "all-ack"]
+Mode = Literal["hold", "flow"]
 MESSAGE_BYTES_LIMIT = 16 << 20
 
 
@@ -70,6 +71,25 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ahead_frames_max: int = 4096
     """Frames this far beyond the last one in order are dropped and asked for later."""
 
+    mode: Mode = "hold"
+    """While a view changes: `hold` keeps messages back until the next view, so each is delivered
+    in the view it was sent in; `flow` sends on (PROTOCOLS B.2 item 33)."""
+    fail_ns: int = 850 * MS
+    """A member that nobody could hear for this long, and that answers no probe, has failed. It
+    grows with the gaps that were measured, up to four times."""
+    probe_ns: int = 40 * MS
+    """A member that is silent for half the time-out is asked this often whether it is there."""
+    hello_ns: int = 250 * MS
+    """How often a component makes itself known to others, about."""
+    collect_ns: int = 60 * MS
+    """How long an attempt to join gathers components before it proposes a view (S0: alpha)."""
+    change_ns: int = 350 * MS
+    """Whoever has not answered a proposal by then has failed (PROTOCOLS B.6 item 12)."""
+    claim_ns: int = 30 * MS
+    """A starting member claims its name three times, this far apart."""
+    leave_ns: int = 1_000 * MS
+    """A leaving member serves the others for this long at most."""
+
 
 _POSITIVE = (
     "outbox_bytes_max",
@@ -83,12 +103,20 @@ _POSITIVE = (
     "nack_retry_ns",
     "answer_ns_min",
     "ahead_frames_max",
+    "fail_ns",
+    "probe_ns",
+    "hello_ns",
+    "collect_ns",
+    "change_ns",
+    "claim_ns",
+    "leave_ns",
 )
 _PAIRS = (
     ("window_bytes_min", "window_bytes_max"),
     ("nack_ns_min", "nack_ns_max"),
     ("answer_ns_min", "answer_ns_max"),
     ("alive_busy_ns", "alive_idle_ns"),
+    ("alive_idle_ns", "fail_ns"),
 )
 
 
@@ -115,6 +143,8 @@ def checked(config: Config) -> Config:
             raise ConfigurationError(field, value, f"must lie in {low_value}..{high_value}")
     if config.order not in ("toto", "all-ack"):
         raise ConfigurationError("order", config.order, "must be 'toto' or 'all-ack'")
+    if config.mode not in ("hold", "flow"):
+        raise ConfigurationError("mode", config.mode, "must be 'hold' or 'flow'")
     if not config.cluster:
         raise ConfigurationError("cluster", config.cluster, "must not be empty")
     return config

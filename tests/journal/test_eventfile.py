@@ -58,6 +58,8 @@ def _made_possible(row: Any) -> Any:
             changes |= {name: getattr(row, name)[:shortest] for name in names}
     if isinstance(row, ev.ViewInstall):
         changes |= {"trans": [], "trans_incs": []}
+    if hasattr(row, "to_incs"):
+        changes |= {"to_incs": None if row.to is None else list(range(len(row.to)))}
     return msgspec.structs.replace(row, **changes)
 
 
@@ -169,6 +171,8 @@ SEND: dict[str, Any] = {
         ({"first": 3, "last": 2}, "no range of messages: first 3, last 2"),
         ({"first": 0}, "no range of messages: first 0, last 1"),
         ({"lseq": 0}, "rows are numbered from 1, this one 0"),
+        ({"to": ["a", "b"], "to_incs": [1]}, "lists of unequal length: to, to_incs"),
+        ({"to_incs": [1]}, "lists of unequal length: to, to_incs"),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused_with_their_line(
@@ -182,6 +186,21 @@ def test_columns_that_contradict_each_other_are_refused_with_their_line(
         eventfile.read(path)
     assert caught.value.line == 2
     assert problem in caught.value.problem
+
+
+def test_rows_of_before_incarnations_were_told_are_still_read(tmp_path: Path) -> None:
+    install = {
+        "table": "view_install", "run": "r", "profile": "T", "group": "g", "node": "a", "inc": 1,
+        "lseq": 2, "step": 1, "t_ns": 1, "vid": "v", "joins": 0, "removals": 0, "members": ["a"],
+        "member_incs": [1], "context": "c", "cause": "BOOT",
+    }  # fmt: skip
+    path = tmp_path / "x.jsonl"
+    lines = [json.dumps(SEND | {"to": ["a"]}).encode(), json.dumps(install).encode()]
+    path.write_bytes(HEADER + b"\n".join(lines) + b"\n")
+    send, view = eventfile.read(path)[1]
+    assert isinstance(send, ev.Send)
+    assert isinstance(view, ev.ViewInstall)
+    assert (send.to, send.to_incs, view.components) == (["a"], None, [])
 
 
 @pytest.mark.parametrize(

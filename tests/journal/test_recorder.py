@@ -23,16 +23,21 @@ def sent(first: int, last: int, to: tuple[MemberId, ...] | None = None) -> fx.Se
 
 
 def delivered(
-    sender: MemberId, first: int, last: int, service: fx.Service = fx.Service.AGREED
+    sender: MemberId,
+    first: int,
+    last: int,
+    service: fx.Service = fx.Service.AGREED,
+    to: tuple[MemberId, ...] | None = None,
+    origin: ViewId = VIEW.id,
 ) -> fx.Deliver:
     return fx.Deliver(
         sender=sender,
         first=first,
         last=last,
         service=service,
-        to=None,
+        to=to,
         view=VIEW.id,
-        origin=VIEW.id,
+        origin=origin,
         phase=0,
         region=fx.Region.REGULAR,
         pos=7,
@@ -49,7 +54,7 @@ def deps(rows: list[ev.Event]) -> list[tuple[str, int, int]]:
     return list(zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True))
 
 
-def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None:
+def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none() -> None:
     common = {"run": "run", "profile": "T", "group": "group", "node": "a", "inc": 1}
     step = {**common, "step": 1, "t_ns": 50, "sim_ns": 9}
     rows = recorder().record(
@@ -60,10 +65,16 @@ def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None
             fx.Transmit([b"x"]),
             fx.Sent(1, 2, 4, fx.Service.SAFE, (A, B), VIEW.id, 0),
             fx.Ordered(2),
-            fx.Stable(2),
+            fx.Stable(2, VIEW.id),
             fx.WindowClosed(10, 1),
             fx.WindowOpened(0, 0),
             fx.Refused("magic", 3),
+            fx.NotSent(3, 4),
+            fx.Transitional(VIEW.id, 6, (A, B)),
+            fx.PeerJudged(B, "SEMI", "SUSPECTED", "RELAY", C),
+            fx.PeerJudged(C, "FAULTY", "SUSPECTED", "SILENCE"),
+            fx.ChangeStepped(b"\x0a\x0b", "COMMIT", "COMMIT", (VIEW.id,), (C,), (B,)),
+            fx.Stopped("left"),
         ],
         9,
     )
@@ -79,7 +90,16 @@ def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None
             lseq=1,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Submit(first=1, last=2, service="SAFE", bytes=6, to=["a", "b"], lseq=2, **step),  # type: ignore[arg-type]
+        ev.Submit(
+            first=1,
+            last=2,
+            service="SAFE",
+            bytes=6,
+            to=["a", "b"],
+            to_incs=[1, 4],
+            lseq=2,
+            **step,  # type: ignore[arg-type]
+        ),
         ev.Send(
             first=1,
             last=2,
@@ -88,6 +108,7 @@ def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None
             phase=0,
             frame=4,
             to=["a", "b"],
+            to_incs=[1, 4],
             lseq=3,
             **step,  # type: ignore[arg-type]
         ),
@@ -95,6 +116,37 @@ def test_every_effect_gives_its_row_and_transmit_and_ordered_give_none() -> None
         ev.Window(op="CLOSED", bytes=10, frames=1, lseq=5, **step),  # type: ignore[arg-type]
         ev.Window(op="OPENED", bytes=0, frames=0, lseq=6, **step),  # type: ignore[arg-type]
         ev.Refuse(reason="magic", count=3, lseq=7, **step),  # type: ignore[arg-type]
+        ev.NotSent(first=3, last=4, lseq=8, **step),  # type: ignore[arg-type]
+        ev.TransMarker(vid=VID, at_pos=6, lseq=9, **step),  # type: ignore[arg-type]
+        ev.Suspect(
+            target="b",
+            target_inc=4,
+            state="SEMI",
+            prev_state="SUSPECTED",
+            evidence="RELAY",
+            relay="c",
+            lseq=10,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.Suspect(
+            target="c",
+            target_inc=1,
+            state="FAULTY",
+            prev_state="SUSPECTED",
+            evidence="SILENCE",
+            lseq=11,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.CtxStep(
+            context="0a0b",
+            stage="COMMIT",
+            action="COMMIT",
+            components=[VID],
+            failed_before=["c.1"],
+            failed_after=["b.4"],
+            lseq=12,
+            **step,  # type: ignore[arg-type]
+        ),
     ]
 
 
@@ -127,12 +179,37 @@ def test_a_delivery_keeps_every_column() -> None:
     )
 
 
+BEFORE = ViewId(0, 0, b"12345678")
+
+
 def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
-    before = ViewId(0, 0, b"12345678")
-    (row,) = recorder().record(1, [fx.ViewInstalled(VIEW, before, (A, B), "removal")])
+    (row,) = recorder().record(1, [fx.ViewInstalled(VIEW, BEFORE, (A, B), "removal")])
     assert isinstance(row, ev.ViewInstall)
-    assert (row.prev_vid, row.trans, row.trans_incs) == (str(before), ["a", "b"], [1, 4])
-    assert row.cause == "REMOVE"
+    assert (row.prev_vid, row.trans, row.trans_incs) == (str(BEFORE), ["a", "b"], [1, 4])
+    assert (row.cause, row.components) == ("REMOVE", [])
+
+
+def test_a_merged_view_names_its_components() -> None:
+    merged = (fx.Merged(BEFORE, (A,), ((A, 3),), ()), fx.Merged(VIEW.id, (B, C), (), ()))
+    (row,) = recorder().record(
+        1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)]
+    )
+    assert isinstance(row, ev.ViewInstall)
+    assert (row.cause, row.components) == ("JOIN", [str(BEFORE), VID])
+
+
+def test_a_message_for_some_names_each_life_and_a_carried_one_the_view_it_was_sent_in() -> None:
+    (row,) = recorder().record(1, [delivered(B, 1, 2, to=(A, B), origin=BEFORE)])
+    assert isinstance(row, ev.Deliver)
+    assert (row.to, row.to_incs) == (["a", "b"], [1, 4])
+    assert (row.vid, row.origin_vid) == (VID, str(BEFORE))
+
+
+def test_a_receipt_of_stability_names_the_view_that_it_is_about() -> None:
+    stable = fx.Stable(2, BEFORE)
+    (_, row) = recorder().record(1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "removal"), stable])
+    assert isinstance(row, ev.Stable)
+    assert row.vid == str(BEFORE)
 
 
 def test_rows_are_numbered_without_gaps_and_each_call_with_rows_is_a_step() -> None:

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from phalanx.sim.flaws import flaw_of
 from phalanx.sim.generate import random_scenario
-from phalanx.sim.scenario import flaw_of
 
 SEEDS = range(400)
 

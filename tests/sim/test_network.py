@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.sim.network import Links, chance
 from phalanx.sim.outcome import FAULTS
-from phalanx.sim.scenario import Burst, Link, Network, Scenario
+from phalanx.sim.scenario import Burst, Crash, Cut, Heal, Link, Network, Partition, Scenario
 
 Arrival = tuple[int, int, list[bytes]]
 
@@ -102,6 +102,51 @@ def test_a_burst_raises_losses_while_it_lasts_and_only_where_it_hits() -> None:
     assert [at for at, to, _ in arrivals if to == 2] == [10, 11, 15, 16]
     assert faults["burst"] == 2
     assert faults["loss"] == 0
+
+
+def test_what_is_cut_is_lost_and_counted_apart_until_it_is_healed() -> None:
+    split = Partition(at_ns=10, groups=(("a",),))
+    net, arrivals, faults = links(
+        Network(delay_ns=1, loss_ppm=0), partition=(split,), heal=(Heal(at_ns=20),)
+    )
+    for now in (9, 10, 19, 20):
+        net.change_weather(now)
+        net.broadcast(now, 0, [b"x"])
+        net.broadcast(now, 1, [b"y"])
+    assert [(at, to) for at, to, packets in arrivals if packets == [b"x"]] == [
+        (10, 1), (10, 2), (21, 1), (21, 2),
+    ]  # fmt: skip
+    assert len([at for at, to, packets in arrivals if packets == [b"y"]]) == 6
+    assert faults["cut_off"] == 6
+    assert faults["loss"] == 0
+
+
+def test_machines_are_linked_only_if_both_ways_are_open() -> None:
+    dead = Link(from_=("a",), to=("b",), loss_ppm=1_000_000)
+    cut = Cut(at_ns=5, from_=("c",), to=("b",))
+    net, _, _ = links(Network(), link=(dead,), cut=(cut,))
+    assert [net.linked(*pair) for pair in ((0, 1), (1, 0), (1, 2), (2, 0), (0, 0))] == [
+        False, False, True, True, True,
+    ]  # fmt: skip
+    net.change_weather(5)
+    assert not net.linked(1, 2)
+
+
+def test_a_crash_takes_back_the_end_of_what_is_under_way_on_each_link() -> None:
+    lost = set()
+    for seed in range(40):
+        crash = Crash(member="a", at_ns=50, lose=True)
+        net, arrivals, faults = links(Network(delay_ns=30), crash=(crash,), seed=seed)
+        for now in (10, 30, 40):
+            net.broadcast(now, 0, [b"%d" % now, b"+"])
+        net.lose_flying(50, 0)
+        kept = [[packets[:1] for _, to, packets in arrivals if to == i] for i in (1, 2)]
+        for link in kept:
+            assert link[0] == [b"10"]
+            assert link[1:] in ([[b"30"], [b"40"]], [[b"30"], []], [[], []])
+        assert faults["crash_loss"] == 2 * sum(link.count([]) for link in kept)
+        lost.add(tuple(link.count([]) for link in kept))
+    assert len(lost) == 9
 
 
 def test_dropping_a_member_leaves_the_dice_of_other_links_as_they_were() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.errors import ScenarioError
+from phalanx.sim import scenario as sc
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.scenario import Garbage, Network, Pause, Peculiarity, Scenario, Traffic
 from phalanx.sim.scenariofile import load, parse, to_toml
@@ -143,6 +145,132 @@ from = "a"
 count = 1_000_000
 every_ns = 10_000_000_000_000
 """
+
+
+CHANGES = """\
+members = ["a", "b", "c"]
+start = "alone"
+calm_ns = 5
+[[partition]]
+at_ns = 1
+groups = [["a"], ["b"]]
+[[heal]]
+at_ns = 2
+[[cut]]
+at_ns = 3
+from = ["a"]
+both = true
+[[crash]]
+member = "a"
+at_ns = 4
+lose = true
+[[restart]]
+member = "a"
+at_ns = 4
+[[leave]]
+member = "b"
+at_ns = 5
+[[imposter]]
+member = "c"
+beside = "a"
+at_ns = 6
+[[clock]]
+member = "c"
+at_ns = 7
+by_ns = 8
+[[busy]]
+member = "c"
+at_ns = 8
+for_ns = 9
+cpu_ns = 10
+"""
+
+
+def test_what_changes_views_is_read_as_written_and_written_back() -> None:
+    scenario = parse(CHANGES)
+    assert scenario == Scenario(
+        members=("a", "b", "c"),
+        start="alone",
+        calm_ns=5,
+        partition=(sc.Partition(at_ns=1, groups=(("a",), ("b",))),),
+        heal=(sc.Heal(at_ns=2),),
+        cut=(sc.Cut(at_ns=3, from_=("a",), both=True),),
+        crash=(sc.Crash(member="a", at_ns=4, lose=True),),
+        restart=(sc.Restart(member="a", at_ns=4),),
+        leave=(sc.Leave(member="b", at_ns=5),),
+        imposter=(sc.Imposter(member="c", beside="a", at_ns=6),),
+        clock=(sc.ClockJump(member="c", at_ns=7, by_ns=8),),
+        busy=(sc.Busy(member="c", at_ns=8, for_ns=9, cpu_ns=10),),
+    )
+    assert parse(to_toml(scenario)) == scenario
+    assert scenario.horizon_ns() == 17
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem", "remedy"),
+    [
+        ('"alone"', '"apart"', 2, 'start = "apart"', "choose among together, alone"),
+        ('[["a"], ["b"]]', "[]", 6, "partition.groups", "a list of length >= 1"),
+        ('[["a"], ["b"]]', '[["a"], []]', 6, "partition.groups", "a list of length >= 1"),
+        ('[["a"], ["b"]]', '[["a"],\n["b", "a"]]', 7, "'a' is in two groups", "each member once"),
+        ('[["a"], ["b"]]', '[["a"],\n["b", "x"]]', 7, "unknown member 'x'", "choose among"),
+        ('[["a"], ["b"]]', '["a"]', 6, 'groups = "a"', 'give a list, for example ["a"]'),
+        ("[[heal]]", "[heal]", 7, "[heal]", "write [[heal]]"),
+        ("at_ns = 2\n", "", 7, "[[heal]] has no 'at_ns'", "add at_ns"),
+        ('from = ["a"]', 'from = ["x"]', 11, "unknown member 'x'", "choose among"),
+        ("lose = true", "lose = 1", 16, "crash.lose = 1", "must be bool"),
+        ('beside = "a"', 'beside = "x"', 25, "unknown member 'x'", "choose among"),
+        ("by_ns = 8", "by_ns = -8", 30, "clock.by_ns = -8", ">= 1"),
+        ("cpu_ns = 10", "cpu = 10", 35, "unknown key 'cpu' in busy", "cpu_ns"),
+        (
+            "at_ns = 4\n[[leave]]",
+            "at_ns = 3\n[[leave]]",
+            19,
+            "'a' is running at 3 ns",
+            "a [[restart]] of it needs a [[crash]] or [[leave]] of it before",
+        ),
+        (
+            "[[imposter]]",
+            "[[crash]]\nmember = 'b'\nat_ns = 6\n[[crash]]\nmember = 'b'\nat_ns = 7\n[[imposter]]",
+            28,
+            "'b' is gone at 7 ns",
+            "a [[crash]] of it needs a [[restart]] of it before",
+        ),
+        (
+            "[[imposter]]",
+            "[[leave]]\nmember = 'b'\nat_ns = 9\n[[imposter]]",
+            25,
+            "'b' is leaving at 9 ns",
+            "a [[leave]] of it needs a [[restart]] of it before",
+        ),
+    ],
+)
+def test_a_change_that_cannot_be_played_is_refused_with_line_and_remedy(
+    old: str, new: str, line: int, problem: str, remedy: str
+) -> None:
+    assert old in CHANGES
+    with pytest.raises(ScenarioError) as caught:
+        parse(CHANGES.replace(old, new, 1), "x.toml")
+    assert str(caught.value).startswith(f"x.toml:{line}: "), caught.value
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("settings", "calm"),
+    [
+        ({}, 0),
+        ({"pause": (Pause(member="a", at_ns=1, for_ns=1),)}, 0),
+        ({"start": "alone"}, 600 * sc.MS),
+        ({"heal": (sc.Heal(at_ns=1),)}, 600 * sc.MS),
+        ({"start": "alone", "config": {"hello_ns": 50 * sc.MS}}, 200 * sc.MS),
+        ({"start": "alone", "calm_ns": 7}, 7),
+    ],
+)
+def test_a_run_must_stay_calm_where_members_come_and_go(
+    settings: dict[str, Any], calm: int
+) -> None:
+    assert Scenario(members=("a",), **settings).calm() == calm
 
 
 @pytest.mark.parametrize(

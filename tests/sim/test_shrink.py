@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from phalanx.core.effects import Deliver, Effect, Given
 from phalanx.core.member import Member
+from phalanx.sim import scenario as sc
+from phalanx.sim.flaws import flaw_of
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.run import run
-from phalanx.sim.scenario import Burst, Link, Pause, Scenario, Traffic, flaw_of
+from phalanx.sim.scenario import Burst, Link, Pause, Scenario, Traffic
 from phalanx.sim.scenariofile import parse, to_toml
 from phalanx.sim.shrink import fails_like, shrink, without_member
 
@@ -63,6 +67,73 @@ def test_a_member_leaves_no_trace_when_it_is_dropped() -> None:
         traffic=(Traffic(from_="a", to=("b",)),),
         link=(Link(from_=("a",)), Link()),
     )
+
+
+def test_a_member_leaves_no_trace_in_what_changes_views() -> None:
+    scenario = Scenario(
+        members=("a", "b", "c"),
+        partition=(
+            sc.Partition(at_ns=1, groups=(("a", "c"),)),
+            sc.Partition(at_ns=2, groups=(("b",), ("c",))),
+            sc.Partition(at_ns=3, groups=(("c",),)),
+        ),
+        cut=(sc.Cut(at_ns=1, from_=("c",)), sc.Cut(at_ns=2, to=("b", "c"))),
+        crash=(sc.Crash(member="c", at_ns=1), sc.Crash(member="a", at_ns=1)),
+        restart=(sc.Restart(member="c", at_ns=2),),
+        leave=(sc.Leave(member="c", at_ns=3),),
+        imposter=(
+            sc.Imposter(member="c", at_ns=1, beside="a"),
+            sc.Imposter(member="a", at_ns=1, beside="c"),
+            sc.Imposter(member="a", at_ns=1, beside="b"),
+        ),
+        clock=(sc.ClockJump(member="c", at_ns=1, by_ns=1),),
+        busy=(sc.Busy(member="c", at_ns=1, for_ns=1, cpu_ns=1),),
+    )
+    assert flaw_of(scenario) is None
+    left = without_member(scenario, "c")
+    assert flaw_of(left) is None
+    assert left == Scenario(
+        members=("a", "b"),
+        partition=(
+            sc.Partition(at_ns=1, groups=(("a",),)),
+            sc.Partition(at_ns=2, groups=(("b",),)),
+        ),
+        cut=(sc.Cut(at_ns=2, to=("b",)),),
+        crash=(sc.Crash(member="a", at_ns=1),),
+        imposter=(sc.Imposter(member="a", at_ns=1, beside="b"),),
+    )
+
+
+def test_lives_shrink_though_their_ends_and_beginnings_need_each_other() -> None:
+    def crashed_twice(scenario: Scenario) -> bool:
+        return len([c for c in scenario.crash if c.member == "b"]) == 2
+
+    scenario = Scenario(
+        members=("a", "b", "c"),
+        start="alone",
+        crash=tuple(sc.Crash(member=m, at_ns=t) for m in ("a", "b") for t in (1, 3, 5)),
+        restart=tuple(sc.Restart(member=m, at_ns=t) for m in ("a", "b") for t in (2, 4)),
+        leave=(sc.Leave(member="c", at_ns=2),),
+        heal=(sc.Heal(at_ns=9),),
+    )
+    assert flaw_of(scenario) is None
+    two = Scenario(**{**msgspec.structs.asdict(scenario), "crash": scenario.crash[:5]})
+    small = shrink(two, crashed_twice).scenario
+    assert [(c.member, c.at_ns) for c in small.crash] == [("b", 1), ("b", 3)]
+    assert [(r.member, r.at_ns) for r in small.restart] == [("b", 2)]
+    assert (small.leave, small.heal, small.members, small.start) == ((), (), ("b",), "together")
+
+
+def test_cuts_shrink_to_the_one_that_matters() -> None:
+    cuts = tuple(sc.Cut(at_ns=t, from_=("a",)) for t in range(8))
+    scenario = Scenario(
+        members=("a", "b"),
+        cut=cuts,
+        partition=(sc.Partition(at_ns=1, groups=(("a",),)),),
+        heal=(sc.Heal(at_ns=5), sc.Heal(at_ns=9)),
+    )
+    small = shrink(scenario, lambda s: cuts[5] in s.cut and bool(s.heal)).scenario
+    assert (small.cut, small.partition, len(small.heal)) == ((cuts[5],), (), 1)
 
 
 def test_a_real_failure_shrinks_to_one_with_the_same_property() -> None:

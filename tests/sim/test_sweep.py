@@ -62,3 +62,20 @@ def test_an_interrupt_keeps_what_was_done(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_was_never_evaluated_is_listed() -> None:
     assert "safe-prefix" in Tally().never_evaluated
     assert "integrity" not in run_seeds(Seeds(0, 2)).never_evaluated
+
+
+def test_a_sweep_of_changing_groups_counts_the_cases_it_went_through() -> None:
+    tally = run_seeds(Seeds(0, 4, 3, 4, "membership"))
+    facts = tally.summary(1.0)
+    assert facts["kind"] == "membership"
+    assert facts["cases"]["views_boot"] >= 12
+    assert facts["cases"]["views_join"] > 0
+    twice = Tally(kind="membership")
+    twice.add(tally)
+    twice.add(tally)
+    assert twice.cases == {case: 2 * times for case, times in tally.cases.items()}
+
+
+def test_every_property_is_asked_for_where_members_come_and_go() -> None:
+    assert "virtual-synchrony" not in Tally().never_evaluated
+    assert "virtual-synchrony" in Tally(kind="membership").never_evaluated

@@ -117,7 +117,7 @@ def test_a_refused_submission_is_kept_until_the_window_opens(parrot: Any) -> Non
 
 def test_frames_that_enter_a_dag_are_seen_with_their_time(parrot: Any) -> None:
     outcome = play(parrot, traffic=(Traffic(from_="a", at_ns=MS, batch=2),))
-    assert outcome.inserted == {("b", "a", 1): MS + 100, ("b", "a", 2): MS + 100}
+    assert outcome.inserted == {("b", 1, "a", 1, n): MS + 100 for n in (1, 2)}
 
 
 @pytest.mark.parametrize("kind", ["random", "truncated", "flipped", "foreign", "stale"])
@@ -163,7 +163,7 @@ def test_a_member_that_never_settles_is_stuck_at_the_limit(parrot: Any) -> None:
             return effects
 
     assert "not settled 5000000 ns" in str(play(Restless, patience_ns=5 * MS).stuck)
-    assert play(Restless, steps_max=50).stuck == "not settled after 50 steps"
+    assert play(Restless, steps_max=50).stuck == "not settled after 50 steps: a, b not settled"
 
 
 def test_a_member_without_a_deadline_that_has_not_settled_is_stuck(parrot: Any) -> None:

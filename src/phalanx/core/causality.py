@@ -9,6 +9,11 @@ A frame is *stable* when every member has sent a frame that follows it: then nob
 for it any more (S4 "Implementation Considerations"). `stable[q]` is the smallest entry for q
 over the latest vectors; `_ties` counts who holds it there, so a column is scanned only when
 its last laggard moves, which keeps the cost of a frame linear in the members.
+
+A DAG belongs to one view. It begins at the frames that closed the view before, `base`: what
+lies below is everybody's past. During a change frames of two further kinds enter *apart*: those
+of its members that are no votes and prove nothing stable, and those of members of other
+components, at places n and above. They count for what follows what, and for nothing else.
 """
 
 from __future__ import annotations
@@ -19,9 +24,9 @@ from phalanx.core.frames import Frame
 class Dag:
     __slots__ = ("_ties", "frames", "have", "latest", "moved", "n", "stable")
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, base: list[int] | None = None) -> None:
         self.n = n
-        self.have = [0] * n
+        self.have = [0] * n if base is None else base.copy()
         self.latest = [[0] * n for _ in range(n)]
         self.stable = [0] * n
         self.moved: list[int] = []
@@ -49,7 +54,7 @@ class Dag:
         self.latest[sender] = frame.vector = vector
         self.have[sender] = number
         self.frames[sender][number] = frame
-        if number - 1 == stable[sender]:
+        if before[sender] == stable[sender]:
             ties[sender] -= 1
             if not ties[sender]:
                 self._rescan(sender)
@@ -63,6 +68,28 @@ class Dag:
                 if not ties[member]:
                     self._rescan(member)
 
+    def insert_apart(self, frame: Frame) -> None:
+        """Enter a ready frame that carries its whole vector and is no member's last word."""
+        sender, number = frame.sender, frame.number
+        assert number == self.have[sender] + 1
+        vector = [0] * len(self.have)
+        for member, acked in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            vector[member] = acked
+        vector[sender] = number
+        frame.vector = vector
+        self.have[sender] = number
+        self.frames[sender][number] = frame
+
+    def add_place(self, have: int) -> None:
+        """One more place, for a member of another component."""
+        self.have.append(have)
+        self.frames.append({})
+
+    @property
+    def all_spoke(self) -> bool:
+        """Every member has sent a frame in this view."""
+        return all(vector[member] for member, vector in enumerate(self.latest))
+
     def _rescan(self, member: int) -> None:
         column = [vector[member] for vector in self.latest]
         lowest = min(column)
@@ -74,8 +101,9 @@ class Dag:
         """What `member` (this one) has not yet acknowledged: members and numbers."""
         last = self.latest[member]
         members, numbers = [], []
-        for other, number in enumerate(self.have):
-            if number != last[other]:
+        for other in range(self.n):
+            number = self.have[other]
+            if number != last[other] and other != member:
                 members.append(other)
                 numbers.append(number)
         return members, numbers

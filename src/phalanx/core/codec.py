@@ -87,7 +87,7 @@ class Codec:
         size = frame.piece or len(payload)
         count = -(-len(payload) // size)
         assert count <= FRAGMENTS_MAX
-        stem = _STEM.pack(frame.table, frame.sender, via, frame.number)
+        stem = _STEM.pack(frame.table, frame.wire, via, frame.number)
         tail = _TAIL.pack(count, repeat)
         out = []
         for i in range(count) if wanted is None else wanted:

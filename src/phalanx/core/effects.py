@@ -64,7 +64,17 @@ class Close(msgspec.Struct, frozen=True, gc=False):
     """Accept no more submissions. What was accepted is still sent, acknowledged and served."""
 
 
-Given = Datagrams | DeadlinePassed | Submit | Close
+class Leave(msgspec.Struct, frozen=True, gc=False):
+    """Go: send what was accepted, say goodbye, serve until the others know, then `Stopped`."""
+
+
+class Break(msgspec.Struct, frozen=True, gc=False):
+    """Hold this member for failed, as the detector would: an explorer or an operator says so."""
+
+    member: MemberId
+
+
+Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break
 
 
 # ---------------------------------------------------------------------------- effects
@@ -159,9 +169,19 @@ class Ordered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stable(msgspec.Struct, frozen=True, gc=False):
-    """Receipt: every member of the view has all own messages up to this number."""
+    """Receipt: every member of the view has all own messages up to this number. When a view
+    ends, all that was delivered in it counts: every member that moved along has it."""
 
     upto: int
+    view: ViewId
+
+
+class NotSent(msgspec.Struct, frozen=True, gc=False):
+    """Own messages first..last will not be delivered to anybody: all they were addressed to
+    are gone."""
+
+    first: int
+    last: int
 
 
 class WindowClosed(msgspec.Struct, frozen=True, gc=False):
@@ -178,13 +198,83 @@ class WindowOpened(msgspec.Struct, frozen=True, gc=False):
     frames: int
 
 
+class Range(msgspec.Struct, frozen=True, gc=False):
+    """Messages first..last of a sender."""
+
+    sender: MemberId
+    first: int
+    last: int
+
+
+class Merged(msgspec.Struct, frozen=True, gc=False):
+    """A component of a merged view: who it was, how far it had delivered each sender's messages
+    when it agreed to merge, and what of that it alone delivered, as far as its members said."""
+
+    view: ViewId
+    members: tuple[MemberId, ...]
+    delivered: tuple[tuple[MemberId, int], ...]
+    alone: tuple[Range, ...]
+
+
 class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
-    """From here on the member is in `view`."""
+    """From here on the member is in `view`.
+
+    `transitional` are the members that came here from `previous` together with this one: they
+    delivered the same messages in it. `merged` is empty unless the cause is a join.
+    """
 
     view: View
     previous: ViewId | None
     transitional: tuple[MemberId, ...]
     cause: Literal["boot", "removal", "join"]
+    joined: tuple[MemberId, ...] = ()
+    left: tuple[MemberId, ...] = ()
+    merged: tuple[Merged, ...] = ()
+
+
+class Transitional(msgspec.Struct, frozen=True, gc=False):
+    """The view is ending. Safe messages after this point, the pos-th of the agreed order, are
+    known to be only at `members`, those that move along."""
+
+    view: ViewId
+    pos: int
+    members: tuple[MemberId, ...]
+
+
+PeerState = Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
+Evidence = Literal["SILENCE", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD"]
+
+
+class PeerJudged(msgspec.Struct, frozen=True, gc=False):
+    """The detector changed its mind about a peer; FAULTY is a break with it."""
+
+    target: MemberId
+    state: PeerState
+    previous: PeerState
+    evidence: Evidence
+    relay: MemberId | None = None
+
+
+Stage = Literal["IDLE", "COLLECT", "COMMIT"]
+Action = Literal["START", "FORGET", "COMMIT", "FA", "FOLLOW", "CLOSED", "LEAVE"]
+
+
+class ChangeStepped(msgspec.Struct, frozen=True, gc=False):
+    """The membership protocol took a step. `context` names what is being changed."""
+
+    context: bytes
+    stage: Stage
+    action: Action
+    components: tuple[ViewId, ...]
+    failed_before: tuple[MemberId, ...]
+    failed_after: tuple[MemberId, ...]
+
+
+class Stopped(msgspec.Struct, frozen=True, gc=False):
+    """The member is no more: it left as asked, or another live process has its name. It takes
+    no input after this and has no deadline."""
+
+    reason: Literal["left", "name-in-use"]
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
@@ -201,8 +291,13 @@ Effect = (
     | Deliver
     | Ordered
     | Stable
+    | NotSent
     | WindowClosed
     | WindowOpened
     | ViewInstalled
+    | Transitional
+    | PeerJudged
+    | ChangeStepped
+    | Stopped
     | Refused
 )

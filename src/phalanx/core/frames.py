@@ -22,7 +22,7 @@ from typing import Annotated
 import msgspec
 
 from phalanx.core.effects import Service
-from phalanx.core.ids import MEMBERS_MAX, Counter, Digest, MemberId, Name, ViewId
+from phalanx.core.ids import MEMBERS_MAX, Counter, Digest, MemberId, ViewId
 
 REASONS = (
     "short",  # too few bytes for a header
@@ -38,6 +38,7 @@ REASONS = (
     "ahead",  # further ahead than the buffers reach; asked for again later
     "vector",  # acknowledges what cannot be
     "conflict",  # fragments of one frame that do not fit together
+    "impossible",  # control that contradicts itself, or claims what cannot be
 )
 """Why a packet is refused. Every refusal is one of these, counted, never raised."""
 
@@ -45,7 +46,6 @@ REASONS = (
 class FrameKind(IntEnum):
     DATA = 1
     ACK = 2
-    ATTEMPT_JOIN = 3
     JOIN = 4
     FAULT = 5
     LEAVE = 6
@@ -76,6 +76,8 @@ class Run(msgspec.Struct, gc=False):
     part: int = 0
     parts: int = 1
     total: int = 0
+    names: tuple[MemberId, ...] | None = None
+    """Whom it was addressed to, where some of them have no index here."""
 
     @property
     def completes(self) -> bool:
@@ -111,6 +113,10 @@ class Frame(msgspec.Struct, gc=False):
     repeated_ns: int = -1
     repeated: int = 0
     """Set by recovery: when this member last repeated it, and which fragments since then."""
+    wire: int = 0
+    """The sender's index in `table`, as it stands on the wire; `sender` is its slot here."""
+    handled: bool = False
+    """The membership protocol has seen it: it is not handled again in the next view."""
 
     @property
     def last(self) -> int:
@@ -128,13 +134,6 @@ Members = Annotated[tuple[MemberId, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 
 
-class Floor(msgspec.Struct, frozen=True, array_like=True):
-    """Per member the last frame that an installed view covers (PROTOCOLS B.7)."""
-
-    members: Members = ()
-    numbers: Numbers = ()
-
-
 class Component(msgspec.Struct, frozen=True, array_like=True):
     """A view that takes part in a join, with its members."""
 
@@ -142,62 +141,71 @@ class Component(msgspec.Struct, frozen=True, array_like=True):
     members: Members
 
 
+Components = Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+
+
 class Context(msgspec.Struct, frozen=True, array_like=True):
     """What a membership change is about: a boot (no components) or a join of components."""
 
     boot: Members = ()
-    components: Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)] = ()
+    components: Components = ()
     failed_before: Members = ()
 
 
-class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
-    """With the first frame of a view: its table, context and the sender's whole vector."""
+class Delivered(msgspec.Struct, frozen=True, array_like=True):
+    """Per sender, the last message delivered."""
 
-    members: Members
-    context: Digest
-    vector: Numbers
-
-
-class AttemptJoin(msgspec.Struct, frozen=True, array_like=True, tag="attempt-join"):
-    """A component makes itself known (S0 Fig. 5: AJ)."""
-
-    component: Component
-    floor: Floor
+    members: Members = ()
+    numbers: Numbers = ()
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag="join"):
-    """A proposal for a joint view; from here on indices refer to `table` (S0 Fig. 6)."""
+    """A proposal to unite the components announced with it, without these members (S0 Fig. 6),
+    and how far its sender has delivered."""
 
-    context: Context
-    floor: Floor
-    table: Members
-    vector: Numbers
+    failed_before: Members
+    delivered: Delivered = Delivered()
 
 
 class Fault(msgspec.Struct, frozen=True, array_like=True, tag="fault"):
-    """These members are faulty in this context; cumulative (S0 Fig. 3: FA)."""
+    """These members are faulty in this context; cumulative (S0 Fig. 3: FA). `new` are those of
+    them that its sender's view still has; `joint` if the context is the join under way."""
 
     context: Digest
     faulty: Members
     new: Members
-    floor: Floor
+    joint: bool
 
 
 class Leave(msgspec.Struct, frozen=True, array_like=True, tag="leave"):
     """The last frame of a member that goes of its own will."""
 
-    floor: Floor
+
+Said = Join | Fault | Leave
 
 
-Control = Announce | AttemptJoin | Join | Fault | Leave
+class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
+    """What makes a frame readable to anybody: with every frame from the first of a change to
+    the point of the next view where all its members have spoken.
 
-CONTROL_OF: dict[int, type[Control]] = {
-    FrameKind.DATA: Announce,
-    FrameKind.ACK: Announce,
-    FrameKind.ATTEMPT_JOIN: AttemptJoin,
-    FrameKind.JOIN: Join,
-    FrameKind.FAULT: Fault,
-    FrameKind.LEAVE: Leave,
+    The frame's indices refer to the members of all `components`, sorted. The sender's view, the
+    frame's tag, is one of them; `context` is that view's. `vector` is the whole vector time.
+    `floors` holds for each member its last frame before the change that it is in: frames up to
+    it concern nobody outside its view, and outsiders treat them as present (PROTOCOLS B.7).
+    """
+
+    components: Components
+    context: Digest
+    vector: Numbers
+    floors: Numbers
+    said: Said | None = None
+
+
+Control = Announce
+KIND_OF: dict[type[Said] | type[None], int] = {
+    Join: FrameKind.JOIN,
+    Fault: FrameKind.FAULT,
+    Leave: FrameKind.LEAVE,
 }
 
 # ------------------------------------------------------------------ packets
@@ -248,11 +256,13 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
-    """`asker` misses these; any holder may answer."""
+    """`asker` misses these; any holder may answer. Indices refer to `names` if there are any,
+    else to the table."""
 
     table: Digest
     asker: Index
     wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=WANTS_MAX)]
+    names: Members = ()
 
 
 class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
@@ -264,41 +274,69 @@ class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who I am, which view I am in, whom I heard lately (PROTOCOLS B.6 item 13)."""
+    """Who I am, which view I am in, which strangers I heard lately (PROTOCOLS B.6 item 13).
+    `number` is that of my last frame: of two the newer counts."""
 
     sender: MemberId
+    number: Counter
     view: ViewId
+    heard: Members
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True, tag="attempt"):
+    """A component makes itself known in order to join (S0 Fig. 5: AJ). A hint: it may be lost."""
+
+    sender: MemberId
+    number: Counter
+    component: Component
     heard: Members
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     """I am about to use this name (PROTOCOLS B.6 item 17)."""
 
-    name: Name
-    incarnation: Counter
+    member: MemberId
+    nonce: Counter
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True, tag="held"):
-    """That name is in use by this incarnation."""
+    """That name is in use, by this live member. Answers a claim, or a holder met at a merge."""
 
-    name: Name
-    incarnation: Counter
+    member: MemberId
+    nonce: Counter
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, tag="probe"):
-    """Are you there? By the reserved path, before a verdict (S0 footnote 4)."""
+    """Are you there? By the reserved path, before a verdict (S0 footnote 4). `helper` passes it on
+    once, as `via`, for the case that only it hears both."""
 
     sender: MemberId
     target: MemberId
     nonce: Counter
+    helper: MemberId | None = None
+    via: MemberId | None = None
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
-    """The answer to a probe."""
+    """The answer to a probe, passed on as it was."""
 
     sender: MemberId
+    asker: MemberId
     nonce: Counter
+    helper: MemberId | None = None
+    via: MemberId | None = None
 
 
-Plain = Nack | Gone | Hello | Claim | Held | Probe | Alive
+class Relay(msgspec.Struct, frozen=True, array_like=True, tag="relay"):
+    """`sender` hears `target` only through others: let `relay` forward its frames at once
+    (PROTOCOLS B.6 item 14)."""
+
+    sender: MemberId
+    target: MemberId
+    relay: MemberId
+
+
+Plain = Nack | Gone | Hello | Attempt | Claim | Held | Probe | Alive | Relay
+ANOTHER = 0xFFFF
+"""As `via` of a fragment: transmitted by somebody who is not in the frame's table."""
 Packet = Fragment | Plain

@@ -23,7 +23,7 @@ from struct import Struct, error
 import msgspec
 
 from phalanx.core.effects import Service
-from phalanx.core.frames import CONTROL_OF, Control, Frame, FrameKind, Refusal, Run
+from phalanx.core.frames import KIND_OF, Control, Frame, FrameKind, Refusal, Run
 from phalanx.core.ids import ViewId
 
 _FRAME = Struct("<BBBxHHIQ16s")
@@ -148,6 +148,7 @@ def decode_frame(
         payload,
         piece,
         ordered,
+        wire=sender,
     )
 
 
@@ -173,7 +174,8 @@ def _read_run_head(payload: bytes, at: int, members: int) -> tuple[_RunHead, int
     if flags & _HAS_TO:
         to = tuple(_read("H", payload, at, n_to))
         at += 2 * n_to
-        _check_indices(to, members)
+        if to:
+            _check_indices(to, members)
     if count == 0:
         raise ValueError("empty run")
     return (_SERVICES[service], flags, count, size, part, parts, total, to), at
@@ -199,7 +201,8 @@ def _read_runs(
 
 def _read_control(kind: int, body: bytes) -> Control:
     control = _unpack_control(body)
-    if type(control) is not CONTROL_OF.get(kind):
+    said = control.said
+    if KIND_OF[type(said)] != kind if said is not None else kind not in _PLAIN_KINDS:
         raise ValueError("control kind")
     return control
 

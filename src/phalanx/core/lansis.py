@@ -4,24 +4,28 @@ Packets come in, in any order, damaged, twice or not at all; frames come out onc
 order that respects what they follow. Gaps show in three ways: a number was skipped, a frame
 came in part, or somebody acknowledges a frame that is not here (S4: "analyzing the received
 message chains"). What is missing goes to `recovery`; what has come but cannot enter yet
-waits. Every frame that entered is kept until it is stable, so any member can repeat it.
+waits. What has entered is kept and repeated by `holdings`.
 
 Departure from S4: the unit is the frame, which may be larger than a datagram; its fragments
 are recovered one by one, so 1 % loss of datagrams does not become 10 % loss of frames.
+
+While no change of membership is under way (`steady`) a frame enters by itself as soon as it
+can. Frames of a change, and all frames while there is one, wait to be pulled, one at a
+time, by whoever decides whether they may enter (`visitors` has the part for frames of
+other components).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
 from phalanx.config import Config
-from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Fragment, Frame, Gone, Nack, Refusal, Want, Whole
-from phalanx.core.framing import decode_frame
+from phalanx.core.frames import ANOTHER, Fragment, Frame, FrameKind, Refusal, Whole
+from phalanx.core.framing import decode_frame, encode_tag
+from phalanx.core.holdings import Archive, Holdings
+from phalanx.core.ids import View
 from phalanx.core.pieces import Pieces
-from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
+from phalanx.core.recovery import Place
 
 AHEAD_ASKED_MAX = 64
 """Frames asked for at a time when a sender is further ahead than the buffers reach."""
@@ -29,65 +33,49 @@ AHEAD_ASKED_MAX = 64
 
 POOL_WINDOWS, POOL_BYTES = 4, 8 << 20
 """Frames that wait, whole or in part, hold at most so many windows' bytes, or so many."""
-VISITS_MAX = 2048
-"""So many frames one request may make a member look at."""
+
+_ACK = int(FrameKind.ACK)
 
 
-class Lansis:
+class Lansis(Holdings):
     __slots__ = (
         "_claimed",
-        "_codec",
-        "_config",
-        "_counted",
-        "_me",
         "_pieces",
-        "_table",
-        "_tags",
-        "_waiting",
+        "_tag",
         "_waiting_bytes",
-        "bytes",
-        "dag",
-        "dropped",
         "duplicates",
-        "heard",
-        "own_bytes",
-        "recovery",
-        "refused",
+        "special",
+        "steady",
     )
 
     def __init__(
-        self, me: int, n: int, table: bytes, tag: bytes, codec: Codec, config: Config, dice: Dice
+        self,
+        me: int,
+        view: View,
+        base: list[int] | None,
+        archive: Archive,
+        codec: Codec,
+        config: Config,
+        dice: Dice,
     ) -> None:
-        self._me = me
-        self._table = table
-        self._tags = frozenset((tag,))
-        self._codec = codec
-        self._config = config
-        self.dag = Dag(n)
-        self.recovery = Recovery(config, dice)
-        self.heard = [0] * n
-        """Per sender, the highest frame number known to exist, as far as it is asked for."""
-        self._claimed = [0] * n
+        super().__init__(me, view, base, archive, codec, config, dice)
+        self._tag = encode_tag(view.id)
+        self.steady = True
+        """No change is under way."""
+        self.special = False
+        """Something waits to be pulled."""
+        self._claimed = [0] * len(view.members)
         """Per sender, the highest number that was heard of beyond the buffers."""
-        self.dropped = [0] * n
-        """Per sender, the last frame that was stable and forgotten."""
-        self.bytes = 0
-        """Of all frames with messages that are here and not stable: the sliding window."""
-        self.own_bytes = 0
         self.duplicates = 0
-        self.refused: Counter[str] = Counter()
         self._pieces = Pieces()
-        self._waiting: list[dict[int, Frame]] = [{} for _ in range(n)]
         self._waiting_bytes = 0
-        self._counted: dict[tuple[int, int], int] = {}
-        """Per asker and sender, the last frame counted as lost: nobody loses a frame twice."""
 
     # -------------------------------------------------------------- packets in
 
     def whole(self, now: int, whole: Whole) -> Frame | None:
         """Take a frame that came in one piece or batch; None if it is no news or no use."""
         if whole.table != self._table:
-            self.refused["table"] += 1
+            self._strange(now, whole)
             return None
         place = (whole.sender, whole.number)
         if whole.repeat:
@@ -103,7 +91,7 @@ class Lansis:
     def fragment(self, now: int, piece: Fragment) -> Frame | None:
         """Take a fragment; the frame that it makes whole, if any, for `enter`."""
         if piece.table != self._table:
-            self.refused["table"] += 1
+            self._strange_piece(now, piece)
             return None
         place = (piece.sender, piece.number)
         if piece.repeat:
@@ -122,6 +110,13 @@ class Lansis:
             return None
         return self._decode(now, place, *got)
 
+    def _strange(self, now: int, whole: Whole) -> None:
+        """A frame with another table."""
+        self.refused["table"] += 1
+
+    def _strange_piece(self, now: int, piece: Fragment) -> None:
+        self.refused["table"] += 1
+
     def _is_full(self, place: Place) -> bool:
         """No room to let this frame wait: only the next of its sender may still come in."""
         pooled = self._pieces.bytes + self._waiting_bytes
@@ -131,14 +126,17 @@ class Lansis:
 
     def _is_news(self, now: int, piece: Fragment | Whole) -> bool:
         """The first that is seen of a frame. What it proves missing is asked for in time."""
-        sender, number = piece.sender, piece.number
-        if sender >= self.dag.n or piece.via >= self.dag.n:
+        sender, number, via = piece.sender, piece.number, piece.via
+        if sender >= self.dag.n or (via >= self.dag.n and via != ANOTHER):
             self.refused["sender"] += 1
             return False
         if sender == self._me:
             if number > self.dag.have[sender]:
                 self.refused["sender"] += 1  # nobody but this member numbers its frames
             return False
+        return self._is_new(now, sender, number)
+
+    def _is_new(self, now: int, sender: int, number: int) -> bool:
         have = self.dag.have[sender]
         if number <= have or number in self._waiting[sender]:
             self.duplicates += 1
@@ -184,8 +182,8 @@ class Lansis:
     def enter(self, now: int, frame: Frame) -> list[Frame]:
         """A whole frame has come: the frames that can enter the DAG now, in causal order."""
         place = (frame.sender, frame.number)
-        if frame.tag not in self._tags:
-            self._unusable(now, place, "view")
+        if frame.tag != self._tag or frame.phase or frame.kind > _ACK or not self.steady:
+            self._pool(now, frame)
             return []
         if not self.dag.ready(frame):
             self._wait(now, place, frame)
@@ -196,10 +194,28 @@ class Lansis:
             entered = [frame]
         else:
             entered = self._admit(frame)
+        self._claim(now, entered)
+        return entered
+
+    def _claim(self, now: int, entered: list[Frame]) -> None:
         for frame in entered:
             if self._claimed[frame.sender] > self.heard[frame.sender]:
                 self._hear(now, frame.sender, self._claimed[frame.sender])
-        return entered
+
+    def _pool(self, now: int, frame: Frame) -> None:
+        """A frame that is not for the steady path: it waits to be pulled, if it is readable."""
+        place = (frame.sender, frame.number)
+        if frame.control is None and (frame.tag != self._tag or frame.phase):
+            self._unusable(now, place, "view")
+            return
+        if frame.control is not None and not self._translate(now, frame):
+            return
+        self._wait(now, place, frame)
+        self.special = True
+
+    def _translate(self, now: int, frame: Frame) -> bool:
+        """Make an announced frame's indices slots of this member."""
+        return True
 
     def _admit(self, frame: Frame) -> list[Frame]:
         """A frame has entered: it, and the waiting ones that can enter after it."""
@@ -210,13 +226,20 @@ class Lansis:
             for sender, waiting in enumerate(self._waiting):
                 following = self.dag.have[sender] + 1
                 while waiting and following in waiting and self.dag.ready(waiting[following]):
-                    frame = waiting.pop(following)
-                    self._waiting_bytes -= len(frame.payload)
+                    frame = waiting[following]
+                    if frame.tag != self._tag or frame.phase or frame.kind > _ACK:
+                        self.special = True
+                        break
+                    self._unpool(frame)
                     self.insert(frame)
                     entered.append(frame)
                     following += 1
                     progress = True
         return entered
+
+    def _unpool(self, frame: Frame) -> None:
+        del self._waiting[frame.sender][frame.number]
+        self._waiting_bytes -= len(frame.payload)
 
     def _wait(self, now: int, place: Place, frame: Frame) -> None:
         """It follows frames that are not here: keep it, and ask for those."""
@@ -236,144 +259,6 @@ class Lansis:
         self._waiting_bytes += len(frame.payload)
 
     def insert(self, frame: Frame) -> None:
-        """Enter a frame that is ready: a foreign one, or one's own."""
+        """Enter a ready frame: a foreign one, or one's own."""
         self.dag.insert(frame)
-        mine = frame.sender == self._me
-        if frame.runs:
-            size = len(frame.payload)
-            self.bytes += size
-            if mine:
-                self.own_bytes += size
-        if mine:
-            self.heard[self._me] = frame.number
-
-    # -------------------------------------------------------------- recovery
-
-    def nack(self, now: int, nack: Nack) -> tuple[int, list[bytes]]:
-        """Another member misses frames: about how many packets it has lost, and the packets to
-        send at once; the rest is put off."""
-        if nack.table != self._table:
-            self.refused["table"] += 1
-            return 0, []
-        if nack.asker == self._me or nack.asker >= self.dag.n:
-            self.refused["sender"] += 1
-            return 0, []
-        out: list[bytes] = []
-        budget, visits, lost, gone = self._config.window_bytes_min, VISITS_MAX, 0, False
-        for want in nack.wants:
-            if want.sender >= self.dag.n or want.last < want.first:
-                self.refused["malformed"] += 1
-                continue
-            dropped = self.dropped[want.sender]
-            if want.sender == self._me and want.first <= dropped and not gone:
-                gone = True
-                held = Want(self._me, want.first, min(want.last, dropped))
-                out.append(self._codec.encode(Gone(self._table, self._me, held)))
-            mask = decode_mask(want.fragments)
-            last = min(want.last, self.heard[want.sender])
-            pair = (nack.asker, want.sender)
-            counted = self._counted.get(pair, 0)
-            for number in range(max(want.first, dropped + 1), last + 1)[:visits]:
-                visits -= 1
-                place = (want.sender, number)
-                frame = self._held(place)
-                if want.attempt == 1 and number > counted:
-                    counted = number
-                    lost += _count(frame, mask)
-                if frame is None:
-                    self.recovery.asked_elsewhere(now, place, mask)
-                elif want.sender != self._me:
-                    self.recovery.answer_later(now, place, mask, want.attempt, self.dag.n)
-                elif budget > 0:
-                    packets = self._repeat(now, frame, mask)
-                    budget -= sum(map(len, packets))
-                    out += packets
-            self._counted[pair] = counted
-        return lost, out
-
-    def due(self, now: int) -> tuple[int, list[bytes]]:
-        """How many packets are asked for now for the first time, and the packets of these
-        requests and of answers now due."""
-        wants = self.recovery.wants(now)
-        lost = 0
-        for want in wants:
-            if want.attempt == 1:
-                lost += (want.last - want.first + 1) if not want.fragments else _bits(want)
-        out = self._nacks(wants) if wants else []
-        budget = self._config.window_bytes_min
-        for place, mask in self.recovery.answers(now):
-            frame = self._held(place)
-            if frame is not None and budget > 0:
-                packets = self._repeat(now, frame, mask)
-                budget -= sum(map(len, packets))
-                out += packets
-        return lost, out
-
-    def _nacks(self, wants: list[Want]) -> list[bytes]:
-        """As many packets as the requests need: one holds what fits a datagram."""
-        room = self._config.datagram_bytes_max - 64
-        out = []
-        batch: list[Want] = []
-        used = 0
-        for want in wants:
-            if len(want.fragments) > room - 32:  # a mask that no datagram holds
-                want = Want(want.sender, want.first, want.last, want.attempt)
-            cost = 32 + len(want.fragments)
-            if batch and used + cost > room:
-                out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
-                batch, used = [], 0
-            batch.append(want)
-            used += cost
-        out.append(self._codec.encode(Nack(self._table, self._me, tuple(batch))))
-        return out
-
-    def last_again(self, now: int) -> list[bytes]:
-        """This member's last frame, for one that seems to have missed it."""
-        frame = self.dag.frames[self._me].get(self.dag.have[self._me])
-        return self._repeat(now, frame, ALL) if frame is not None else []
-
-    def _held(self, place: Place) -> Frame | None:
-        """The frame, if this member can repeat it: in the DAG and not stable, or waiting."""
-        sender, number = place
-        return self.dag.frames[sender].get(number) or self._waiting[sender].get(number)
-
-    def _repeat(self, now: int, frame: Frame, mask: int) -> list[bytes]:
-        """The fragments asked for, less those repeated a moment ago."""
-        if frame.repeated_ns < 0 or now - frame.repeated_ns >= self._config.nack_ns_min:
-            frame.repeated_ns, frame.repeated = now, 0
-        count = _count(frame, ALL)
-        wanted = ((1 << count) - 1 if mask == ALL else mask) & ~frame.repeated
-        frame.repeated |= wanted
-        return self._codec.fragments(frame, self._me, repeat=1, wanted=indices(wanted))
-
-    # -------------------------------------------------------------- stability
-
-    def drop_stable(self) -> None:
-        """Forget what every member has. Call it after delivery: what is stable can be
-        delivered, and delivery must not find its frames gone."""
-        dag = self.dag
-        for sender in dag.moved:
-            frames = dag.frames[sender]
-            size = 0
-            for number in range(self.dropped[sender] + 1, dag.stable[sender] + 1):
-                frame = frames.pop(number)
-                if frame.runs:
-                    size += len(frame.payload)
-            self.dropped[sender] = dag.stable[sender]
-            self.bytes -= size
-            if sender == self._me:
-                self.own_bytes -= size
-        dag.moved.clear()
-
-
-def _count(frame: Frame | None, mask: int) -> int:
-    """How many fragments the mask names of a frame; of one that is not here, one."""
-    if mask != ALL:
-        return mask.bit_count()
-    if frame is None or not frame.piece:
-        return 1
-    return -(-len(frame.payload) // frame.piece)
-
-
-def _bits(want: Want) -> int:
-    return decode_mask(want.fragments).bit_count()
+        self.kept(frame)

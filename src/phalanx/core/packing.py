@@ -85,6 +85,24 @@ class Outbox:
         self.bytes += chunk.ends[-1] - start + len(lengths) * MESSAGE_OVERHEAD
         self.messages += len(lengths)
 
+    def again(self) -> None:
+        """A large message that has left in part is sent anew: parts never span two tags
+        (PROTOCOLS B.6 item 8)."""
+        if self._part:
+            self.bytes += self._part * self._frame_bytes_max
+            self._part = 0
+
+    @property
+    def is_large(self) -> bool:
+        """The message in front does not fit a frame."""
+        return bool(self._chunks) and self._chunks[0].cost(1) > self._frame_bytes_max
+
+    def readdress(self, ranks: dict[int, int]) -> None:
+        """The ranks of receivers have changed; who has none any more is dropped."""
+        for chunk in self._chunks:
+            if chunk.to is not None:
+                chunk.to = tuple(sorted(ranks[rank] for rank in chunk.to if rank in ranks))
+
     @property
     def fills_a_frame(self) -> bool:
         return self.bytes >= self._frame_bytes_max

@@ -55,6 +55,10 @@ class Pulse:
         self._urgent = False
         self._level = 0 if messages else min(self._level + 1, 16)
 
+    def stir(self) -> None:
+        """Something is going on: keep-alives come quickly again."""
+        self._level = 0
+
     def quiet_for(self, now: int) -> bool:
         """Our last frame left long enough ago to have arrived everywhere."""
         return now - self._sent_ns >= self._config.alive_busy_ns // 2

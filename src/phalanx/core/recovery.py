@@ -169,6 +169,12 @@ class Recovery:
             del self._answers[place]
         return due
 
+    def forget(self, slots: int) -> None:
+        """Senders at this slot and above are gone."""
+        for store in (self.missing, self._answers):
+            for place in [place for place in store if place[0] >= slots]:
+                del store[place]
+
     # -------------------------------------------------------------- time
 
     def deadline(self) -> int | None:

@@ -23,6 +23,7 @@ from phalanx.journal.events import (
     SCHEMA_VERSION,
     Deliver,
     Event,
+    NotSent,
     Send,
     Submit,
     ViewInstall,
@@ -132,8 +133,12 @@ def _contradiction(row: Event) -> str | None:
     for columns in _OF_EQUAL_LENGTH.get(type(row), ()):
         if len({len(getattr(row, column)) for column in columns}) > 1:
             return f"lists of unequal length: {', '.join(columns)}"
-    if isinstance(row, Submit | Send | Deliver) and not 1 <= row.first <= row.last:
-        return f"no range of messages: first {row.first}, last {row.last}"
+    if isinstance(row, Submit | Send | Deliver | NotSent):
+        if not 1 <= row.first <= row.last:
+            return f"no range of messages: first {row.first}, last {row.last}"
+        if not isinstance(row, NotSent) and row.to_incs is not None:
+            if len(row.to or ()) != len(row.to_incs):  # files of before have no to_incs
+                return "lists of unequal length: to, to_incs"
     if row.lseq < 1:
         return f"rows are numbered from 1, this one {row.lseq}"
     return None

@@ -45,6 +45,8 @@ class Submit(Row, frozen=True, kw_only=True, tag="submit"):
     bytes: int
     to: list[str] | None = None
     """Names of the addressed members; None is the whole view."""
+    to_incs: list[int] | None = None
+    """Their incarnations, in the same order."""
 
 
 class Send(Row, frozen=True, kw_only=True, tag="send"):
@@ -63,6 +65,7 @@ class Send(Row, frozen=True, kw_only=True, tag="send"):
     phase: int
     frame: int
     to: list[str] | None = None
+    to_incs: list[int] | None = None
     dep_nodes: list[str] = []
     dep_incs: list[int] = []
     dep_numbers: list[int] = []
@@ -86,6 +89,7 @@ class Deliver(Row, frozen=True, kw_only=True, tag="deliver"):
     """Agreed position of `first` in the view, counting what was not addressed here too."""
     batch: int | None = None
     to: list[str] | None = None
+    to_incs: list[int] | None = None
     digest: int | None = None
     """CRC-32 of the bodies put together, where the recorder was asked for it."""
 
@@ -103,21 +107,24 @@ class ViewInstall(Row, frozen=True, kw_only=True, tag="view_install"):
     prev_vid: str | None = None
     trans: list[str] = []
     trans_incs: list[int] = []
+    components: list[str] = []
+    """The views that were merged into this one."""
 
 
 class TransMarker(Row, frozen=True, kw_only=True, tag="trans_marker"):
-    """Safe messages after this point of the closing view are not known to be everywhere."""
+    """From position `at_pos` of the closing view on, deliveries are transitional: safe messages
+    among them are not known to be everywhere."""
 
     vid: str
     at_pos: int
 
 
 class CtxStep(Row, frozen=True, kw_only=True, tag="ctx_step"):
-    """A step of a membership change."""
+    """A step of a membership change; the failed are named with their incarnation, `ada.2`."""
 
     context: str
     stage: Literal["IDLE", "COLLECT", "COMMIT"]
-    action: Literal["START", "COMMIT", "SHIFT", "FA", "ISOLATE", "CLOSED", "ADOPT"]
+    action: Literal["START", "FORGET", "COMMIT", "FA", "FOLLOW", "CLOSED", "LEAVE"]
     components: list[str] = []
     failed_before: list[str] = []
     failed_after: list[str] = []
@@ -130,12 +137,22 @@ class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
     target_inc: int
     state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
     prev_state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-    evidence: Literal["SILENCE", "CHANNEL_DOWN", "BITMAP", "RELAY", "DIRECT", "STALLED", "T_CHANGE"]
+    evidence: Literal[
+        "SILENCE", "CHANNEL_DOWN", "BITMAP", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD"
+    ]
     relay: str | None = None
 
 
+class NotSent(Row, frozen=True, kw_only=True, tag="not_sent"):
+    """Own messages first..last go to nobody: all they were addressed to are gone."""
+
+    first: int
+    last: int
+
+
 class Stable(Row, frozen=True, kw_only=True, tag="stable"):
-    """Every member of the view has the sender's messages up to this number."""
+    """Every member of the view has the sender's messages up to this number; in the step that ends
+    the view: every member that moved along will have them."""
 
     sender: str
     sender_inc: int
@@ -193,6 +210,7 @@ Event = (
     | TransMarker
     | CtxStep
     | Suspect
+    | NotSent
     | Stable
     | Window
     | Refuse
@@ -210,6 +228,7 @@ TABLES: dict[str, type[Row]] = {
     "trans_marker": TransMarker,
     "ctx_step": CtxStep,
     "suspect": Suspect,
+    "not_sent": NotSent,
     "stable": Stable,
     "window": Window,
     "refuse": Refuse,

@@ -1,7 +1,8 @@
 """From what a member did to rows of its journal: one effect, one row (PROTOCOLS E).
 
 A recorder belongs to one life of one member. Each call numbers its rows on, so `lseq` has no
-gaps, and is one `step`. `Transmit` and `Ordered` leave no row.
+gaps, and is one `step`. `Transmit` and `Ordered` leave no row, nor does `Stopped`: whoever runs
+the member writes the last row with `stop()`.
 
 The recorder keeps the one thing that a single effect does not say: what a message depends
 on. Delivery makes the application's causality, so the dependencies of a send are, for each
@@ -26,6 +27,17 @@ from phalanx.journal import events as ev
 _SERVICES: tuple[ev.ServiceName, ...] = ("BASIC", "CAUSAL", "AGREED", "SAFE")
 _REGIONS: tuple[Literal["REGULAR", "TRANSITIONAL"], ...] = ("REGULAR", "TRANSITIONAL")
 _CAUSES = {"boot": "BOOT", "removal": "REMOVE", "join": "JOIN"}
+
+_Seldom = (
+    fx.NotSent
+    | fx.WindowClosed
+    | fx.WindowOpened
+    | fx.ViewInstalled
+    | fx.Transitional
+    | fx.PeerJudged
+    | fx.ChangeStepped
+    | fx.Refused
+)
 
 
 class Recorder:
@@ -76,56 +88,35 @@ class Recorder:
         lseq = self._lseq
         for effect in effects:
             match effect:
-                case fx.Transmit() | fx.Ordered():
+                case fx.Transmit() | fx.Ordered() | fx.Stopped():
                     continue
                 case fx.Deliver():
                     row = self._deliver(effect, lseq + 1, common)
                 case fx.Sent():
                     row = self._send(effect, lseq + 1, common)
                 case fx.Accepted():
+                    to = effect.to
                     row = ev.Submit(
                         first=effect.first,
                         last=effect.last,
                         service=_SERVICES[effect.service],
                         bytes=effect.size,
-                        to=_names(effect.to),
+                        to=None if to is None else [m.name for m in to],
+                        to_incs=None if to is None else [m.incarnation for m in to],
                         lseq=lseq + 1,
                         **common,
                     )
                 case fx.Stable():
-                    assert self._view is not None, "stable before any view was installed"
                     row = ev.Stable(
-                        sender=self.member.name,
-                        sender_inc=self.member.incarnation,
+                        sender=self._node,
+                        sender_inc=self._inc,
                         upto=effect.upto,
-                        vid=self._vid,
+                        vid=self._word(effect.view),
                         lseq=lseq + 1,
                         **common,
-                    )
-                case fx.WindowClosed():
-                    row = ev.Window(
-                        op="CLOSED",
-                        bytes=effect.bytes,
-                        frames=effect.frames,
-                        lseq=lseq + 1,
-                        **common,
-                    )
-                case fx.WindowOpened():
-                    row = ev.Window(
-                        op="OPENED",
-                        bytes=effect.bytes,
-                        frames=effect.frames,
-                        lseq=lseq + 1,
-                        **common,
-                    )
-                case fx.ViewInstalled():
-                    row = self._install(effect, lseq + 1, common)
-                case fx.Refused():
-                    row = ev.Refuse(
-                        reason=effect.reason, count=effect.count, lseq=lseq + 1, **common
                     )
                 case _:
-                    assert_never(effect)
+                    row = self._seldom(effect, lseq + 1, common)
             lseq += 1
             rows.append(row)
         if rows:
@@ -139,6 +130,7 @@ class Recorder:
         since = self._delivered
         if since:
             self._delivered = {}
+        to = effect.to
         return ev.Send(
             first=effect.first,
             last=effect.last,
@@ -146,7 +138,8 @@ class Recorder:
             vid=self._word(effect.view),
             phase=effect.phase,
             frame=effect.frame,
-            to=_names(effect.to),
+            to=None if to is None else [m.name for m in to],
+            to_incs=None if to is None else [m.incarnation for m in to],
             dep_nodes=[m.name for m in since],
             dep_incs=[m.incarnation for m in since],
             dep_numbers=list(since.values()),
@@ -164,6 +157,7 @@ class Recorder:
             end = effect.offset + sum(effect.lengths)
             digest = crc32(memoryview(effect.payload)[effect.offset : end])
         vid = self._word(effect.view)
+        to = effect.to
         return ev.Deliver(
             sender=sender.name,
             sender_inc=sender.incarnation,
@@ -177,11 +171,53 @@ class Recorder:
             origin_vid=vid if effect.origin == effect.view else str(effect.origin),
             pos=effect.pos,
             batch=effect.batch,
-            to=_names(effect.to),
+            to=None if to is None else [m.name for m in to],
+            to_incs=None if to is None else [m.incarnation for m in to],
             digest=digest,
             lseq=lseq,
             **common,
         )
+
+    def _seldom(self, effect: _Seldom, lseq: int, common: dict[str, Any]) -> ev.Event:
+        """The rows of what does not come with every message."""
+        match effect:
+            case fx.WindowClosed(size, frames):
+                return ev.Window(op="CLOSED", bytes=size, frames=frames, lseq=lseq, **common)
+            case fx.WindowOpened(size, frames):
+                return ev.Window(op="OPENED", bytes=size, frames=frames, lseq=lseq, **common)
+            case fx.NotSent(first, last):
+                return ev.NotSent(first=first, last=last, lseq=lseq, **common)
+            case fx.ViewInstalled():
+                return self._install(effect, lseq, common)
+            case fx.Transitional():
+                vid = self._word(effect.view)
+                return ev.TransMarker(vid=vid, at_pos=effect.pos, lseq=lseq, **common)
+            case fx.PeerJudged():
+                return ev.Suspect(
+                    target=effect.target.name,
+                    target_inc=effect.target.incarnation,
+                    state=effect.state,
+                    prev_state=effect.previous,
+                    evidence=effect.evidence,
+                    relay=None if effect.relay is None else effect.relay.name,
+                    lseq=lseq,
+                    **common,
+                )
+            case fx.ChangeStepped():
+                return ev.CtxStep(
+                    context=effect.context.hex(),
+                    stage=effect.stage,
+                    action=effect.action,
+                    components=[str(view) for view in effect.components],
+                    failed_before=[str(member) for member in effect.failed_before],
+                    failed_after=[str(member) for member in effect.failed_after],
+                    lseq=lseq,
+                    **common,
+                )
+            case fx.Refused(reason, count):
+                return ev.Refuse(reason=reason, count=count, lseq=lseq, **common)
+            case _:
+                assert_never(effect)
 
     def _install(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> ev.Event:
         view = effect.view
@@ -196,6 +232,7 @@ class Recorder:
             prev_vid=None if effect.previous is None else str(effect.previous),
             trans=[m.name for m in effect.transitional],
             trans_incs=[m.incarnation for m in effect.transitional],
+            components=[str(merged.view) for merged in effect.merged],
             lseq=lseq,
             **common,
         )
@@ -226,7 +263,3 @@ class Recorder:
             self._view = view
             self._vid = str(view)
         return self._vid
-
-
-def _names(to: tuple[MemberId, ...] | None) -> list[str] | None:
-    return None if to is None else [m.name for m in to]

@@ -1,4 +1,4 @@
-"""Datagrams that no member meant: noise, and real packets cut, bent, foreign or stale."""
+"""Datagrams that no member meant: noise; real packets cut, bent, foreign or repeated; forgeries."""
 
 from __future__ import annotations
 
@@ -11,19 +11,43 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.effects import DeadlinePassed, Submit, Transmit
 from phalanx.core.ids import View
+from phalanx.sim.forgery import Forger
 from phalanx.sim.scenario import Nonsense
 from phalanx.sim.seat import Maker
 
+ARCHIVE_MAX = 1024
+
+
+class Archive:
+    """Packets from all over a run: every one, then every second, every fourth and so on, so that
+    no time of it weighs more than another and memory stays bounded."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+        self._seen = 0
+        self._stride = 1
+
+    def append(self, packet: bytes) -> None:
+        if self._seen % self._stride == 0:
+            self.kept.append(packet)
+            if len(self.kept) >= ARCHIVE_MAX:
+                self.kept = self.kept[::2]
+                self._stride *= 2
+        self._seen += 1
+
 
 class Rubbish:
-    """Makes garbage from dice and from what was lately on the network."""
+    """Makes garbage from dice and from what was on the network."""
 
-    def __init__(self, seed: int, foreign: Callable[[], list[bytes]]) -> None:
+    def __init__(self, seed: int, foreign: Callable[[], list[bytes]], forger: Forger) -> None:
         self._dice = Random(f"{seed} garbage")
         self._foreign = foreign
+        self._forger = forger
         self._abroad: list[bytes] | None = None
         self.seen: deque[bytes] = deque(maxlen=256)
         """Packets that were transmitted, the latest last; whoever transmits appends."""
+        self.archive = Archive()
+        """The same, from any time."""
 
     def make(self, kind: Nonsense) -> bytes:
         """One datagram. Before anything was transmitted every kind is noise."""
@@ -32,8 +56,12 @@ class Rubbish:
             if self._abroad is None:
                 self._abroad = self._foreign()
             return dice.choice(self._abroad)
+        if kind == "forged":
+            return self._forger.packet()
         if kind == "random" or not self.seen:
             return dice.randbytes(dice.randrange(1500))
+        if kind == "replayed":
+            return dice.choice(self.archive.kept)
         packet = self.seen[dice.randrange(len(self.seen))]
         if kind == "stale":
             return packet

@@ -47,7 +47,7 @@ def random_scenario(
     """The scenario of a seed: the same in every process and on every machine."""
     dice = Random(f"scenario {seed}")
     size = dice.randrange(members_lo, members_hi + 1)
-    names = _NAMES[:size] if size <= len(_NAMES) else tuple(f"m{i:02}" for i in range(size))
+    names = names_of(size)
     mood = dice.choice(_MOODS)
     traffic = _traffic(dice, names, mood)
     quiet = Scenario(name="random", members=names, traffic=traffic, seed=seed)
@@ -65,61 +65,66 @@ def random_scenario(
     )
 
 
-def _often(dice: Random, percent: int) -> bool:
+def names_of(size: int) -> tuple[str, ...]:
+    """So many names of members, always the same."""
+    return _NAMES[:size] if size <= len(_NAMES) else tuple(f"m{i:02}" for i in range(size))
+
+
+def often(dice: Random, percent: int) -> bool:
     return dice.randrange(100) < percent
 
 
 def _config(dice: Random, mood: Mood) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    if _often(dice, 15):
+    if often(dice, 15):
         config["order"] = "all-ack"
-    if _often(dice, 25):
+    if often(dice, 25):
         config["early"] = True
-    if _often(dice, 20):
+    if often(dice, 20):
         config["post_confirm"] = True
-    if _often(dice, 35):
+    if often(dice, 35):
         config["datagram_bytes_max"] = dice.choice((300, 400, 512, 1000, 1472))
-    if _often(dice, 35):
+    if often(dice, 35):
         config["frame_bytes_max"] = dice.choice((300, 700, 1472, 4000, 60_000))
-    if _often(dice, 70 if mood in ("gusts", "heavy") else 20):
+    if often(dice, 70 if mood in ("gusts", "heavy") else 20):
         window = dice.choice((4 << 10, 8 << 10, 16 << 10, 64 << 10))
         config["window_bytes_max"] = window
         config["window_bytes_min"] = dice.choice((window, window // 2, 2048))
         config["outbox_bytes_max"] = dice.choice((500, 2 << 10, 2 << 10, 8 << 10))
-    if _often(dice, 30):
+    if often(dice, 30):
         config["ack_prompt_ns"] = dice.choice((50, 150, 1000, 3000)) * US
-    if _often(dice, 30):
+    if often(dice, 30):
         config["ack_lazy_ns"] = dice.choice((1, 3, 30)) * MS
-    if _often(dice, 30):
+    if often(dice, 30):
         config["nack_ns_min"] = dice.choice((100, 500, 2000)) * US
         config["nack_ns_max"] = config["nack_ns_min"] * dice.choice((1, 2, 5))
-    if _often(dice, 20):
+    if often(dice, 20):
         config["pace_ns_max"] = dice.choice((0, 100, 5000)) * US
-    if _often(dice, 20):
+    if often(dice, 20):
         config["nack_retry_ns"] = dice.choice((2, 5, 20)) * MS
-    if _often(dice, 20):
+    if often(dice, 20):
         config["answer_ns_min"] = dice.choice((200, 1000)) * US
         config["answer_ns_max"] = dice.choice((1, 3, 10)) * MS
-    if _often(dice, 20):
+    if often(dice, 20):
         config["alive_busy_ns"] = dice.choice((4, 40)) * MS
         config["alive_idle_ns"] = dice.choice((60, 500)) * MS
-    if _often(dice, 15):
+    if often(dice, 15):
         config["ahead_frames_max"] = dice.choice((4, 16, 64))
     return config
 
 
 def _network(dice: Random, mood: Mood) -> Network:
     wire: dict[str, Any] = {"delay_ns": dice.choice((20, 100, 100, 300, 1000)) * US}
-    if _often(dice, 60):
+    if often(dice, 60):
         wire["jitter_ns"] = dice.choice((50, 300, 2000)) * US
-    if _often(dice, 55):
+    if often(dice, 55):
         wire["loss_ppm"] = dice.choice((2_000, 10_000, 50_000, 100_000, 200_000, 300_000))
-    if _often(dice, 30):
+    if often(dice, 30):
         wire["duplicate_ppm"] = dice.choice((5_000, 50_000, 200_000))
-    if _often(dice, 35):
+    if often(dice, 35):
         wire["reorder_ppm"] = dice.choice((5_000, 50_000, 300_000))
         wire["late_ns"] = dice.choice((300, 2000, 8000)) * US
-    if mood != "narrow" and _often(dice, 40):
+    if mood != "narrow" and often(dice, 40):
         wire["spacing_ns"] = dice.choice((1, 10, 50)) * US
     return Network(**wire)
 
@@ -128,16 +133,16 @@ def _links(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Link, ...]
     """Narrow moods need it most: a different delay each way between each two members. Now and
     then a member hears badly, or a link is dead one way and others must stand in."""
     links: list[Link] = []
-    if _often(dice, 70 if mood == "narrow" else 25):
+    if often(dice, 70 if mood == "narrow" else 25):
         for a in names:
             for b in names:
-                if a != b and _often(dice, 60):
+                if a != b and often(dice, 60):
                     delay = dice.choice((10, 50, 200, 1000, 3000, 8000)) * US
                     links.append(Link(from_=(a,), to=(b,), delay_ns=delay))
-    if _often(dice, 20):
+    if often(dice, 20):
         deaf = dice.choice(names)
         links.append(Link(to=(deaf,), loss_ppm=dice.choice((100_000, 300_000))))
-    if len(names) > 2 and _often(dice, 8):
+    if len(names) > 2 and often(dice, 8):
         a, b = dice.sample(names, 2)
         links.append(Link(from_=(a,), to=(b,), loss_ppm=1_000_000))
     return tuple(links)
@@ -145,10 +150,10 @@ def _links(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Link, ...]
 
 def _peculiarities(dice: Random, names: tuple[str, ...]) -> tuple[Peculiarity, ...]:
     own: list[Peculiarity] = []
-    slow, small, clocks = _often(dice, 25), _often(dice, 15), _often(dice, 50)
+    slow, small, clocks = often(dice, 25), often(dice, 15), often(dice, 50)
     for name in names:
         traits: dict[str, Any] = {}
-        if (slow or small) and _often(dice, 40):
+        if (slow or small) and often(dice, 40):
             traits["cpu_ns"] = dice.choice((20, 60, 150)) * US
         if small:
             traits["inbox_packets"] = dice.choice((2, 4, 16, 64))
@@ -160,7 +165,7 @@ def _peculiarities(dice: Random, names: tuple[str, ...]) -> tuple[Peculiarity, .
 
 
 def _pauses(dice: Random, names: tuple[str, ...], span: int) -> tuple[Pause, ...]:
-    if not _often(dice, 25):
+    if not often(dice, 25):
         return ()
     return tuple(
         Pause(
@@ -173,14 +178,14 @@ def _pauses(dice: Random, names: tuple[str, ...], span: int) -> tuple[Pause, ...
 
 
 def _bursts(dice: Random, names: tuple[str, ...], span: int) -> tuple[Burst, ...]:
-    if not _often(dice, 25):
+    if not often(dice, 25):
         return ()
     bursts: list[Burst] = []
     for _ in range(dice.randrange(1, 4)):
         aim: dict[str, Any] = {}
-        if _often(dice, 50):
+        if often(dice, 50):
             aim["from_"] = (dice.choice(names),)
-        if _often(dice, 30):
+        if often(dice, 30):
             aim["to"] = (dice.choice(names),)
         at, length = dice.randrange(span), dice.choice((300, 2000, 10_000, 40_000)) * US
         bursts.append(Burst(at_ns=at, for_ns=length, **aim))
@@ -188,7 +193,7 @@ def _bursts(dice: Random, names: tuple[str, ...], span: int) -> tuple[Burst, ...
 
 
 def _garbage(dice: Random, names: tuple[str, ...], span: int) -> tuple[Garbage, ...]:
-    if not _often(dice, 25):
+    if not often(dice, 25):
         return ()
     return tuple(
         Garbage(
@@ -199,16 +204,16 @@ def _garbage(dice: Random, names: tuple[str, ...], span: int) -> tuple[Garbage, 
             kind=kind,
         )
         for kind in _GARBAGE
-        if _often(dice, 50)
+        if often(dice, 50)
     )
 
 
 def _traffic(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Traffic, ...]:
     size = len(names)
-    subsets = _often(dice, 35)
+    subsets = often(dice, 35)
     services = dice.sample(_SERVICES, dice.randrange(1, 4))
     speakers = list(names)
-    if _often(dice, 35):
+    if often(dice, 35):
         speakers = dice.sample(names, dice.randrange(1, size + 1))
     acked = max(1, size * (size - 1))
     tables: list[Traffic] = []
@@ -219,9 +224,9 @@ def _traffic(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Traffic,
             "service": dice.choice(services),
             "size": dice.choice((0, 1, 20, 100)),
         }
-        if _often(dice, 50):
+        if often(dice, 50):
             table["size_max"] = dice.choice((100, 200, 1400))
-        if subsets and _often(dice, 60):
+        if subsets and often(dice, 60):
             table["to"] = "some"
         table |= _rhythm(dice, mood, len(speakers), acked)
         tables.append(Traffic(**table))
@@ -234,7 +239,7 @@ def _traffic(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Traffic,
                     at_ns=dice.randrange(20 * MS),
                     size=large,
                     service=dice.choice(services),
-                    to="some" if subsets and _often(dice, 40) else "all",
+                    to="some" if subsets and often(dice, 40) else "all",
                 )
             )
     return tuple(tables)

@@ -12,7 +12,7 @@ from collections.abc import Generator
 
 import msgspec
 
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.kinds import scenario_of
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.run import run
 from phalanx.sim.sweep import Seeds
@@ -35,7 +35,7 @@ def hunt(mutant: str, seeds: Seeds) -> Catch:
     breaks = MUTANTS[mutant][0]
     with apply(mutant):
         for seed in range(seeds.first, seeds.end):
-            result = run(random_scenario(seed, seeds.lo, seeds.hi))
+            result = run(scenario_of(seed, seeds.lo, seeds.hi, seeds.kind))
             if result.failed:
                 played = seed - seeds.first + 1
                 members = len(result.scenario.members)

@@ -1,7 +1,8 @@
-"""The network between simulated members: every link delays, loses, copies and reorders.
+"""The network between simulated machines: every link delays, loses, copies and reorders.
 
-A broadcast is one transmission per receiver. Each link has dice of its own, seeded by its
-two ends, so a scenario without one member or one fault treats the other links as before:
+A broadcast is one transmission per receiving machine: links belong to the machines that the
+scenario's members live on, whatever processes live there. Each link has dice of its own, seeded
+by its two ends, so a scenario without one member or one fault treats the other links as before:
 that is what makes shrinking work. Without `reorder_ppm` a link keeps the order of its packets,
 as a switch does, and packets of one transmission arrive in one input.
 
@@ -14,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from phalanx.sim.connectivity import severed
 from phalanx.sim.scenario import Burst, Scenario
 
 Post = Callable[[int, int, list[bytes]], None]
-"""(when, receiver's index, packets) into the event heap."""
+"""(when, receiving machine's index, packets) into the event heap."""
 
 _BITS = 20
+_ALL = 1 << _BITS
+_FLYING_MAX = 64
 _WIRE = (
     "delay_ns",
     "jitter_ns",
@@ -40,9 +44,11 @@ class _Link:
     __slots__ = (
         "base",
         "bits",
-        "burst",
+        "blame",
+        "cut",
         "delay",
         "duplicate",
+        "flying",
         "free_at",
         "jitter",
         "late",
@@ -54,7 +60,9 @@ class _Link:
         "to",
     )
 
-    def __init__(self, name: tuple[str, str], to: int, seed: int, wire: dict[str, int]) -> None:
+    def __init__(
+        self, name: tuple[str, str], to: int, seed: int, wire: dict[str, int], doomed: bool
+    ) -> None:
         self.name = name
         self.to = to
         self.bits = Random(f"{seed} link {name[0]} {name[1]}").getrandbits
@@ -65,9 +73,13 @@ class _Link:
         self.reorder = chance(wire["reorder_ppm"])
         self.late = wire["late_ns"]
         self.spacing = wire["spacing_ns"]
-        self.plain = not (self.duplicate or self.reorder or self.spacing)
-        self.burst = False
+        self.plain = not (self.duplicate or self.reorder or self.spacing or doomed)
+        self.blame = "loss"
+        """What a loss is counted as."""
+        self.cut = False
         self.free_at = 0
+        self.flying: list[tuple[int, list[bytes]]] | None = [] if doomed else None
+        """What is on its way, where a crash may take it back: arrival and packets."""
 
     def draw(self, upto: int) -> int:
         """An integer in 0..upto."""
@@ -80,11 +92,12 @@ class Links:
     def __init__(self, scenario: Scenario, post: Post, faults: dict[str, int]) -> None:
         self._post = post
         self._faults = faults
-        self._bursts = scenario.burst
+        self._scenario = scenario
         names = scenario.members
+        doomed = [crash.member for crash in scenario.crash if crash.lose]
         self._from: list[list[_Link]] = [
             [
-                _Link((a, b), j, scenario.seed, _wire(scenario, a, b))
+                _Link((a, b), j, scenario.seed, _wire(scenario, a, b), a in doomed)
                 for j, b in enumerate(names)
                 if a != b or scenario.network.loopback
             ]
@@ -99,8 +112,7 @@ class Links:
                 bits, loss = link.bits, link.loss
                 kept = [packet for packet in packets if bits(_BITS) >= loss]
                 if len(kept) < len(packets):
-                    kind = "burst" if link.burst else "loss"
-                    self._faults[kind] += len(packets) - len(kept)
+                    self._faults[link.blame] += len(packets) - len(kept)
                     if not kept:
                         continue
             at = now + link.delay
@@ -113,6 +125,8 @@ class Links:
             if link.plain:
                 self._post(at, link.to, kept)
             else:
+                if link.flying and len(link.flying) > _FLYING_MAX:
+                    link.flying = [entry for entry in link.flying if entry[0] > now]
                 self._one_by_one(at, link, kept)
 
     def _one_by_one(self, at: int, link: _Link, packets: list[bytes]) -> None:
@@ -120,27 +134,60 @@ class Links:
         for packet in packets:
             if link.duplicate and link.bits(_BITS) < link.duplicate:
                 self._faults["duplicate"] += 1
-                self._post(at + link.draw(link.late), link.to, [packet])
+                self._fly(at + link.draw(link.late), link, [packet])
             if link.reorder and link.bits(_BITS) < link.reorder:
                 self._faults["reorder"] += 1
-                self._post(at + 1 + link.draw(link.late), link.to, [packet])
+                self._fly(at + 1 + link.draw(link.late), link, [packet])
             elif link.spacing:
-                self._post(at, link.to, [packet])
+                self._fly(at, link, [packet])
                 at += link.spacing
             else:
                 together.append(packet)
         if together:
-            self._post(at, link.to, together)
+            self._fly(at, link, together)
         link.free_at = at
 
+    def _fly(self, at: int, link: _Link, packets: list[bytes]) -> None:
+        if link.flying is not None:
+            link.flying.append((at, packets))
+        self._post(at, link.to, packets)
+
+    def lose_flying(self, now: int, sender: int) -> None:
+        """The machine's last packets never left it: each link keeps some of what has not yet
+        arrived, by dice, and loses what was sent after that. Lists that were posted become
+        empty."""
+        for link in self._from[sender]:
+            assert link.flying is not None, "only a crash that was planned loses packets"
+            under_way = [packets for at, packets in link.flying if at > now]
+            for packets in under_way[link.draw(len(under_way)) :]:
+                self._faults["crash_loss"] += len(packets)
+                packets.clear()
+            link.flying.clear()
+
     def change_weather(self, now: int) -> None:
-        """Call when a burst begins or ends: raises and lowers the chances of loss."""
-        active = [b for b in self._bursts if b.at_ns <= now < b.at_ns + b.for_ns]
+        """Call when a burst, a cut or a partition begins or ends: raises and lowers the chances
+        of loss."""
+        scenario = self._scenario
+        active = [b for b in scenario.burst if b.at_ns <= now < b.at_ns + b.for_ns]
+        is_severed = severed(scenario, now)
         for links in self._from:
             for link in links:
+                link.cut = is_severed(*link.name)
                 worst = max((chance(b.loss_ppm) for b in active if _hits(b, link)), default=0)
-                link.burst = worst > link.base
-                link.loss = max(worst, link.base)
+                if link.cut:
+                    link.blame, link.loss = "cut_off", _ALL
+                elif worst > link.base:
+                    link.blame, link.loss = "burst", worst
+                else:
+                    link.blame, link.loss = "loss", link.base
+
+    def linked(self, one: int, other: int) -> bool:
+        """Whether two machines hear each other. Bursts pass, links that always lose do not."""
+        return one == other or (self._open(one, other) and self._open(other, one))
+
+    def _open(self, sender: int, receiver: int) -> bool:
+        link = next(link for link in self._from[sender] if link.to == receiver)
+        return not link.cut and link.base < _ALL
 
 
 def _hits(burst: Burst, link: _Link) -> bool:

@@ -33,6 +33,8 @@ class RunResult(msgspec.Struct):
     exception: str | None
     """The last lines of the traceback of what left the core."""
     faults: dict[str, int]
+    cases: dict[str, int]
+    """Situations that the protocol really went through: see `cases`."""
     steps: int
     sim_ns: int
     wall_s: float
@@ -87,6 +89,7 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
         stuck_because=outcome.stuck,
         exception=exception,
         faults=outcome.faults,
+        cases=outcome.cases,
         steps=outcome.steps,
         sim_ns=outcome.sim_ns,
         wall_s=perf_counter() - started,

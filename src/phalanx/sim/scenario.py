@@ -3,12 +3,11 @@
 Values only, frozen; `scenariofile` reads and writes them as TOML, `generate` draws them at
 random, `shrink` makes them smaller, `world` plays them. Every number is an integer, times in
 nanoseconds of the simulated clock, chances in parts per million, so that a scenario and its
-seed are one execution, byte for byte.
+seed are one execution, byte for byte. Whether a scenario can be played says `flaws`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -16,9 +15,7 @@ import msgspec
 
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
-from phalanx.core.ids import NAME_LENGTH_MAX, Name
-from phalanx.errors import ConfigurationError
-from phalanx.sim.spelling import quoted, shown
+from phalanx.core.ids import Name
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -29,7 +26,8 @@ Ppm = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=16 << 20)]
 Spoken = Literal["basic", "causal", "agreed", "safe", "any"]
-Nonsense = Literal["random", "truncated", "flipped", "foreign", "stale"]
+Nonsense = Literal["random", "truncated", "flipped", "foreign", "stale", "replayed", "forged"]
+Start = Literal["together", "alone"]
 
 HORIZON_NS_MAX = 1 << 60
 """Clocks start at 1 << 60 at most and go on for so long at most: with an hour's timers on top
@@ -37,6 +35,11 @@ they stay below 1 << 62, which the core takes for never."""
 SUBMISSION_BYTES_MAX = 64 << 20
 """A submission is made and handed over whole, so it must fit in memory several times."""
 STEPS_MAX = 1_000_000_000
+
+CUTS = ("heal", "partition", "cut")
+LIVES = ("crash", "leave", "restart", "imposter")
+CHANGES = (*CUTS, *LIVES, "clock", "busy")
+"""Tables of what may change views. Of one instant, things happen in this order."""
 
 SERVICES: dict[str, Service] = {service.name.lower(): service for service in Service}
 
@@ -108,8 +111,85 @@ class Burst(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     loss_ppm: Ppm = 1_000_000
 
 
+class Partition(_Table, frozen=True, kw_only=True):
+    """From now on only members of one group hear each other. Whoever is not named is in one
+    further group. An earlier partition ends; cuts stay."""
+
+    at_ns: Span
+    groups: Annotated[
+        tuple[Annotated[tuple[Name, ...], msgspec.Meta(min_length=1)], ...],
+        msgspec.Meta(min_length=1),
+    ]
+
+
+class Heal(_Table, frozen=True, kw_only=True):
+    """Every partition and every cut that began before ends."""
+
+    at_ns: Span
+
+
+class Cut(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Nothing that `from` send from now on reaches `to`; all where not given."""
+
+    at_ns: Span
+    for_ns: Span | None = None
+    """For so long; until the next [[heal]] if not given."""
+    from_: tuple[Name, ...] | None = None
+    to: tuple[Name, ...] | None = None
+    both: bool = False
+    """The other way too."""
+
+
+class Crash(_Table, frozen=True, kw_only=True):
+    """The process is gone: no step more, and no goodbye."""
+
+    member: Name
+    at_ns: Span
+    lose: bool = False
+    """Of what it sent and is still on its way, each link loses an end drawn by dice."""
+
+
+class Restart(_Table, frozen=True, kw_only=True):
+    """A new process with the next incarnation starts alone, once the old one is gone."""
+
+    member: Name
+    at_ns: Span
+
+
+class Leave(_Table, frozen=True, kw_only=True):
+    """The member goes as it should: it says goodbye and stops when the others know."""
+
+    member: Name
+    at_ns: Span
+
+
+class Imposter(_Table, frozen=True, kw_only=True):
+    """A second process with the name of `member` starts alone, on the machine of `beside`."""
+
+    member: Name
+    at_ns: Span
+    beside: Name
+
+
+class ClockJump(_Table, frozen=True, kw_only=True):
+    """The member's clock is so much further from now on, as after a suspend."""
+
+    member: Name
+    at_ns: Span
+    by_ns: Annotated[int, msgspec.Meta(ge=1, le=10_000 * SECOND)]
+
+
+class Busy(_Table, frozen=True, kw_only=True):
+    """For a while each of the member's steps takes at least `cpu_ns`."""
+
+    member: Name
+    at_ns: Span
+    for_ns: Span
+    cpu_ns: Span
+
+
 class Garbage(_Table, frozen=True, kw_only=True):
-    """Datagrams that no member sent: noise, damaged or foreign or stale packets."""
+    """Datagrams that no member sent: noise, damaged, foreign, old or forged packets."""
 
     to: Name
     at_ns: Span
@@ -147,12 +227,26 @@ class Scenario(_Table, frozen=True, kw_only=True):
     patience_ns: Span = 60 * SECOND
     """The run is stuck if it has not settled this long after the last thing planned."""
     steps_max: Annotated[int, msgspec.Meta(ge=1, le=STEPS_MAX)] = 3_000_000
+    start: Start = "together"
+    """All in one view by construction, or each in a view of its own, to find the others."""
+    calm_ns: Span | None = None
+    """For so long all must be settled, in views of all they can reach, before the run ends.
+    None: see `calm`."""
     config: dict[str, Any] = {}
     network: Network = Network()
     member: tuple[Peculiarity, ...] = ()
     link: tuple[Link, ...] = ()
     pause: tuple[Pause, ...] = ()
     burst: tuple[Burst, ...] = ()
+    partition: tuple[Partition, ...] = ()
+    heal: tuple[Heal, ...] = ()
+    cut: tuple[Cut, ...] = ()
+    crash: tuple[Crash, ...] = ()
+    restart: tuple[Restart, ...] = ()
+    leave: tuple[Leave, ...] = ()
+    imposter: tuple[Imposter, ...] = ()
+    clock: tuple[ClockJump, ...] = ()
+    busy: tuple[Busy, ...] = ()
     garbage: tuple[Garbage, ...] = ()
     traffic: tuple[Traffic, ...] = ()
 
@@ -163,6 +257,15 @@ class Scenario(_Table, frozen=True, kw_only=True):
             if peculiarity.name == name:
                 own.update(peculiarity.config)
         return lan(**{**self.config, **own})
+
+    def calm(self) -> int:
+        """How long nothing may change at the end: two hellos and a little where members come
+        and go, so that nobody is missed who was about to be found; else no time at all."""
+        if self.calm_ns is not None:
+            return self.calm_ns
+        if self.start == "together" and not any(getattr(self, table) for table in CHANGES):
+            return 0
+        return 2 * lan(**self.config).hello_ns + 100 * MS
 
     def horizon_ns(self) -> int:
         """When the last planned thing happens, at the latest."""
@@ -178,141 +281,6 @@ class Scenario(_Table, frozen=True, kw_only=True):
             yield ("pause", i), p.at_ns + p.for_ns
         for i, b in enumerate(self.burst):
             yield ("burst", i), b.at_ns + b.for_ns
-
-
-Path = tuple[str | int, ...]
-
-
-class Flaw(msgspec.Struct, frozen=True):
-    """Something a scenario says that cannot be played, and where it says it."""
-
-    path: Path
-    problem: str
-    remedy: str
-
-
-_GROUP_WIDE = ("order", "early", "message_bytes_max", "cluster")
-
-
-def flaw_of(scenario: Scenario) -> Flaw | None:
-    """The first thing that does not fit together, None if the scenario can be played."""
-    return (
-        _bad_names(scenario)
-        or _unknown_member(scenario)
-        or _bad_config(scenario)
-        or _bad_traffic(scenario)
-        or _too_long(scenario)
-    )
-
-
-def _bad_names(scenario: Scenario) -> Flaw | None:
-    known = scenario.members
-    for i, name in enumerate(known):
-        if not 0 < len(name) <= NAME_LENGTH_MAX or not name.isprintable():
-            remedy = f"a name is 1 to {NAME_LENGTH_MAX} printable characters"
-            return Flaw(("members", i), f"a member cannot be called {quoted(name)}", remedy)
-        if name in known[:i]:
-            remedy = "name each member once"
-            return Flaw(("members", i), f"member {quoted(name)} is named twice", remedy)
-    return None
-
-
-def _unknown_member(scenario: Scenario) -> Flaw | None:
-    known = scenario.members
-    named: list[tuple[Path, tuple[str, ...] | str]] = []
-    named += [(("member", i, "name"), m.name) for i, m in enumerate(scenario.member)]
-    named += [(("pause", i, "member"), p.member) for i, p in enumerate(scenario.pause)]
-    named += [(("garbage", i, "to"), g.to) for i, g in enumerate(scenario.garbage)]
-    for table, rows in (("link", scenario.link), ("burst", scenario.burst)):
-        for i, row in enumerate(rows):
-            assert isinstance(row, Link | Burst)
-            named += [((table, i, "from"), row.from_ or ()), ((table, i, "to"), row.to or ())]
-    for i, t in enumerate(scenario.traffic):
-        named.append((("traffic", i, "from"), t.from_))
-        if isinstance(t.to, tuple):
-            named.append((("traffic", i, "to"), t.to))
-    for path, names in named:
-        places: list[tuple[Path, str]] = (
-            [(path, names)]
-            if isinstance(names, str)
-            else [((*path, i), name) for i, name in enumerate(names)]
-        )
-        for place, name in places:
-            if name not in known:
-                remedy = f"choose among {', '.join(known)}"
-                return Flaw(place, f"unknown member {quoted(name)}", remedy)
-    return None
-
-
-def _bad_config(scenario: Scenario) -> Flaw | None:
-    try:
-        lan(**scenario.config)
-    except ConfigurationError as error:
-        return _config_flaw(("config",), scenario.config, {}, error)
-    seen: list[str] = []
-    for i, own in enumerate(scenario.member):
-        if own.name in seen:
-            remedy = "put everything about it in one [[member]]"
-            problem = f"{quoted(own.name)} has two [[member]] tables"
-            return Flaw(("member", i, "name"), problem, remedy)
-        seen.append(own.name)
-        path = ("member", i, "config")
-        for key in own.config:
-            if key in _GROUP_WIDE:
-                remedy = "set it in [config]"
-                return Flaw((*path, key), f"{key} is the same at every member", remedy)
-        try:
-            lan(**{**scenario.config, **own.config})
-        except ConfigurationError as error:
-            return _config_flaw(path, own.config, scenario.config, error)
-    return None
-
-
-def _config_flaw(
-    path: Path, written: dict[str, Any], common: dict[str, Any], error: ConfigurationError
-) -> Flaw:
-    """What is wrong, told at a key that this table holds.
-
-    Two settings may not go together; then the error names one of them and its remedy the
-    other, and the one that it names may be a default that nobody wrote.
-    """
-    field, value = error.field, shown(error.value)
-    partners = [word for word in re.findall(r"\w+", error.remedy) if word in written]
-    if field in written or not partners:
-        label = field if field.isidentifier() else quoted(field)
-        return Flaw((*path, field), f"{label} = {value}", error.remedy)
-    mine = partners[0]
-    whence = "as [config] says" if field in common else "the default"
-    problem = f"{mine} = {shown(written[mine])} does not go with {field} = {value}, {whence}"
-    remedy = f"{field} {error.remedy}: change {mine}, or set {field} too"
-    return Flaw((*path, mine), problem, remedy)
-
-
-def _bad_traffic(scenario: Scenario) -> Flaw | None:
-    limit = lan(**scenario.config).message_bytes_max
-    for i, t in enumerate(scenario.traffic):
-        largest = t.size if t.size_max is None else t.size_max
-        if largest < t.size:
-            remedy = f"make it {t.size} or more"
-            return Flaw(("traffic", i, "size_max"), f"size_max = {largest} is below size", remedy)
-        key = "size" if t.size_max is None else "size_max"
-        if largest > limit:
-            remedy = "send less, or raise message_bytes_max in [config]"
-            problem = f"{key} = {largest} is over message_bytes_max = {limit}"
-            return Flaw(("traffic", i, key), problem, remedy)
-        if t.batch * largest > SUBMISSION_BYTES_MAX:
-            remedy = f"let batch times {key} be {SUBMISSION_BYTES_MAX} at most"
-            problem = f"one submission of {t.batch} x {largest} bytes is too large"
-            return Flaw(("traffic", i, "batch"), problem, remedy)
-        if isinstance(t.to, tuple) and (not t.to or len(set(t.to)) != len(t.to)):
-            remedy = 'name one or more members once each, or say to = "all"'
-            return Flaw(("traffic", i, "to"), "to is empty or names a member twice", remedy)
-    return None
-
-
-def _too_long(scenario: Scenario) -> Flaw | None:
-    for path, end in scenario.ends_ns():
-        if end > HORIZON_NS_MAX:
-            remedy = f"let it end by {HORIZON_NS_MAX} ns: lower count, every_ns or jitter_ns"
-            return Flaw(path, f"[[{path[0]}]] goes on until {end} ns", remedy)
-    return None
+        for table in CHANGES:
+            for i, row in enumerate(getattr(self, table)):
+                yield (table, i), row.at_ns + (getattr(row, "for_ns", 0) or 0)

@@ -15,20 +15,28 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from phalanx.errors import ScenarioError
+from phalanx.sim.flaws import Flaw, flaw_of
+from phalanx.sim.flaws import Path as Place
 from phalanx.sim.places import DEPTH_MAX, deep_line, last_line, line_of
 from phalanx.sim.scenario import (
     Burst,
-    Flaw,
+    Busy,
+    ClockJump,
+    Crash,
+    Cut,
     Garbage,
+    Heal,
+    Imposter,
+    Leave,
     Link,
     Network,
+    Partition,
     Pause,
     Peculiarity,
+    Restart,
     Scenario,
     Traffic,
-    flaw_of,
 )
-from phalanx.sim.scenario import Path as Place
 from phalanx.sim.spelling import one_line, quoted, shown, toml_pairs
 
 _TABLES: dict[str, type[msgspec.Struct]] = {
@@ -37,6 +45,15 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "link": Link,
     "pause": Pause,
     "burst": Burst,
+    "partition": Partition,
+    "heal": Heal,
+    "cut": Cut,
+    "crash": Crash,
+    "restart": Restart,
+    "leave": Leave,
+    "imposter": Imposter,
+    "clock": ClockJump,
+    "busy": Busy,
     "garbage": Garbage,
     "traffic": Traffic,
 }
@@ -163,7 +180,7 @@ def _flaw(message: str, data: Mapping[str, Any]) -> Flaw:
 
 
 def _choose(table: str, key: str, value: object) -> str:
-    kinds = get_args(get_type_hints(_TABLES[table])[key])
+    kinds = get_args(get_type_hints(_TABLES.get(table, Scenario))[key])
     words = [*kinds, *(word for kind in kinds for word in get_args(kind))]
     choice = f"choose among {', '.join(word for word in words if isinstance(word, str))}"
     if any(get_args(kind)[1:] == (...,) for kind in kinds):

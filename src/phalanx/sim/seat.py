@@ -1,6 +1,7 @@
-"""Where a simulated member sits: its core, its clock, its journal, and what waits for it.
+"""Where a simulated process sits: its core, its clock, its journal, and what waits for it.
 
-A member is *free* unless it is paused or its last step still costs time. What comes to a
+A seat is one life of one process on one machine; machines are counted as the scenario's
+members. A member is *free* unless it is paused or its last step still costs time. What comes to a
 member that is not free waits here, packets up to the size of a socket buffer.
 """
 
@@ -33,6 +34,9 @@ class Driven(Protocol):
     def settled(self) -> bool: ...
 
     @property
+    def view(self) -> View: ...
+
+    @property
     def have(self) -> Sequence[int]: ...
 
 
@@ -45,33 +49,49 @@ class Maker(Protocol):
 
 
 class Seat:
-    """One member and everything about it that is not protocol."""
+    """One process and everything about it that is not protocol."""
 
     __slots__ = (
         "armed_at",
         "backlog",
         "clock",
+        "component",
         "cpu",
         "deadline",
         "frame_max",
         "free_at",
+        "gone",
+        "had",
         "have",
+        "heir_waits",
         "inbox",
         "inbox_max",
+        "leaving",
+        "machine",
+        "me",
         "member",
-        "name",
+        "orders",
+        "own",
         "paused_until",
         "recorder",
         "saying",
         "spins",
         "step",
+        "view",
         "wake_at",
     )
 
     def __init__(
-        self, member: Driven, recorder: Recorder, own: Peculiarity, frame_max: int
+        self,
+        member: Driven,
+        recorder: Recorder,
+        machine: int,
+        own: Peculiarity,
+        frame_max: int,
     ) -> None:
-        self.name = own.name
+        self.me = recorder.member
+        self.machine = machine
+        self.own = own
         self.frame_max = frame_max
         self.member = member
         self.step = member.step
@@ -82,6 +102,8 @@ class Seat:
         self.inbox: list[bytes] = []
         self.inbox_max = own.inbox_packets
         self.backlog: deque[Submission] = deque()
+        self.orders: list[Given] = []
+        """What it is told to do once it is free."""
         self.free_at = 0
         self.paused_until = 0
         self.wake_at = -1
@@ -91,14 +113,38 @@ class Seat:
         self.spins = 0
         """Deadlines in a row after which the deadline was still due."""
         self.saying = False
+        self.leaving = False
+        self.gone = False
+        self.heir_waits = False
+        """A new process takes its place as soon as it is gone."""
+        self.component: list[str] = []
+        """Names of the processes it can exchange packets with, itself included."""
+        self.view = member.view
         self.have = [0] * len(member.have)
-        """What `member.have` was after its last step."""
+        """What `member.view` and `member.have` were after its last step."""
+        self.had: dict[MemberId, int] = {}
+        """Per sender, how many frames have ever been here."""
+
+    @property
+    def label(self) -> str:
+        """Its name, with the incarnation if it is not the first."""
+        return self.me.name if self.me.incarnation == 1 else str(self.me)
 
     def take(self, packets: list[bytes]) -> int:
         """Let packets wait; returns how many found no room and are lost."""
         room = self.inbox_max - len(self.inbox)
         self.inbox += packets[:room]
         return max(0, len(packets) - room)
+
+    def end(self) -> int:
+        """The process is no more; returns how many submissions it never took."""
+        unsaid = len(self.backlog)
+        self.gone = True
+        self.armed_at = -1
+        self.inbox.clear()
+        self.backlog.clear()
+        self.orders.clear()
+        return unsaid
 
     def last_words(self) -> list[str]:
         """The member's story; of a broken member at least that it has none."""

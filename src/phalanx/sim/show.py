@@ -99,6 +99,7 @@ def summary(result: RunResult) -> dict[str, Any]:
         "stuck": result.stuck,
         "exception": result.exception,
         "faults": result.faults,
+        "cases": result.cases,
         "rows": len(result.rows),
         "steps": result.steps,
         "simulated_seconds": round(result.sim_ns / SECOND, 6),

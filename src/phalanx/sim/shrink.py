@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from phalanx.sim.flaws import flaw_of
 from phalanx.sim.run import RunResult, run
-from phalanx.sim.scenario import Network, Scenario, flaw_of
+from phalanx.sim.scenario import CUTS, Network, Scenario
 
 Fails = Callable[[Scenario], bool]
 RUNS_MAX = 300
 
-_FAULT_TABLES = ("garbage", "pause", "burst", "link", "member")
+_FAULT_TABLES = ("garbage", "imposter", "pause", "busy", "clock", "burst", "link", "member")
+_LIVES = ("crash", "leave", "restart")
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
@@ -59,12 +61,14 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         for name in reversed(scenario.members):
             yield without_member(scenario, name)
     yield from _fewer(scenario, "traffic")
-    for table in _FAULT_TABLES:
-        if getattr(scenario, table):
-            yield _with(scenario, **{table: ()})
+    for tables in (CUTS, _LIVES, *((table,) for table in _FAULT_TABLES)):
+        if any(getattr(scenario, table) for table in tables):
+            yield _with(scenario, **dict.fromkeys(tables, ()))
     yield from _calmer(scenario)
-    for table in _FAULT_TABLES:
+    yield from _longer_lives(scenario)
+    for table in (*CUTS, *_FAULT_TABLES):
         yield from _fewer(scenario, table)
+    yield _with(scenario, start="together")
     for key in scenario.config:
         yield _with(scenario, config={k: v for k, v in scenario.config.items() if k != key})
     yield from _plainer_traffic(scenario)
@@ -81,19 +85,53 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
         to = others(table.to) if isinstance(table.to, tuple) else table.to
         if table.from_ != name and to:
             traffic.append(_with(table, to=to))
-    aimed: dict[str, Any] = {}
-    for key in ("link", "burst"):
+    changed: dict[str, Any] = {}
+    for key in ("link", "burst", "cut"):
         tables = [_with(t, from_=others(t.from_), to=others(t.to)) for t in getattr(scenario, key)]
-        aimed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
+        changed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
+    for key in ("pause", "clock", "busy", *_LIVES):
+        changed[key] = tuple(row for row in getattr(scenario, key) if row.member != name)
+    partitions = []
+    for partition in scenario.partition:
+        groups = tuple(group for g in partition.groups if (group := others(g)))
+        if groups:
+            partitions.append(_with(partition, groups=groups))
     return _with(
         scenario,
         members=tuple(n for n in scenario.members if n != name),
         traffic=tuple(traffic),
         member=tuple(m for m in scenario.member if m.name != name),
-        pause=tuple(p for p in scenario.pause if p.member != name),
         garbage=tuple(g for g in scenario.garbage if g.to != name),
-        **aimed,
+        partition=tuple(partitions),
+        imposter=tuple(i for i in scenario.imposter if name not in (i.member, i.beside)),
+        **changed,
     )
+
+
+def _longer_lives(scenario: Scenario) -> Iterator[Scenario]:
+    """Without what ends and begins lives: all that happens to one member, then one thing, then
+    an end together with the restart after it, for neither makes sense without the other."""
+    rows = [(row.at_ns, table, row) for table in _LIVES for row in getattr(scenario, table)]
+    for name in scenario.members:
+        yield _without_rows(scenario, [row for _, _, row in rows if row.member == name])
+    for _, _, row in rows:
+        yield _without_rows(scenario, [row])
+    for at, table, row in rows:
+        if table == "restart":
+            ends = [e for e in rows if e[1] != "restart" and e[2].member == row.member]
+            before = [end for end in ends if end[0] <= at]
+            if before:
+                last = max(before, key=lambda end: end[0])
+                yield _without_rows(scenario, [row, last[2]])
+
+
+def _without_rows(scenario: Scenario, rows: Sequence[Any]) -> Scenario:
+    """The scenario without these rows of its lives."""
+    left = {
+        table: tuple(row for row in getattr(scenario, table) if not any(row is r for r in rows))
+        for table in _LIVES
+    }
+    return _with(scenario, **left)
 
 
 def _fewer(scenario: Scenario, table: str) -> Iterator[Scenario]:

@@ -7,13 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.journal.events import Deliver, Event, Life, Refuse, Send, Submit, ViewInstall, Window
+from phalanx.journal.events import (
+    CtxStep,
+    Deliver,
+    Event,
+    Life,
+    NotSent,
+    Refuse,
+    Send,
+    Submit,
+    Suspect,
+    Topology,
+    TransMarker,
+    ViewInstall,
+    Window,
+)
 from phalanx.sim.checkers.findings import Violation
 from phalanx.sim.run import RunResult
 
 LINES_MAX = 60
 _BEFORE, _AFTER = 10, 3
-_TOLD = (Submit, Send, Deliver, ViewInstall, Window, Refuse, Life)
+_CHANGES_MAX = 16
+_TOLD = (
+    Submit,
+    Send,
+    Deliver,
+    ViewInstall,
+    TransMarker,
+    CtxStep,
+    Suspect,
+    NotSent,
+    Window,
+    Refuse,
+    Life,
+    Topology,
+)
+_CHANGES = (ViewInstall, CtxStep, Suspect, Life, Topology)
 
 
 def story(result: RunResult, violations_max: int = 2) -> list[str]:
@@ -21,13 +50,17 @@ def story(result: RunResult, violations_max: int = 2) -> list[str]:
     lines: list[str] = []
     if result.exception is not None:
         lines += ["exception: an error left the core:", *_indent(result.exception.splitlines())]
-        lines += ["the last rows before it:", *_timeline(result.rows[-12:], ())]
+        before = [row for row in result.rows if not (isinstance(row, Life) and row.op == "STOP")]
+        lines += ["the last rows before it:", *_timeline(before[-12:], ())]
     for violation in result.report.violations[:violations_max]:
         lines += [str(violation), *violation_story(result.rows, violation)]
     if result.stuck:
         lines.append(f"stuck: {result.stuck_because}; the members say:")
         for said in result.stories.values():
             lines += _indent(said)
+        changes = [row for row in result.rows if isinstance(row, _CHANGES)]
+        if len(changes) > 2 * len(result.scenario.members):  # more than the beginning
+            lines += ["what changed last:", *_timeline(changes[-_CHANGES_MAX:], ())]
     if len(lines) > LINES_MAX:
         lines = [*lines[: LINES_MAX - 1], f"  ... {len(lines) - LINES_MAX + 1} more lines"]
     return lines
@@ -48,13 +81,18 @@ def violation_story(rows: Sequence[Event], violation: Violation) -> list[str]:
 
 
 def _timeline(rows: Sequence[Event], blamed: Sequence[tuple[str, int, int]]) -> list[str]:
-    width = max((len(row.node) for row in rows), default=0)
+    width = max((len(_who(row)) for row in rows), default=0)
     lines: list[str] = []
     for row in rows:
         mark = ">" if (row.node, row.inc, row.lseq) in blamed else " "
         at = row.t_ns if row.sim_ns is None else row.sim_ns
-        lines.append(f" {mark}{milliseconds(at)}  {row.node:<{width}}  {words(row)}")
+        lines.append(f" {mark}{milliseconds(at)}  {_who(row):<{width}}  {words(row)}")
     return lines
+
+
+def _who(row: Event) -> str:
+    """A process by its name, with the incarnation if it is not the first."""
+    return row.node if row.inc == 1 else f"{row.node}.{row.inc}"
 
 
 def words(row: Event) -> str:
@@ -71,16 +109,42 @@ def words(row: Event) -> str:
             )
         case Deliver():
             place = "" if row.pos is None else f" pos {row.pos} batch {row.batch}"
-            what = f"{_range(row.sender, row)} {row.service}{place}"
-            return f"delivers {what} frame {row.frame}{_to(row)}"
+            sender = row.sender if row.sender_inc == 1 else f"{row.sender}.{row.sender_inc}"
+            late = " transitional" if row.region == "TRANSITIONAL" else ""
+            late += f" sent in {row.origin_vid}" if row.origin_vid != row.vid else ""
+            what = f"{_range(sender, row)} {row.service}{place}"
+            return f"delivers {what} frame {row.frame}{_to(row)}{late}"
         case ViewInstall():
-            return f"installs view {row.vid}: {' '.join(row.members)}"
+            here = " ".join(
+                name if inc == 1 else f"{name}.{inc}"
+                for name, inc in zip(row.members, row.member_incs, strict=True)
+            )
+            return f"installs view {row.vid}: {here}"
+        case _:
+            return _rare_words(row)
+
+
+def _rare_words(row: Event) -> str:
+    match row:
+        case TransMarker():
+            return f"marks    the end of {row.vid} at pos {row.at_pos}"
+        case CtxStep():
+            failed = " ".join(row.failed_after or row.failed_before)
+            without = f" without {failed}" if failed else ""
+            return f"changes  {row.action} in {row.stage}, {row.context}{without}"
+        case Suspect():
+            by = f" by {row.relay}" if row.relay else ""
+            return f"judges   {row.target}.{row.target_inc} {row.state} ({row.evidence}{by})"
+        case NotSent():
+            return f"gives up {_range(row.node, row)}: nobody is left to get it"
         case Window():
             return f"window {row.op.lower()}, {row.bytes} bytes in {row.frames} frames under way"
         case Refuse():
             return f"refuses  {row.count} x {row.reason}"
         case Life():
             return f"life     {row.op}"
+        case Topology():
+            return f"reaches  {' '.join(row.component)}"
         case _:
             return type(row).__name__
 
@@ -89,7 +153,7 @@ def milliseconds(ns: int) -> str:
     return f"{ns // 1_000_000:>7}.{ns // 1000 % 1000:03} ms"
 
 
-def _range(sender: str, row: Submit | Send | Deliver) -> str:
+def _range(sender: str, row: Submit | Send | Deliver | NotSent) -> str:
     return f"{sender}#{row.first}" + (f"..{row.last}" if row.last > row.first else "")
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.checkers import FIXED_VIEW
-from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO, random_scenario
+from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES
+from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO
+from phalanx.sim.kinds import Kind, scenario_of
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario import SECOND
 from phalanx.sim.workers import in_order
@@ -24,17 +25,19 @@ CHUNK = 8
 
 
 class Seeds(msgspec.Struct, frozen=True):
-    """Seeds first to end - 1, with groups of lo to hi members."""
+    """Seeds first to end - 1 of one kind of scenario, with groups of lo to hi members."""
 
     first: int
     end: int
     lo: int = MEMBERS_LO
     hi: int = MEMBERS_HI
+    kind: Kind = "fixed"
 
 
 class Tally(msgspec.Struct):
     """What the runs of some seeds came to."""
 
+    kind: Kind = "fixed"
     runs: int = 0
     failed_runs: int = 0
     violations: int = 0
@@ -43,6 +46,7 @@ class Tally(msgspec.Struct):
     lowest_failure: list[str] = []
     failing_seeds: list[int] = []
     faults: dict[str, int] = {}
+    cases: dict[str, int] = {}
     properties: dict[str, dict[str, int]] = {}
     steps: int = 0
     simulated_ns: int = 0
@@ -53,7 +57,8 @@ class Tally(msgspec.Struct):
     @property
     def never_evaluated(self) -> list[str]:
         """Properties that mean something here and that no run put to the test."""
-        return [p for p in FIXED_VIEW if not self.properties.get(p, {}).get("evaluated")]
+        asked = FIXED_VIEW if self.kind == "fixed" else PROPERTIES
+        return [p for p in asked if not self.properties.get(p, {}).get("evaluated")]
 
     def add_run(self, result: RunResult) -> None:
         """Count one run."""
@@ -68,6 +73,7 @@ class Tally(msgspec.Struct):
             self._failed([result.seed], result.seed, list(result.signature))
         self._slow(result.seed, result.wall_s)
         _add(self.faults, result.faults)
+        _add(self.cases, result.cases)
         for name, found in result.report.properties.items():
             if found.evaluated or found.found:
                 row = self.properties.setdefault(name, {"evaluated": 0, "violated": 0})
@@ -84,6 +90,7 @@ class Tally(msgspec.Struct):
             self._failed(other.failing_seeds, other.lowest_failing_seed, other.lowest_failure)
         self._slow(other.slowest_seed, other.slowest_s)
         _add(self.faults, other.faults)
+        _add(self.cases, other.cases)
         for name, row in other.properties.items():
             _add(self.properties.setdefault(name, {"evaluated": 0, "violated": 0}), row)
 
@@ -101,6 +108,7 @@ class Tally(msgspec.Struct):
         """What `phalanx sim sweep --json` prints."""
         simulated_s = self.simulated_ns / SECOND
         return {
+            "kind": self.kind,
             "runs": self.runs,
             "failed_runs": self.failed_runs,
             "violations": self.violations,
@@ -111,6 +119,7 @@ class Tally(msgspec.Struct):
             "never_evaluated": self.never_evaluated,
             "interrupted": self.interrupted,
             "faults": dict(sorted(self.faults.items())),
+            "cases": dict(sorted(self.cases.items())),
             "properties": dict(sorted(self.properties.items())),
             "steps": self.steps,
             "simulated_seconds": round(simulated_s, 3),
@@ -139,10 +148,10 @@ def broken_by(mutant: str | None) -> AbstractContextManager[object]:
 
 def run_seeds(seeds: Seeds, mutant: str | None = None) -> Tally:
     """The runs of some seeds, one after the other, in this process."""
-    tally = Tally()
+    tally = Tally(kind=seeds.kind)
     with broken_by(mutant):
         for seed in range(seeds.first, seeds.end):
-            tally.add_run(run(random_scenario(seed, seeds.lo, seeds.hi)))
+            tally.add_run(run(scenario_of(seed, seeds.lo, seeds.hi, seeds.kind)))
     return tally
 
 
@@ -158,7 +167,7 @@ def sweep(
     Parts are added up in the order of their seeds: with `until_failure` a sweep ends at the
     first part with a failure, and its `lowest_failing_seed` is the lowest there is.
     """
-    total = Tally()
+    total = Tally(kind=seeds.kind)
     needed = -(-(seeds.end - seeds.first) // CHUNK)
     workers = max(1, min(jobs or os.cpu_count() or 1, needed))
     try:
@@ -176,7 +185,8 @@ def sweep(
 
 def _chunks(seeds: Seeds, mutant: str | None) -> Iterator[tuple[Seeds, str | None]]:
     for first in range(seeds.first, seeds.end, CHUNK):
-        yield Seeds(first, min(first + CHUNK, seeds.end), seeds.lo, seeds.hi), mutant
+        end = min(first + CHUNK, seeds.end)
+        yield msgspec.structs.replace(seeds, first=first, end=end), mutant
 
 
 def _work(chunk: tuple[Seeds, str | None]) -> Tally:

@@ -26,7 +26,8 @@ class Submission(msgspec.Struct, frozen=True):
     at_ns: int
     sizes: tuple[int, ...]
     service: Service
-    to: tuple[MemberId, ...] | None
+    to: tuple[str, ...] | None
+    """Names: which processes bear them is known when it is submitted."""
 
 
 def plan(scenario: Scenario, index: int) -> Iterator[Submission]:
@@ -63,7 +64,7 @@ def _service(traffic: Traffic, dice: Random) -> Service:
     return SERVICES[traffic.service]
 
 
-def _receivers(scenario: Scenario, traffic: Traffic, dice: Random) -> tuple[MemberId, ...] | None:
+def _receivers(scenario: Scenario, traffic: Traffic, dice: Random) -> tuple[str, ...] | None:
     match traffic.to:
         case "all":
             return None
@@ -72,49 +73,53 @@ def _receivers(scenario: Scenario, traffic: Traffic, dice: Random) -> tuple[Memb
             names = dice.sample(scenario.members, count)
         case named:
             names = list(named)
-    return tuple(MemberId(name) for name in sorted(names))
+    return tuple(sorted(names))
 
 
 class Library:
-    """Every body that was submitted, made again on demand."""
+    """Every body that was submitted, made again on demand. A sender is one life of a process."""
 
     def __init__(self, members: tuple[str, ...]) -> None:
         self._rank = {name: rank for rank, name in enumerate(members)}
-        self._sizes: list[list[int]] = [[] for _ in members]
+        self._sizes: dict[MemberId, list[int]] = {}
         self._noise = Random("bodies").randbytes(_NOISE) * 2
-        self._known: dict[tuple[str, int, int], int] = {}
+        self._known: dict[tuple[MemberId, int, int], int] = {}
 
-    def next_number(self, sender: str) -> int:
+    def next_number(self, sender: MemberId) -> int:
         """The number that the sender's next message will have."""
-        return len(self._sizes[self._rank[sender]]) + 1
+        return len(self._sizes.get(sender, ())) + 1
 
-    def write(self, sender: str, sizes: tuple[int, ...]) -> list[bytes]:
+    def write(self, sender: MemberId, sizes: tuple[int, ...]) -> list[bytes]:
         """Bodies for the sender's next messages; `keep` them once they were accepted."""
         first = self.next_number(sender)
         return [self._body(sender, first + i, size) for i, size in enumerate(sizes)]
 
-    def keep(self, sender: str, sizes: tuple[int, ...], effects: Sequence[Effect]) -> None:
+    def keep(self, sender: MemberId, sizes: tuple[int, ...], effects: Sequence[Effect]) -> None:
         """These messages were accepted, and must have got the numbers that come next."""
         first = self.next_number(sender)
         taken = [(e.first, e.last) for e in effects if isinstance(e, Accepted)]
         expected = [(first, first + len(sizes) - 1)]
         assert taken == expected, f"{sender}: accepted as {taken}, expected {expected}"
-        self._sizes[self._rank[sender]].extend(sizes)
+        self._sizes.setdefault(sender, []).extend(sizes)
 
     def checksum(self, sender: str, incarnation: int, first: int, last: int) -> int:
-        """CRC-32 of the bodies first..last put together."""
-        known = self._known.get((sender, first, last))
+        """CRC-32 of the bodies first..last put together; -1 if they never were submitted."""
+        member = MemberId(sender, incarnation)
+        known = self._known.get((member, first, last))
         if known is None:
-            sizes = self._sizes[self._rank[sender]]
+            sizes = self._sizes.get(member, [])
+            if not 0 < first <= last <= len(sizes):
+                return -1
             known = 0
             for number in range(first, last + 1):
-                known = crc32(self._body(sender, number, sizes[number - 1]), known)
-            self._known[sender, first, last] = known
+                known = crc32(self._body(member, number, sizes[number - 1]), known)
+            self._known[member, first, last] = known
         return known
 
-    def _body(self, sender: str, number: int, size: int) -> bytes:
-        head = (number * 251 + self._rank[sender]).to_bytes(8, "little")
-        turn = (number * 53 + self._rank[sender] * 11) % _NOISE
+    def _body(self, sender: MemberId, number: int, size: int) -> bytes:
+        mark = self._rank[sender.name] + (sender.incarnation - 1) * 97
+        head = (number * 251 + mark).to_bytes(8, "little")
+        turn = (number * 53 + mark * 11) % _NOISE
         if size <= _NOISE:
             return head[:size] + self._noise[turn : turn + size - 8] if size > 8 else head[:size]
         return (head + self._noise[turn:] + self._noise * (size // _NOISE))[:size]

@@ -1,299 +1,290 @@
 """The world: members, network and applications under one virtual clock.
 
-One heap of events (time, sequence number, kind, member, data), integer nanoseconds, and dice
+One heap of events (time, sequence number, kind, machine, data), integer nanoseconds, and dice
 that are seeded by names: the same scenario and seed give the same rows, byte for byte,
-in any process. The core that runs here is the one that runs on sockets.
+in any process. The core that runs here is the one that runs on sockets; `driver` drives it,
+`population` knows which processes there are, and here is what the scenario does to them.
 
-The world knows more than any member: it writes down when each frame entered each member's
-DAG (`inserted`), what was really submitted (`library`), and which faults really happened
-(`faults`). An exception that leaves the core ends the run and is its verdict.
-
-This is the hot path of sweeps; stale timer events are skipped by asking for the deadline again.
+The world knows more than any member: when each frame entered each member's DAG (`inserted`),
+what was really submitted (`library`), who can reach whom (rows of `topology`), and which faults
+really happened (`faults`). An exception that leaves the core ends the run and is its verdict.
 """
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
-from itertools import count
 from random import Random
 from typing import Any
 
 from phalanx.core import member as core
-from phalanx.core.effects import (
-    Datagrams,
-    DeadlinePassed,
-    Effect,
-    Given,
-    Submit,
-    Transmit,
-    WindowClosed,
-    WindowOpened,
-)
-from phalanx.core.ids import MemberId, View, boot_view
-from phalanx.errors import OutboxFull
-from phalanx.journal.events import Event
-from phalanx.journal.recorder import Recorder
-from phalanx.sim.agenda import ARRIVE, PAUSE, SAY, TIMER, WAKE, WEATHER, agenda, next_said
+from phalanx.core.effects import Leave
+from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
+from phalanx.sim.driver import Driver
+from phalanx.sim.forgery import Forger
 from phalanx.sim.garbage import Rubbish, foreign_packets
 from phalanx.sim.network import Links
 from phalanx.sim.outcome import FAULTS, Outcome
-from phalanx.sim.scenario import Peculiarity, Scenario
+from phalanx.sim.population import GROUP, Population
+from phalanx.sim.scenario import Busy, ClockJump, Crash, Imposter, Nonsense, Scenario
 from phalanx.sim.seat import Maker, Seat
-from phalanx.sim.traffic import Library
-
-GROUP = "sim"
-_SPINS_MAX = 1000
 
 
 class World:
     """Plays one scenario once. Make a new one for each run."""
 
     def __init__(self, scenario: Scenario, make: Maker | None = None) -> None:
+        made: Maker = make or core.Member
         self._scenario = scenario
-        self._make: Maker = make or core.Member
-        self._seed = scenario.seed
-        self._tick = count()
-        self._heap: list[tuple[int, int, int, int, Any]] = []
         self._faults = dict.fromkeys(FAULTS, 0)
-        self._rows: list[Event] = []
-        self._inserted: dict[tuple[str, str, int], int] = {}
-        self._library = Library(scenario.members)
-        self._links = Links(scenario, self._arrive, self._faults)
-        self._steps = 0
         self._planned = 0
         self._unsettled = 0
-        self._view: View = boot_view([MemberId(name) for name in scenario.members])
-        self._ranked = tuple(m.name for m in self._view.members)
-        config = scenario.config_of(self._ranked[0])
-        foreign = partial(foreign_packets, self._make, self._view, GROUP, config)
-        self._rubbish = Rubbish(self._seed, foreign)
-        own = {p.name: p for p in scenario.member}
-        self._seats = [self._seat(own.get(n) or Peculiarity(name=n)) for n in scenario.members]
-
-    def _seat(self, own: Peculiarity) -> Seat:
-        me = MemberId(own.name)
-        config = self._scenario.config_of(own.name)
-        entropy = Random(f"{self._seed} member {own.name}").getrandbits(62)
-        member = self._make(me, self._view, GROUP, config, entropy)
-        recorder = Recorder(f"{self._scenario.name}-{self._seed}", GROUP, me, digests=True)
-        return Seat(member, recorder, own, config.frame_bytes_max)
+        self._calm = scenario.calm()
+        self._calm_from = -1
+        self._schedule = Schedule()
+        self._links = Links(scenario, self._schedule.arrive, self._faults)
+        self._population = Population(scenario, made, self._links)
+        everybody = self._population.everybody
+        config = scenario.config_of(everybody.members[0].name)
+        foreign = partial(foreign_packets, made, everybody, GROUP, config)
+        dice = Random(f"{scenario.seed} forger")
+        forger = Forger(dice, config.cluster, GROUP, everybody)
+        self._rubbish = Rubbish(scenario.seed, foreign, forger)
+        self._driver = Driver(
+            scenario,
+            self._schedule,
+            self._links,
+            self._population,
+            self._rubbish,
+            forger,
+            self._faults,
+        )
+        self._events: dict[int, Callable[[int, int, Any], None]] = {
+            Kind.SAY: self._say,
+            Kind.PAUSE: self._pause,
+            Kind.WEATHER: self._weather,
+            Kind.GARBAGE: self._garbage,
+            Kind.HEAL: partial(self._weather, kind="heal"),
+            Kind.PARTITION: partial(self._weather, kind="partition"),
+            Kind.CUT: partial(self._weather, kind="cut"),
+            Kind.CRASH: self._crash,
+            Kind.LEAVE: self._leave,
+            Kind.RESTART: self._restart,
+            Kind.IMPOSTER: self._imposter,
+            Kind.CLOCK: self._clock,
+            Kind.BUSY: self._busy,
+        }
 
     # ------------------------------------------------------------------ the run
 
     def run(self) -> Outcome:
-        """Play until everything planned was said and every member has settled."""
+        """Play until everything planned has happened and every member has settled."""
         stuck = exception = None
         now = 0
-        limit = self._scenario.horizon_ns() + self._scenario.patience_ns
+        limit = self._scenario.horizon_ns() + self._calm + self._scenario.patience_ns
+        driver, pop = self._driver, self._schedule.pop
         try:
             self._begin()
-            while not (self._planned == 0 and self._settled()):
+            while not (self._planned == 0 and self._over(now)):
                 stuck = self._stuck(limit)
                 if stuck:
                     break
-                now, _, kind, index, data = heappop(self._heap)
+                now, _, kind, machine, data = pop()
                 if kind == ARRIVE:
-                    seat = self._seats[index]
-                    if seat.free_at > now or seat.wake_at >= 0:
-                        self._queue(now, index, seat, data)
-                    else:
-                        self._step(now, index, seat, Datagrams(data))
+                    driver.arrive(now, machine, data)
                 elif kind == TIMER:
-                    self._timer(now, index, self._seats[index])
+                    driver.timer(now, data)
                 elif kind == WAKE:
-                    self._wake(now, index, self._seats[index])
+                    driver.wake(now, data)
+                elif kind == HAND:
+                    driver.hand(now, *data)
                 else:
-                    self._planned_event(now, kind, index, data)
+                    self._planned -= 1
+                    self._calm_from = -1
+                    self._events[kind](now, machine, data)
+                if driver.stopped:
+                    self._bury_stopped(now)
         except Exception:
             exception = traceback.format_exc()
-        for seat in self._seats:
-            self._rows.append(seat.recorder.stop(now + seat.clock, now))
+        for seat in self._population.live:
+            driver.rows.append(seat.recorder.stop(now + seat.clock, now))
         return Outcome(
-            rows=self._rows,
-            inserted=self._inserted,
-            library=self._library,
+            rows=driver.rows,
+            inserted=driver.inserted,
+            library=driver.library,
             faults={kind: n for kind, n in self._faults.items() if n},
-            steps=self._steps,
+            cases=dict(sorted(driver.cases.counts.items())),
+            steps=driver.steps,
             sim_ns=now,
             stuck=None if exception else stuck,
             exception=exception,
-            stories={seat.name: seat.last_words() for seat in self._seats},
+            stories={seat.label: seat.last_words() for seat in self._population.live},
         )
 
     def _begin(self) -> None:
-        scenario = self._scenario
-        for i, seat in enumerate(self._seats):
-            self._rows.append(seat.recorder.start(seat.clock, 0))
-            self._rows.append(seat.recorder.topology(seat.clock, scenario.members, 0))
-            self._perform(0, i, seat, seat.member.start(seat.clock))
-        for entry in agenda(scenario):
+        self._links.change_weather(0)  # what is cut from the start is cut before the first packet
+        self._population.survey()
+        rows = self._driver.rows
+        for seat in self._population.line:
+            rows.append(seat.recorder.start(seat.clock, 0))
+            rows.append(seat.recorder.topology(seat.clock, seat.component, 0))
+            self._driver.start(0, seat)
+        for entry in agenda(self._scenario):
             self._planned += 1
-            self._push(*entry)
+            self._schedule.put(*entry)
+
+    def _over(self, now: int) -> bool:
+        """Whether all have settled in views of all they can reach, for long enough.
+
+        Asks first the member that had not settled, last time. Packets that wait for a slow
+        member only keep the run from ending now: keep-alives never end.
+        """
+        seats = self._population.live
+        for _ in seats:
+            seat = seats[self._unsettled % len(seats)]
+            if seat.leaving or seat.backlog or not seat.member.settled:
+                self._calm_from = -1
+                return False
+            self._unsettled += 1
+        if not self._population.agrees():
+            self._calm_from = -1
+            return False
+        if self._calm_from < 0:
+            self._calm_from = now
+        since = max(self._calm_from, self._driver.changed_ns)
+        long_enough = now - since >= self._calm or not self._schedule.heap
+        return long_enough and not any(seat.inbox for seat in seats)
 
     def _stuck(self, limit: int) -> str | None:
         """Why there is no point in going on; None while there is."""
-        if not self._heap:
-            return "nothing is under way and no member has a deadline"
-        if self._heap[0][0] > limit:
-            return f"not settled {self._scenario.patience_ns} ns after the last planned event"
-        if self._steps >= self._scenario.steps_max:
-            return f"not settled after {self._steps} steps"
-        return None
+        heap, steps = self._schedule.heap, self._driver.steps
+        if not heap:
+            problem = "nothing is under way and no member has a deadline"
+        elif heap[0][0] > limit:
+            patience = self._scenario.patience_ns
+            problem = f"not settled {patience} ns after the last planned event"
+        elif steps >= self._scenario.steps_max:
+            problem = f"not settled after {steps} steps"
+        else:
+            return None
+        return f"{problem}: {self._population.complaint()}"
 
-    def _settled(self) -> bool:
-        """Whether all have settled; asks first the member that had not, last time."""
-        seats = self._seats
-        for _ in seats:
-            seat = seats[self._unsettled]
-            if seat.backlog or seat.inbox or not seat.member.settled:
-                return False
-            self._unsettled = (self._unsettled + 1) % len(seats)
-        return True
+    # ------------------------------------------------------------------ planned events
 
-    # ------------------------------------------------------------------ events
+    def _say(self, now: int, machine: int, data: Any) -> None:
+        submission, rest = data
+        for entry in next_said(machine, rest):
+            self._planned += 1
+            self._schedule.put(*entry)
+        seat = self._population.line[machine]
+        if seat.gone or seat.leaving:
+            self._faults["unsaid"] += 1
+        else:
+            self._driver.submit(now, seat, submission)
 
-    def _push(self, at: int, kind: int, index: int, data: Any) -> None:
-        heappush(self._heap, (at, next(self._tick), kind, index, data))
-
-    def _arrive(self, at: int, index: int, packets: list[bytes]) -> None:
-        heappush(self._heap, (at, next(self._tick), ARRIVE, index, packets))
-
-    def _planned_event(self, now: int, kind: int, index: int, data: Any) -> None:
-        seat = self._seats[index]
-        self._planned -= 1
-        if kind == SAY:
-            submission, rest = data
-            for entry in next_said(index, rest):
-                self._planned += 1
-                self._push(*entry)
-            seat.backlog.append(submission)
-            if seat.free_at > now or seat.wake_at >= 0:
-                self._wake_later(index, seat)
-            elif len(seat.backlog) == 1:
-                self._say(now, index, seat)
-        elif kind == PAUSE:
+    def _pause(self, now: int, machine: int, until: int) -> None:
+        seat = self._population.line[machine]
+        if not seat.gone:
             self._faults["pause"] += 1
-            seat.paused_until = max(seat.paused_until, data)
-            seat.free_at = max(seat.free_at, data)
-            self._wake_later(index, seat)
-        elif kind == WEATHER:
-            self._links.change_weather(now)
-        else:
-            self._faults["garbage"] += 1
-            self._arrive(now, index, [self._rubbish.make(data)])
+            self._driver.pause(seat, until)
 
-    def _timer(self, now: int, index: int, seat: Seat) -> None:
-        if now != seat.armed_at:
-            return  # an earlier timer event replaced this one
-        seat.armed_at = -1
-        if seat.free_at > now or seat.wake_at >= 0:
-            self._wake_later(index, seat)
-        else:
-            self._expire(now, index, seat)
+    def _garbage(self, now: int, machine: int, kind: Nonsense) -> None:
+        self._faults["garbage"] += 1
+        if kind in ("replayed", "forged"):
+            self._faults[kind] += 1
+        self._schedule.arrive(now, machine, [self._rubbish.make(kind)])
 
-    def _expire(self, now: int, index: int, seat: Seat) -> None:
-        """Give the member its deadline if it has come; arm the timer for the next."""
-        deadline = seat.deadline()
-        if deadline is not None and deadline - seat.clock <= now:
-            self._step(now, index, seat, DeadlinePassed())
-            after = seat.deadline()
-            still = after is not None and after - seat.clock <= now
-            seat.spins = seat.spins + 1 if still else 0
-            assert seat.spins < _SPINS_MAX, f"{seat.name}: its deadline never moves on"
-        else:
-            self._arm(now, index, seat)
+    def _weather(self, now: int, machine: int, data: Any, kind: str | None = None) -> None:
+        """A burst, a cut or a partition begins or ends."""
+        if kind is not None:
+            self._faults[kind] += 1
+        self._links.change_weather(now)
+        self._tell_topology(now)
 
-    def _arm(self, now: int, index: int, seat: Seat) -> None:
-        deadline = seat.deadline()
-        if deadline is not None:
-            at = max(deadline - seat.clock, now)
-            if seat.armed_at < 0 or at < seat.armed_at:
-                seat.armed_at = at
-                self._push(at, TIMER, index, None)
+    def _clock(self, now: int, machine: int, jump: ClockJump) -> None:
+        seat = self._population.line[machine]
+        self._faults["clock"] += 1
+        for other in self._population.at[machine]:
+            other.clock += jump.by_ns
+            self._driver.arm(now, other)
+        if seat.gone:
+            seat.clock += jump.by_ns  # for the next process there
 
-    # ------------------------------------------------------------------ members that wait
+    def _busy(self, now: int, machine: int, busy: Busy | None) -> None:
+        """A member becomes busy, or (None) may be less so."""
+        seat = self._population.line[machine]
+        if busy is not None and not seat.gone:
+            self._faults["busy"] += 1
+        seat.cpu = self._cpu_of(seat, now)
 
-    def _queue(self, now: int, index: int, seat: Seat, packets: list[bytes]) -> None:
-        self._faults["overflow"] += seat.take(packets)
-        if seat.paused_until <= now:
-            self._faults["slow"] += 1
-        self._wake_later(index, seat)
+    def _cpu_of(self, seat: Seat, now: int) -> int:
+        costs = [
+            busy.cpu_ns
+            for busy in self._scenario.busy
+            if busy.member == seat.me.name and busy.at_ns <= now < busy.at_ns + busy.for_ns
+        ]
+        return max([seat.own.cpu_ns, *costs])
 
-    def _wake_later(self, index: int, seat: Seat) -> None:
-        if seat.wake_at < 0:
-            seat.wake_at = seat.free_at
-            self._push(seat.free_at, WAKE, index, None)
+    # ------------------------------------------------------------------ lives
 
-    def _wake(self, now: int, index: int, seat: Seat) -> None:
-        """Packets that wait go in first, in one input, then what is said, then the timer.
-
-        One turn of an engine: else a member that is too slow for its packets would never
-        come to its timers.
-        """
-        seat.wake_at = -1
-        if seat.free_at > now:
-            self._wake_later(index, seat)
+    def _crash(self, now: int, machine: int, crash: Crash) -> None:
+        seat = self._population.line[machine]
+        if seat.gone:
             return
-        if seat.inbox:
-            packets, seat.inbox = seat.inbox, []
-            self._faults["batch"] += len(packets) > 1
-            self._step(now, index, seat, Datagrams(packets))
-        self._say(now, index, seat)
-        self._expire(now, index, seat)
+        self._faults["crash"] += 1
+        self._faults["unsaid"] += seat.end()
+        self._driver.cases.crashed(seat.me)
+        if crash.lose:
+            self._links.lose_flying(now, machine)
+        self._driver.rows.append(seat.recorder.crash(now + seat.clock, now))
+        self._bury(now, seat)
 
-    def _say(self, now: int, index: int, seat: Seat) -> None:
-        """Submit what the application of this member has to say, while it is taken."""
-        seat.saying = True
-        while seat.backlog:
-            submission = seat.backlog[0]
-            bodies = self._library.write(seat.name, submission.sizes)
-            given = Submit(bodies, submission.service, submission.to)
-            try:
-                effects = seat.step(now + seat.clock, given)
-            except OutboxFull:
-                self._faults["outbox_full"] += 1
-                break  # until WindowOpened
-            seat.backlog.popleft()
-            self._library.keep(seat.name, submission.sizes, effects)
-            self._faults["subset"] += submission.to is not None
-            self._faults["large"] += sum(n > seat.frame_max for n in submission.sizes)
-            self._after(now, index, seat, effects)
-        seat.saying = False
+    def _leave(self, now: int, machine: int, data: Any) -> None:
+        seat = self._population.line[machine]
+        if seat.gone:
+            return
+        self._faults["leave"] += 1
+        self._faults["unsaid"] += len(seat.backlog)
+        seat.backlog.clear()
+        seat.leaving = True
+        self._driver.cases.told_to_leave(seat.me)
+        self._driver.order(now, seat, Leave())
 
-    # ------------------------------------------------------------------ steps
+    def _restart(self, now: int, machine: int, data: Any) -> None:
+        seat = self._population.line[machine]
+        if not seat.gone:
+            seat.heir_waits = True
+            self._planned += 1  # until it has gone
+            return
+        self._faults["restart"] += 1
+        self._start(now, self._population.restart(machine))
 
-    def _step(self, now: int, index: int, seat: Seat, given: Given) -> None:
-        self._after(now, index, seat, seat.step(now + seat.clock, given))
+    def _imposter(self, now: int, machine: int, imposter: Imposter) -> None:
+        self._faults["imposter"] += 1
+        self._start(now, self._population.intrude(imposter))
 
-    def _after(self, now: int, index: int, seat: Seat, effects: list[Effect]) -> None:
-        self._steps += 1
-        if seat.cpu:
-            seat.free_at = max(seat.free_at, now) + seat.cpu
-        self._perform(now, index, seat, effects)
+    def _start(self, now: int, seat: Seat) -> None:
+        seat.cpu = self._cpu_of(seat, now)
+        self._driver.rows.append(seat.recorder.start(now + seat.clock, now))
+        self._tell_topology(now)
+        self._driver.start(now, seat)
 
-    def _perform(self, now: int, index: int, seat: Seat, effects: list[Effect]) -> None:
-        opened = False
-        if effects:
-            for effect in effects:
-                kind = type(effect)
-                if kind is Transmit:
-                    packets = effect.packets  # type: ignore[union-attr]
-                    self._rubbish.seen.append(packets[-1])
-                    self._links.broadcast(now, index, packets)
-                elif kind is WindowOpened:
-                    opened = True
-                elif kind is WindowClosed:
-                    self._faults["window_closed"] += 1
-            if len(effects) > 1 or kind is not Transmit:
-                self._rows += seat.recorder.record(now + seat.clock, effects, now)
-        have = seat.member.have
-        if have != seat.have:
-            for rank, upto in enumerate(have):
-                for number in range(seat.have[rank] + 1, upto + 1):
-                    self._inserted[seat.name, self._ranked[rank], number] = now
-            seat.have = list(have)
-        self._arm(now, index, seat)
-        if opened and seat.backlog and not seat.saying:
-            self._say(now, index, seat)
+    def _bury_stopped(self, now: int) -> None:
+        """Processes have ended themselves."""
+        while self._driver.stopped:
+            seat = self._driver.stopped.pop(0)
+            self._driver.rows.append(seat.recorder.stop(now + seat.clock, now))
+            self._bury(now, seat)
+
+    def _bury(self, now: int, seat: Seat) -> None:
+        self._population.bury(seat)
+        self._tell_topology(now)
+        if seat.heir_waits:
+            self._planned -= 1
+            self._restart(now, seat.machine, None)
+
+    def _tell_topology(self, now: int) -> None:
+        for seat in self._population.survey():
+            row = seat.recorder.topology(now + seat.clock, seat.component, now)
+            self._driver.rows.append(row)

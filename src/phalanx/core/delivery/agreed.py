@@ -33,6 +33,7 @@ class Order(ABC):
     __slots__ = (
         "_batches",
         "_cands",
+        "_closing",
         "_dag",
         "_first",
         "_head",
@@ -50,6 +51,7 @@ class Order(ABC):
         self._n = n
         self._dag = dag
         self._batches = 0
+        self._closing = False
         self._pending: list[deque[Frame]] = [deque() for _ in range(n)]
         self._head = [NONE] * n
         self._first = [[NONE] * n for _ in range(n)]
@@ -95,6 +97,21 @@ class Order(ABC):
                 votes = self._voters[s].bit_count()
                 if votes > self._most:
                     self._most = votes
+        return self._leave()
+
+    def place(self, frames: list[Frame]) -> None:
+        """These ordered frames come first, one after the other, before anything else is known:
+        what a view takes over from those before it is the same at all who install it."""
+        assert not self._batches, "taken over before anything else"
+        for frame in frames:
+            self._batches += 1
+            frame.batch = self._batches
+
+    def close(self) -> list[Frame]:
+        """The view has ended: all members count as having voted, and what is pending leaves, in
+        the order that all who end it with these frames find (PROTOCOLS A.3 on_close)."""
+        self._closing = True
+        self._known = (1 << self._n) - 1
         return self._leave()
 
     def _leave(self) -> list[Frame]:
@@ -160,7 +177,7 @@ class Order(ABC):
                     for s in cands:
                         if row[s] == earliest:
                             voters[s] |= bit
-        self._known = known
+        self._known = (1 << n) - 1 if self._closing else known
         self._most = max((voters[s].bit_count() for s in cands), default=0)
 
 

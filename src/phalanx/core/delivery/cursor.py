@@ -19,6 +19,7 @@ from collections import deque
 from phalanx.core.causality import Dag
 from phalanx.core.effects import Deliver, Region, Service
 from phalanx.core.frames import Frame, Run
+from phalanx.core.framing import decode_tag, encode_tag
 from phalanx.core.ids import MemberId, View
 from phalanx.core.packing import Assembly
 
@@ -29,15 +30,19 @@ class Cursor:
     __slots__ = (
         "_assemblies",
         "_causal",
+        "_closing",
         "_dag",
         "_front",
         "_large",
+        "_last",
         "_me",
         "_order",
         "_pending",
         "_post_confirm",
         "_position",
         "_receivers",
+        "_region",
+        "_tag",
         "_view",
     )
 
@@ -51,9 +56,14 @@ class Cursor:
         self._front = [NONE] * n
         """Per sender, the number of its first frame that has not left."""
         self._order: deque[Frame] = deque()
+        self._closing = False
+        self._region = Region.REGULAR
+        self._tag = encode_tag(view.id)
         self._causal = 0
         """Pending frames whose next run is causal."""
         self._position = 0
+        self._last = [0] * n
+        """Per sender, the last message that has left here."""
         self._assemblies = [Assembly() for _ in range(n)]
         self._large: dict[tuple[int, int], bytes] = {}
         """Whole large messages that have not left, by sender and message number."""
@@ -67,6 +77,12 @@ class Cursor:
     def positions(self) -> int:
         """How many agreed and safe messages have left in this view."""
         return self._position
+
+    def delivered(self) -> dict[MemberId, int]:
+        """Per sender of which something has left here, its last message."""
+        return {
+            m: self._last[rank] for rank, m in enumerate(self._view.members) if self._last[rank]
+        }
 
     def insert(self, frame: Frame, out: list[Deliver]) -> None:
         """A frame entered the DAG. Its basic messages leave now."""
@@ -105,6 +121,23 @@ class Cursor:
                     while pending and self._causal_leaves(pending[0], out):
                         progress = True
 
+    def close(self, ordered: list[Frame], out: list[Deliver]) -> tuple[int, int] | None:
+        """The view has ended and everything in it leaves. Returns how many of `out` and which
+        agreed positions come before the transitional marker, which stands at the first safe
+        message that is not stable; None if all such messages are (PROTOCOLS B.5)."""
+        self._order.extend(ordered)
+        self.advance([], out)
+        self._closing = True  # nothing waits for a first foreign ack any more
+        self.advance([], out)
+        if not self._order:
+            assert self.empty, "a view ended with messages undelivered"
+            return None
+        marker = (len(out), self._position)
+        self._region = Region.TRANSITIONAL
+        self.advance([], out)
+        assert self.empty, "a view ended with messages undelivered"
+        return marker
+
     def _may_leave(self, frame: Frame) -> bool:
         """All that the frame follows has left. With no causal frame about, the order has
         seen to it."""
@@ -130,7 +163,7 @@ class Cursor:
                 self._causal -= 1
                 self._emit(frame, run, None, out)
             else:
-                if run.service is Service.SAFE and not self._is_stable(frame):
+                if run.service is Service.SAFE and not self._is_safe(frame):
                     return False
                 self._emit(frame, run, self._position, out)
                 self._position += run.count
@@ -175,13 +208,16 @@ class Cursor:
                 return
             frame.cursor += 1
 
+    def _is_safe(self, frame: Frame) -> bool:
+        return self._region is Region.TRANSITIONAL or self._is_stable(frame)
+
     def _is_stable(self, frame: Frame) -> bool:
         return self._dag.stable[frame.sender] >= frame.number
 
     def _confirmed(self, frame: Frame) -> bool:
         """With post_confirm, one's own message waits for a first foreign ack (S4 footnote 2)."""
         me = self._me
-        if not self._post_confirm or frame.sender != me:
+        if not self._post_confirm or frame.sender != me or self._closing:
             return True
         return any(
             vector[me] >= frame.number for q, vector in enumerate(self._dag.latest) if q != me
@@ -203,6 +239,7 @@ class Cursor:
         if to is not None and not self._addressed(run):
             return
         payload, offset, lengths = frame.payload, run.offset, run.lengths
+        last = self._last[frame.sender] = run.first + run.count - 1
         if run.parts > 1:
             whole = self._large.pop((frame.sender, run.first), None)
             if whole is None:
@@ -212,13 +249,13 @@ class Cursor:
             Deliver(
                 self._view.members[frame.sender],
                 run.first,
-                run.first + run.count - 1,
+                last,
                 run.service,
-                to if to is None else self._names(to),
+                to if to is None else run.names or self._names(to),
                 self._view.id,
-                self._view.id,
+                self._view.id if frame.tag == self._tag else decode_tag(frame.tag),
                 frame.phase,
-                Region.REGULAR,
+                self._region,
                 pos,
                 frame.batch if pos is not None else None,
                 frame.number,

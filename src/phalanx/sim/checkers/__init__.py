@@ -21,11 +21,14 @@ from phalanx.sim.checkers.findings import (
     Verdict,
     Violation,
 )
+from phalanx.sim.checkers.homes import Mode, check_homes
 from phalanx.sim.checkers.integrity import Contents, check_integrity
 from phalanx.sim.checkers.liveness import check_liveness
 from phalanx.sim.checkers.membership import check_membership
 from phalanx.sim.checkers.order import check_order
+from phalanx.sim.checkers.routes import routes
 from phalanx.sim.checkers.safe import Inserted, check_safe
+from phalanx.sim.checkers.settling import check_settling
 from phalanx.sim.checkers.synchrony import check_synchrony
 from phalanx.sim.checkers.trace import Trace
 from phalanx.sim.checkers.vectors import Vectors
@@ -35,6 +38,7 @@ __all__ = [
     "PROPERTIES",
     "Contents",
     "Inserted",
+    "Mode",
     "Place",
     "PropertyResult",
     "Report",
@@ -48,25 +52,32 @@ def check(
     rows: Iterable[Event],
     *,
     expect_liveness: bool,
+    mode: Mode | None = None,
     inserted: Inserted | None = None,
     contents: Contents | None = None,
+    undisturbed_ns: int = 0,
 ) -> Report:
     """Checks the rows of one run of one group, in any order.
 
     `expect_liveness` says that the run settled: whatever was going to happen has happened.
-    `inserted` and `contents` are what only a simulator knows: when each member had each
-    frame, and what the bodies were. ValueError for rows of two runs or groups.
+    `mode` is what the members do during changes; only `hold` promises delivery in the sending
+    view. The rest only a simulator knows: when each member had each frame, what the bodies
+    were, and from when on nobody was disturbed, say by a pause (crashes, starts and topology
+    are told by rows). ValueError for rows of two runs or groups.
     """
     trace = Trace(rows, over=expect_liveness)
     vectors = Vectors(trace)
+    ways = routes(trace)
     out = Findings()
+    out.report.statistics["torn-journals"] = len(trace.lives.torn)
     check_membership(trace, out)
     check_integrity(trace, contents, out)
+    check_homes(trace, mode, out)
     check_causal(trace, vectors, out)
-    check_order(trace, out)
-    check_batches(trace, vectors, out)
-    check_synchrony(trace, out)
+    check_order(trace, ways, out)
+    check_batches(ways, vectors, out)
+    check_synchrony(trace, ways, out)
     check_safe(trace, inserted, out)
     check_liveness(trace, out)
-    out.report.statistics["torn-journals"] = len(trace.torn)
+    check_settling(trace, undisturbed_ns, out)
     return out.report

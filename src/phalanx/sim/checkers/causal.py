@@ -4,17 +4,21 @@ For each delivery and each sender in its past, one message decides: the last one
 sender that was addressed to the member. If it came first, so did all before it, because each
 was judged in its turn (PROTOCOLS D.3 item 4). If it came later in the view, order was broken:
 `fifo` if both are of one sender, `causal` otherwise. If it came in a later view, that is an
-inversion. If it never came though it was sent in the same view, there is a gap, and
-`reliable-causal` is broken. Basic messages stand outside.
+inversion. If it never came though the view is its home (`trace`), there is a gap, and
+`reliable-causal` is broken. So what belongs to another component, or to a view before the
+member came, is no gap. If the home cannot be known, because the sender crashed during the
+change, the view is home if anybody delivered the message in it. Basic messages stand outside.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import gt
 
 from phalanx.journal.events import Deliver, Send
 from phalanx.sim.checkers.findings import Findings
-from phalanx.sim.checkers.trace import Member, Part, Trace, addressed, label, messages
+from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.trace import Part, Trace
 from phalanx.sim.checkers.vectors import Vectors
 
 
@@ -25,23 +29,29 @@ def check_causal(trace: Trace, vectors: Vectors, out: Findings) -> None:
         out.violated("integrity", text, [row], *row.dep_nodes)
     for member in trace.journals:
         _fifo(trace, member, out)
-        if member not in trace.torn:
+        if member not in trace.lives.torn:
             _Pasts(trace, vectors, member, out).check()
 
 
 def _fifo(trace: Trace, member: Member, out: Findings) -> None:
-    highest: dict[tuple[str, Member], Part] = {}
+    judged = 0
+    highest: dict[Member, Part] = {}
+    vid = ""
     for part in trace.parts[member]:
-        if part.row.service == "BASIC":
+        row = part.row
+        if row.service == "BASIC":
             continue
-        before = highest.get((part.row.vid, part.sender))
+        if row.vid != vid:
+            vid, highest = row.vid, {}
+        before = highest.get(part.sender)
         if before is not None:
-            out.evaluated("fifo")
+            judged += 1
             if part.first <= before.last:
-                text = f"{label(member)} delivered {part} after {before} in {part.row.vid}"
-                out.violated("fifo", text, [before.row, part.row], part.sender[0])
+                text = f"{label(member)} delivered {part} after {before} in {row.vid}"
+                out.violated("fifo", text, [before.row, row], part.sender[0])
                 continue
-        highest[part.row.vid, part.sender] = part
+        highest[part.sender] = part
+    out.evaluated("fifo", judged)
 
 
 class _Pasts:
@@ -51,26 +61,51 @@ class _Pasts:
         self.trace, self.vectors, self.member, self.out = trace, vectors, member, out
         self.spans = trace.delivered[member]
         self.rows = trace.deliveries[member]
-        self.view_index = {r.vid: i for i, r in enumerate(trace.installs[member])}
         self.due: dict[Member, tuple[list[int], list[Send]]] = {}
-        for sender, sends in trace.sends.items():
-            mine = [r for r in sends.values if r.service != "BASIC" and addressed(member, r.to)]
-            self.due[sender] = ([r.first for r in mine], mine)
         self.reported: set[tuple[str, Member, int]] = set()
 
     def check(self) -> None:
+        """`cleared` is, per sender, up to where its messages were judged in this view already:
+        almost every delivery finds all of its past there."""
+        vectors, senders = self.vectors, self.vectors.senders
+        rank, vid = vectors.rank, ""
+        cleared: list[int] = []
+        causal = reliable = 0
         for part in self.trace.parts[self.member]:
-            if part.row.service == "BASIC" or part.send is None:
+            if part.send is None or part.row.service == "BASIC":
                 continue
-            self._against(part, part.sender, part.first - 1)
-            vector = self.vectors.of(part.sender, part.at)
-            for sender, number in zip(self.vectors.senders, vector, strict=True):
-                if number and sender != part.sender:
-                    self._against(part, sender, number)
+            if part.row.vid != vid:
+                vid, cleared = part.row.vid, [0] * len(senders)
+            own = rank[part.sender]
+            if part.first - 1 > cleared[own]:
+                self._against(part, part.sender, part.first - 1)
+                cleared[own] = part.first - 1
+            vector = vectors.of(part.sender, part.at)
+            if any(map(gt, vector, cleared)):
+                for i, number in enumerate(vector):
+                    if number > cleared[i]:
+                        self._against(part, senders[i], number)
+                        cleared[i] = number
+            cleared[own] = max(cleared[own], part.last)
+            weight = vectors.weight(part.sender, part.at)
+            causal += weight
+            reliable += weight + (part.first > 1)
+        self.out.evaluated("causal", causal)
+        self.out.evaluated("reliable-causal", reliable)
+
+    def _due(self, sender: Member) -> tuple[list[int], list[Send]]:
+        """What of this sender's is for the member, and ordered at all."""
+        found = self.due.get(sender)
+        if found is None:
+            sends = self.trace.sends.get(sender)
+            rows = [] if sends is None else sends.values
+            mine = [r for r in rows if r.service != "BASIC" and addressed(self.member, r)]
+            found = self.due[sender] = ([r.first for r in mine], mine)
+        return found
 
     def _against(self, part: Part, sender: Member, number: int) -> None:
         """`part` follows all messages of `sender` up to `number`."""
-        firsts, rows = self.due.get(sender, ([], []))
+        firsts, rows = self._due(sender)
         at = bisect_right(firsts, number) - 1
         if at < 0:
             return
@@ -80,25 +115,32 @@ class _Pasts:
         index = None if spans is None else spans.get(number)
         vid = part.row.vid
         if index is None:
-            if send.vid == vid and send.phase == 0:
-                self.out.evaluated("reliable-causal")
+            if self._belongs(sender, send, number, vid):
                 text = f"never delivered {messages(sender, number, number)}"
                 self._report("reliable-causal", part, sender, number, text, send)
             return
         cause = self.rows[index]
         if cause.vid == vid:
-            self.out.evaluated("reliable-causal")
-            if sender == part.sender:
-                return  # fifo's
-            self.out.evaluated("causal")
-            if index > part.nth:
+            if sender != part.sender and index > part.nth:  # of one sender it is fifo's
                 text = f"delivered {messages(sender, number, number)} only later"
                 self._report("causal", part, sender, number, text, cause)
-        elif vid in self.view_index and cause.vid in self.view_index:
+        else:
             self.out.evaluated("no-view-crossing-inversion")
-            if self.view_index[cause.vid] > self.view_index[vid]:
+            if index > part.nth:
                 text = f"delivered {messages(sender, number, number)} in the later {cause.vid}"
                 self._report("no-view-crossing-inversion", part, sender, number, text, cause)
+
+    def _belongs(self, sender: Member, send: Send, number: int, vid: str) -> bool:
+        trace = self.trace
+        home = trace.home(sender, send)
+        if home is not None:
+            return home == vid
+        for other in trace.by_view.get(vid, ()):
+            spans = trace.delivered[other].get(sender)
+            index = None if spans is None else spans.get(number)
+            if index is not None and trace.deliveries[other][index].vid == vid:
+                return True
+        return False
 
     def _report(
         self, name: str, part: Part, sender: Member, number: int, what: str, why: Send | Deliver

@@ -40,6 +40,8 @@ PROPERTIES = (
     "multicast-liveness",
     "termination-of-delivery",
     "safe-indication-liveness",
+    "protocol-termination",
+    "bounded-views",
 )
 
 TWO_VIEWS = (
@@ -50,6 +52,7 @@ TWO_VIEWS = (
     "weak-total-order",
     "safe-marker",
     "no-view-crossing-inversion",
+    "protocol-termination",
 )
 
 FIXED_VIEW = tuple(p for p in PROPERTIES if p not in TWO_VIEWS)
@@ -109,8 +112,14 @@ class Report:
 
     properties: dict[str, PropertyResult]
     statistics: dict[str, int] = field(default_factory=dict)
-    """strong-total-order: messages that do not fit into any one order of all members;
-    torn-journals: members of whom little was asked, because rows of theirs are missing."""
+    """Counts, unless told otherwise.
+    torn-journals: members of whom little was asked, because rows of theirs are missing;
+    strong-total-order: messages that do not fit into any one order of all members;
+    other-view-deliveries: rows of messages delivered in another view than that of their sending;
+    successors-apart: members of two successive views of another that came from elsewhere;
+    false-removals: members left out of a next view while alive and within reach;
+    commits-max: the most proposals that one member made for one view;
+    hold-gap-ns: the longest time that a message waited during a change, the window open."""
 
     @property
     def violations(self) -> list[Violation]:

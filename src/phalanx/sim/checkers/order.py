@@ -2,117 +2,139 @@
 
 Positions count every ordered message of the view, whether it was addressed to me or not. So
 a hole at a member is legal exactly where another member shows that the message there was
-not for it.
+not for it. Members that went through a view alike (`routes`) have one order in it. If each
+message has one position and positions grow, so do the sequences; only where that fails are
+sequences compared, message by message.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import combinations
 
 from phalanx.sim.checkers.findings import Findings
+from phalanx.sim.checkers.names import Member, addressed, label
+from phalanx.sim.checkers.routes import Route
 from phalanx.sim.checkers.spans import Spans, agree
-from phalanx.sim.checkers.trace import Member, Part, Trace, addressed, label
+from phalanx.sim.checkers.trace import Part, Trace
 
-ORDERED = ("AGREED", "SAFE")
+PREFIX, WEAK = "running-prefix", "weak-total-order"
 
-
-def check_order(trace: Trace, out: Findings) -> None:
-    ordered: defaultdict[str, dict[Member, list[Part]]] = defaultdict(dict)
-    for member, parts in trace.parts.items():
-        for part in parts:
-            if part.row.service in ORDERED:
-                ordered[part.row.vid].setdefault(member, []).append(part)
-    for vid, by_member in ordered.items():
-        moved: defaultdict[str | None, dict[Member, list[Part]]] = defaultdict(dict)
-        for member, parts in by_member.items():
-            after = trace.successor.get((member, vid))
-            moved[after.vid if after else None][member] = parts
-        for after_vid, group in moved.items():
-            if after_vid is None and len(moved) > 1:
-                # Agreed is not uniform: once a change has decided without it, a crashed
-                # member may have delivered what the others order otherwise or never.
-                group = {m: p for m, p in group.items() if m not in trace.crashed}
-            _positions(vid, group, trace.torn, out)
-            if after_vid is not None:
-                _weak_total_order(f"{vid} before {after_vid}", group, out)
-    out.report.statistics["strong-total-order"] = _on_cycles(ordered)
+Places = dict[tuple[int, Member, int, int], Part]
+"""(position, sender, first, last): what somebody delivered there."""
 
 
-def _positions(vid: str, group: dict[Member, list[Part]], torn: set[Member], out: Findings) -> None:
-    by_pos: list[tuple[int, int, tuple[Member, int], Part]] = []
-    by_number: defaultdict[Member, list[tuple[int, int, int, Part]]] = defaultdict(list)
+def check_order(trace: Trace, ways: Sequence[Route], out: Findings) -> None:
+    clean = True
+    by_view: defaultdict[str, Places] = defaultdict(dict)
+    for route in ways:
+        group = {
+            m: ordered
+            for m, parts in route.parts.items()
+            if (ordered := [p for p in parts if p.row.service in ("AGREED", "SAFE")])
+        }
+        if not group:
+            continue
+        places: Places = {}
+        found = out.report.properties[PREFIX].found
+        agreed = _positions(route, group, places, out)
+        _holes(route, group, agreed, trace.lives.torn, out)
+        broken = out.report.properties[PREFIX].found > found
+        clean = clean and not broken
+        if route.after is not None:
+            pairs = len(group) * (len(group) - 1) // 2
+            out.evaluated(WEAK, pairs)
+            if broken:
+                _weak_total_order(route, group, out)
+        for place, part in places.items():
+            by_view[route.vid].setdefault(place, part)
+    one = clean and _fits_together(by_view)
+    out.report.statistics["strong-total-order"] = 0 if one else _on_cycles(trace)
+
+
+def _positions(
+    route: Route, group: dict[Member, list[Part]], places: Places, out: Findings
+) -> Spans[Part]:
+    """Each message has one position and each position one message. Returns who is where."""
     for member, parts in group.items():
-        before: Part | None = None
         highest = -1
+        before: Part | None = None
+        out.evaluated(PREFIX, len(parts))
         for part in parts:
-            out.evaluated("running-prefix")
             pos = part.pos
             if pos is None:
-                text = f"{label(member)} delivered {part} in {vid} without a position"
-                out.violated("running-prefix", text, [part.row])
+                text = f"{label(member)} delivered {part} in {route.vid} without a position"
+                out.violated(PREFIX, text, [part.row])
                 continue
             if pos <= highest and before is not None:
                 text = (
-                    f"{label(member)} delivered {part} at position {pos} of {vid} "
+                    f"{label(member)} delivered {part} at position {pos} of {route.vid} "
                     f"after {before} up to {highest}"
                 )
-                out.violated("running-prefix", text, [before.row, part.row])
+                out.violated(PREFIX, text, [before.row, part.row])
             before, highest = part, pos + part.last - part.first
-            offset = part.first - pos
-            by_pos.append((pos, highest, (part.sender, offset), part))
-            by_number[part.sender].append((part.first, part.last, offset, part))
-    agreed, apart = agree(by_pos)
-    for claims in by_number.values():
-        apart += agree(claims)[1]
+            places.setdefault((pos, part.sender, part.first, part.last), part)
+    agreed, apart = _contradictions(places)
     told = set()
     for a, b in apart:
         if (id(a), id(b)) not in told:
             told.add((id(a), id(b)))
             text = (
-                f"{label(a.member)} has {a} at position {a.pos} of {vid}, "
+                f"{label(a.member)} has {a} at position {a.pos} of {route.vid}, "
                 f"{label(b.member)} has {b} at {b.pos}"
             )
-            out.violated("running-prefix", text, [a.row, b.row])
-    for member, parts in group.items():
-        if member not in torn:
-            _holes(vid, member, parts, agreed, out)
+            out.violated(PREFIX, text, [a.row, b.row])
+    return agreed
+
+
+def _contradictions(places: Places) -> tuple[Spans[Part], list[tuple[Part, Part]]]:
+    by_pos: list[tuple[int, int, tuple[Member, int], Part]] = []
+    by_number: defaultdict[Member, list[tuple[int, int, int, Part]]] = defaultdict(list)
+    for (pos, sender, first, last), part in places.items():
+        by_pos.append((pos, pos + last - first, (sender, first - pos), part))
+        by_number[sender].append((first, last, first - pos, part))
+    agreed, apart = agree(by_pos)
+    for claims in by_number.values():
+        apart += agree(claims)[1]
+    spans: Spans[Part] = Spans()
+    for first, last, _, part in agreed:
+        spans.add(first, last, part)
+    return spans, apart
 
 
 def _holes(
-    vid: str,
-    member: Member,
-    parts: list[Part],
-    agreed: list[tuple[int, int, tuple[Member, int], Part]],
+    route: Route,
+    group: dict[Member, list[Part]],
+    agreed: Spans[Part],
+    torn: set[Member],
     out: Findings,
 ) -> None:
-    mine: Spans[Part] = Spans()
-    for part in parts:
-        if part.pos is not None:
-            mine.add(part.pos, part.pos + part.last - part.first, part)
-    end = mine.lasts[-1] if mine.lasts else -1
-    for first, last, _, other in agreed:
-        if first > end:
-            break
-        if other.member == member or not addressed(member, other.row.to):
-            continue
-        for lo, hi in mine.missing(first, min(last, end)):
-            text = (
-                f"{label(member)} skipped {other} at position {lo}..{hi} of {vid}, "
-                f"which {label(other.member)} delivered"
-            )
-            out.violated("running-prefix", text, [other.row, mine.values[-1].row])
+    for member, parts in group.items():
+        due = 0
+        for part in parts if member not in torn else ():
+            pos = part.pos
+            if pos is None:
+                continue
+            for lo, hi, at in agreed.within(due, pos - 1) if pos > due else ():
+                other = agreed.values[at]
+                if other.member != member and addressed(member, other.row):
+                    text = (
+                        f"{label(member)} skipped {other} at position {lo}..{hi} of {route.vid}, "
+                        f"which {label(other.member)} delivered"
+                    )
+                    out.violated(PREFIX, text, [other.row, part.row])
+            due = max(due, pos + part.last - part.first + 1)
 
 
-def _weak_total_order(where: str, group: dict[Member, list[Part]], out: Findings) -> None:
+def _weak_total_order(route: Route, group: dict[Member, list[Part]], out: Findings) -> None:
     for (p, ps), (q, qs) in combinations(group.items(), 2):
-        out.evaluated("weak-total-order")
         a, b = _common(ps, qs), _common(qs, ps)
         if [x[:3] for x in a] == [x[:3] for x in b]:
             continue
         i = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x[:3] != y[:3]), -1)
-        text = f"{label(p)} delivered {a[i][3]} in {where}, where {label(q)} delivered {b[i][3]}"
-        out.violated("weak-total-order", text, [a[i][3].row, b[i][3].row])
+        text = f"{label(p)} delivered {a[i][3]} in {route}, where {label(q)} delivered {b[i][3]}"
+        out.violated(WEAK, text, [a[i][3].row, b[i][3].row])
 
 
 def _common(mine: list[Part], theirs: list[Part]) -> list[tuple[Member, int, int, Part]]:
@@ -130,23 +152,39 @@ def _common(mine: list[Part], theirs: list[Part]) -> list[tuple[Member, int, int
     return runs
 
 
-def _on_cycles(ordered: dict[str, dict[Member, list[Part]]]) -> int:
+# ---------------------------------------------------------------------------- all at once
+
+
+def _fits_together(by_view: dict[str, Places]) -> bool:
+    """One order of everything plainly exists: views have one order each, and no message is in
+    two of them, since the views of a member follow each other."""
+    where: dict[tuple[Member, int], str] = {}
+    for vid, places in by_view.items():
+        if _contradictions(places)[1]:
+            return False
+        for part in places.values():
+            if part.at < 0 or where.setdefault((part.sender, part.at), vid) != vid:
+                return False
+    return True
+
+
+def _on_cycles(trace: Trace) -> int:
     """How many messages cannot be put in one order: peel off what is before or after all."""
     starts: defaultdict[Member, set[int]] = defaultdict(set)
-    paths: defaultdict[Member, list[Part]] = defaultdict(list)
-    for by_member in ordered.values():
-        for member, parts in by_member.items():
-            paths[member] += parts
-            for part in parts:
-                starts[part.sender] |= {part.first, part.last + 1}
+    paths = [
+        [p for p in parts if p.row.service in ("AGREED", "SAFE")] for parts in trace.parts.values()
+    ]
+    for parts in paths:
+        for part in parts:
+            starts[part.sender] |= {part.first, part.last + 1}
     cuts = {sender: sorted(s) for sender, s in starts.items()}
     places = {s: {n: i for i, n in enumerate(c)} for s, c in cuts.items()}
     after: defaultdict[tuple[Member, int], set[tuple[Member, int]]] = defaultdict(set)
     before: defaultdict[tuple[Member, int], set[tuple[Member, int]]] = defaultdict(set)
     nodes: set[tuple[Member, int]] = set()
-    for parts in paths.values():
+    for parts in paths:
         previous = None
-        for part in sorted(parts, key=lambda p: p.nth):
+        for part in parts:
             s, at = part.sender, places[part.sender]
             for i in range(at[part.first], at[part.last + 1]):
                 here = (s, i)

@@ -1,5 +1,9 @@
 """Safe prefix: who delivers a safe message before the marker knows that everyone in the view
-has it, so everyone in the view delivers it there or crashes (PROTOCOLS B.5, D.1).
+has it, so everyone in the view delivers it there, in either region, or crashes or leaves
+(PROTOCOLS B.5, D.1).
+
+Stability takes a frame of every member that was sent in the view. A member that never installed
+the view sent none: then a regular delivery is wrong, whoever crashed.
 
 The end of the story can be asked only of members that left the view behind, or of all once
 the run has settled. In a simulation the moment itself can be asked: an omniscient probe says
@@ -10,32 +14,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phalanx.journal.events import Stable, ViewInstall
 from phalanx.sim.checkers.findings import Findings
-from phalanx.sim.checkers.trace import Member, Part, Trace, addressed, label, messages
+from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.trace import Part, Trace
 
-Inserted = Mapping[tuple[str, str, int], int]
-"""(holder, sender, frame number) to the simulator's time at which the holder had the frame."""
+Inserted = Mapping[tuple[str, int, str, int, int], int]
+"""(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
+simulator's time at which the holder had the frame."""
 
 NAME = "safe-prefix"
 
 
 def check_safe(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
+    """What is asked of the others is the same whoever delivered first: each range is asked
+    once, at the earliest moment."""
+    earliest: dict[tuple[str, Member, int, int], Part] = {}
+    for vid, by_member in trace.by_view.items():
+        for parts in by_member.values():
+            for part in parts:
+                if part.row.service == "SAFE" and part.row.region == "REGULAR":
+                    key = vid, part.sender, part.first, part.last
+                    known = earliest.get(key)
+                    if known is None or (part.row.sim_ns or 0) < (known.row.sim_ns or 0):
+                        earliest[key] = part
+    absent: set[tuple[str, Member]] = set()
     reported: set[tuple[Member, Member, int]] = set()
-    for parts in trace.parts.values():
-        for part in parts:
-            if part.row.service != "SAFE" or part.row.region != "REGULAR":
-                continue
-            members = trace.views.get(part.row.vid, ())
-            for other in members:
-                if other != part.member and addressed(other, part.row.to):
-                    _delivered_too(trace, part, other, reported, out)
-            if inserted is not None:
-                _held(part, members, inserted, out)
+    for part in earliest.values():
+        _all_deliver(trace, part, inserted is not None, absent, reported, out)
+        if inserted is not None:
+            _all_have(trace, part, inserted, out)
     if inserted is not None:
         _receipts(trace, inserted, out)
 
 
-def _delivered_too(
+def _all_deliver(
+    trace: Trace,
+    part: Part,
+    simulated: bool,
+    absent: set[tuple[str, Member]],
+    reported: set[tuple[Member, Member, int]],
+    out: Findings,
+) -> None:
+    vid = part.row.vid
+    lives = trace.lives
+    for other in trace.views.get(vid, ()):
+        if other not in trace.journals or other in lives.torn:
+            continue
+        if vid not in trace.installed[other]:
+            # A crash costs a journal its end, but not in a simulation.
+            if lives.whole(other) or (simulated and other in lives.crashed):
+                out.evaluated(NAME)
+                if (vid, other) not in absent:
+                    absent.add((vid, other))
+                    text = f"{label(part.member)} delivered {part} as safe in {vid}, "
+                    text += f"which {label(other)} never installed"
+                    out.violated(NAME, text, [part.row], other[0], part.sender[0])
+            continue
+        settled = trace.over and lives.alive(other) and trace.last_view(other) == vid
+        if (settled or trace.closed(other, vid)) and addressed(other, part.row):
+            out.evaluated(NAME)
+            _delivers(trace, part, other, reported, out)
+
+
+def _delivers(
     trace: Trace,
     part: Part,
     other: Member,
@@ -43,17 +85,16 @@ def _delivered_too(
     out: Findings,
 ) -> None:
     vid = part.row.vid
-    settled = trace.over and trace.alive(other) and trace.last_view(other) == vid
-    if not settled and not trace.closed(other, vid):
-        return
-    out.evaluated(NAME)
     gap = trace.lacks(other, part.sender, part.first, part.last)
     if gap is None:
-        spans = trace.delivered[other][part.sender]
+        spans, rows = trace.delivered[other][part.sender], trace.deliveries[other]
+        at = spans.index(part.first)
+        if spans.lasts[at] >= part.last and rows[spans.values[at]].vid == vid:
+            return
         elsewhere = [
             (lo, hi)
             for lo, hi, at in spans.within(part.first, part.last)
-            if trace.deliveries[other][spans.values[at]].vid != vid
+            if rows[spans.values[at]].vid != vid
         ]
         if not elsewhere:
             return
@@ -68,16 +109,16 @@ def _delivered_too(
     out.violated(NAME, text, [part.row], other[0], part.sender[0])
 
 
-def _held(part: Part, members: tuple[Member, ...], inserted: Inserted, out: Findings) -> None:
+def _all_have(trace: Trace, part: Part, inserted: Inserted, out: Findings) -> None:
     """Stability needs the whole view, those included to whom it was not addressed."""
     now = part.row.sim_ns
     if now is None:
         return
-    for other in members:
+    for other in trace.views.get(part.row.vid, ()):
         if other == part.sender:
             continue
         out.evaluated(NAME)
-        had = inserted.get((other[0], part.sender[0], part.row.frame))
+        had = inserted.get((*other, *part.sender, part.row.frame))
         if had is None or had > now:
             when = "never had it" if had is None else f"had it only at {had}"
             text = (
@@ -88,20 +129,36 @@ def _held(part: Part, members: tuple[Member, ...], inserted: Inserted, out: Find
 
 
 def _receipts(trace: Trace, inserted: Inserted, out: Findings) -> None:
-    """A receipt of stability says the same to the sender: everyone has it."""
+    """A receipt of stability says the same to the sender: everyone has it. In the step that
+    ends the view it says less: whoever moves along will have it when it does."""
     for member, rows in trace.stables.items():
+        ends = {(row.step, row.prev_vid): row for row in trace.installs[member]}
         for row in rows:
             sender = (row.sender, row.sender_inc)
             send = trace.sends[sender].get(row.upto) if sender in trace.sends else None
             if send is None or row.sim_ns is None:
                 continue
-            for other in trace.views.get(row.vid, ()):
+            for other, by_ns in _promised(trace, row, ends.get((row.step, row.vid))):
                 if other == sender:
                     continue
                 out.evaluated(NAME)
-                had = inserted.get((other[0], sender[0], send.frame))
-                if had is None or had > row.sim_ns:
+                had = inserted.get((*other, *sender, send.frame))
+                if had is None or had > by_ns:
                     what = messages(sender, row.upto, row.upto)
                     text = f"{label(member)} was told that {what} is stable in {row.vid}, "
                     text += f"but {label(other)} lacked frame {send.frame}"
                     out.violated(NAME, text, [send, row], other[0])
+
+
+def _promised(trace: Trace, row: Stable, end: ViewInstall | None) -> list[tuple[Member, int]]:
+    """Of whom a receipt speaks, and by when they have what it is about."""
+    assert row.sim_ns is not None
+    if end is None:
+        return [(other, row.sim_ns) for other in trace.views.get(row.vid, ())]
+    promised = []
+    for other in zip(end.trans, end.trans_incs, strict=True):
+        at = trace.installed.get(other, {}).get(end.vid)
+        moved = None if at is None else trace.installs[other][at].sim_ns
+        if moved is not None:
+            promised.append((other, moved))
+    return promised

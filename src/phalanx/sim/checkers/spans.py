@@ -59,6 +59,9 @@ class Spans(Generic[V]):
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of first..last that are not here."""
+        at = bisect_right(self.firsts, first) - 1
+        if at >= 0 and self.lasts[at] >= last:
+            return []  # one range has them all: the common case
         gaps = []
         for lo, hi, _ in self.within(first, last):
             if lo > first:

@@ -1,33 +1,44 @@
 """Members that go from one view to the next together have delivered the same in it
-(virtual synchrony, S0 P.2), and passed the marker at the same position."""
+(virtual synchrony, S0 P.2), and passed the marker at the same position.
+
+The marker cuts a view in two: what a member delivers before it is regular, what comes after it
+is transitional, and of the agreed order exactly the positions from `at_pos` on come after it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from phalanx.sim.checkers.findings import Findings
+from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.routes import Route
 from phalanx.sim.checkers.spans import Spans
-from phalanx.sim.checkers.trace import Member, Part, Trace, addressed, label, messages
+from phalanx.sim.checkers.trace import Part, Trace
 
 
-def check_synchrony(trace: Trace, out: Findings) -> None:
-    together: defaultdict[tuple[str, str], list[Member]] = defaultdict(list)
-    for (member, vid), row in trace.successor.items():
-        if member not in trace.torn:
-            together[vid, row.vid].append(member)
-    parts: defaultdict[tuple[Member, str], list[Part]] = defaultdict(list)
-    for member, all_parts in trace.parts.items():
-        for part in all_parts:
-            if part.row.service != "BASIC":
-                parts[member, part.row.vid].append(part)
-    for (vid, after), members in together.items():
-        if len(members) > 1:
-            where = f"{vid} before {after}"
-            _virtual_synchrony(where, {m: parts[m, vid] for m in members}, out)
-            _safe_marker(trace, vid, where, members, out)
+def check_synchrony(trace: Trace, ways: Sequence[Route], out: Findings) -> None:
+    torn = trace.lives.torn
+    for route in ways:
+        if route.after is None:
+            continue
+        group = {m: parts for m, parts in route.parts.items() if m not in torn}
+        if len(group) > 1:
+            _virtual_synchrony(str(route), group, out)
+            _same_marker(trace, route, list(group), out)
+    _sides(trace, out)
 
 
 def _virtual_synchrony(where: str, group: dict[Member, list[Part]], out: Findings) -> None:
+    out.evaluated("virtual-synchrony", len(group))
+    had = {m: {(p.sender, p.first, p.last) for p in parts} for m, parts in group.items()}
+    first, *others = had.values()
+    if any(ranges != first for ranges in others):
+        _differences(where, group, out)
+
+
+def _differences(where: str, group: dict[Member, list[Part]], out: Findings) -> None:
+    """Ranges differ, which is right where they are only cut otherwise, or not for all."""
     had: dict[Member, defaultdict[Member, Spans[None]]] = {}
     union: defaultdict[Member, Spans[Part]] = defaultdict(Spans)
     for member, parts in group.items():
@@ -36,10 +47,9 @@ def _virtual_synchrony(where: str, group: dict[Member, list[Part]], out: Finding
             had[member][part.sender].add(part.first, part.last, None)
             union[part.sender].add(part.first, part.last, part)
     for member in group:
-        out.evaluated("virtual-synchrony")
         for sender, spans in union.items():
             for first, last, part in zip(spans.firsts, spans.lasts, spans.values, strict=True):
-                if not addressed(member, part.row.to):
+                if not addressed(member, part.row):
                     continue
                 for lo, hi in had[member][sender].missing(first, last):
                     text = (
@@ -49,14 +59,39 @@ def _virtual_synchrony(where: str, group: dict[Member, list[Part]], out: Finding
                     out.violated("virtual-synchrony", text, [part.row], member[0])
 
 
-def _safe_marker(trace: Trace, vid: str, where: str, members: list[Member], out: Findings) -> None:
-    rows = {m: trace.markers.get((m, vid)) for m in members}
+def _same_marker(trace: Trace, route: Route, members: list[Member], out: Findings) -> None:
+    rows = {m: trace.markers.get((m, route.vid)) for m in members}
     if not any(rows.values()):
         return
     out.evaluated("safe-marker")
     places = {m: row.at_pos if row else None for m, row in rows.items()}
     if len(set(places.values())) > 1:
         said = ", ".join(f"{label(m)} at {p}" for m, p in places.items())
-        text = f"the transitional marker of {where} is at different positions: {said}"
+        text = f"the transitional marker of {route} is at different positions: {said}"
         shown = [row for row in rows.values() if row]
         out.violated("safe-marker", text, shown, *(m[0] for m in members))
+
+
+def _sides(trace: Trace, out: Findings) -> None:
+    torn = trace.lives.torn  # there the marker may be what is missing
+    for row, marker in trace.wrong_region:
+        member = (row.node, row.inc)
+        if member in torn:
+            continue
+        side = "before any marker" if marker is None else "after the marker"
+        what = messages((row.sender, row.sender_inc), row.first, row.last)
+        text = f"{label(member)} delivered {what} as {row.region} {side} of {row.vid}"
+        out.evaluated("safe-marker")
+        out.violated("safe-marker", text, [*([marker] if marker else []), row])
+    for (member, vid), marker in trace.markers.items():
+        for part in trace.by_view.get(vid, {}).get(member, ()):
+            pos = part.pos
+            if pos is None or member in torn:
+                continue
+            out.evaluated("safe-marker")
+            if (pos >= marker.at_pos) is not (part.row.lseq > marker.lseq):
+                text = (
+                    f"{label(member)} delivered {part} at position {pos} of {vid} on the wrong "
+                    f"side of the marker at {marker.at_pos}"
+                )
+                out.violated("safe-marker", text, [marker, part.row])

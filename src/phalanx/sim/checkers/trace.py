@@ -1,35 +1,36 @@
 """The trace of a run, indexed once for all checkers.
 
-A member is a pair (name, incarnation). Deliveries are cut into parts: a part is a range that
-one member delivered for the first time and that one send row covers, so that all its
-messages share every fact about their sending. Repeated deliveries make no parts; they are
-listed on their own.
+Deliveries are cut into parts: a part is a range that one member delivered for the first time
+and that one send row covers, so that all its messages share every fact about their sending.
+Repeated deliveries make no parts; they are listed on their own.
 
-What a journal does not say is not held against anyone. A journal without a STOP row may lack
-a suffix; one with a hole in `lseq` may lack anything.
+The *home* of a message is the view that it belongs to: the view it was sent in, or, if a change
+was under way there (phase 1), the next view that its sender installed (PROTOCOLS B.7: carried).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 from phalanx.journal.events import (
     Corrupt,
+    CtxStep,
     Deliver,
     Event,
     Life,
+    NotSent,
     Send,
+    Submit,
     Topology,
     TransMarker,
     ViewInstall,
+    Window,
 )
 from phalanx.journal.events import Stable as StableRow
+from phalanx.sim.checkers.lives import Lives
+from phalanx.sim.checkers.names import Member, messages
 from phalanx.sim.checkers.spans import Spans
-
-Member = tuple[str, int]
 
 
 class Part(NamedTuple):
@@ -53,144 +54,174 @@ class Part(NamedTuple):
         return messages(self.sender, self.first, self.last)
 
 
-def label(member: Member) -> str:
-    return f"{member[0]}.{member[1]}"
-
-
-def messages(sender: Member, first: int, last: int) -> str:
-    return f"{label(sender)}#{first}" + (f"..{last}" if last > first else "")
-
-
-def addressed(member: Member, to: list[str] | None) -> bool:
-    return to is None or member[0] in to
-
-
 class Trace:
-    """Rows of one run of one group. `over`: the run settled, nothing more would happen."""
+    """Rows of one run of one group."""
 
     def __init__(self, rows: Iterable[Event], over: bool) -> None:
         self.over = over
-        self.journals: dict[Member, list[Event]] = {}
-        groups = set()
-        for row in rows:
-            self.journals.setdefault((row.node, row.inc), []).append(row)
-            groups.add((row.run, row.group))
-        if len(groups) > 1:
-            raise ValueError(f"rows of {len(groups)} runs or groups: check one at a time")
-        self.journals = {m: self.journals[m] for m in sorted(self.journals)}
-
+        self.lives = Lives(over)
+        self.journals = _journals(rows)
         self.installs: dict[Member, list[ViewInstall]] = {m: [] for m in self.journals}
         self.sends: dict[Member, Spans[Send]] = {m: Spans() for m in self.journals}
+        self.submits: dict[Member, list[Submit]] = {m: [] for m in self.journals}
+        self.not_sent: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
         self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
-        self.markers: dict[tuple[Member, str], TransMarker] = {}
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
-        self.topology: dict[Member, Topology] = {}
-        self.crashed: set[Member] = set()
-        self.stopped: dict[Member, Life] = {}
-        self.torn: set[Member] = set()
+        self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
+        self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
+        self.markers: dict[tuple[Member, str], TransMarker] = {}
         self.resent: list[Send] = []
+        self.misplaced: list[tuple[Send | Deliver | TransMarker, str | None]] = []
+        """Rows of another view than the member was in, and that one."""
+        self.wrong_region: list[tuple[Deliver, TransMarker | None]] = []
+        """Deliveries that are not on the side of the marker that they say."""
         for member, journal in self.journals.items():
-            journal.sort(key=lambda r: r.lseq)
             self._read(member, journal)
+        self.lives.close()
 
         self.views: dict[str, tuple[Member, ...]] = {}
+        self.inside: dict[str, frozenset[Member]] = {}
+        self.installed: dict[Member, dict[str, int]] = {}
+        """Per member, the views that it installed: which one it was, counted from 0."""
         self.successor: dict[tuple[Member, str], ViewInstall] = {}
-        for member, installs in self.installs.items():
-            for i, row in enumerate(installs):
-                here = tuple(zip(row.members, row.member_incs, strict=True))
-                self.views.setdefault(row.vid, here)
-                if i:
-                    self.successor.setdefault((member, installs[i - 1].vid), row)
+        self.before: dict[tuple[Member, str], str] = {}
+        for member in self.journals:
+            self._index_views(member)
 
         self.delivered: dict[Member, dict[Member, Spans[int]]] = {}
+        """Per member and sender, the numbers delivered, with the index of the delivery."""
         self.parts: dict[Member, list[Part]] = {}
+        self.by_view: dict[str, dict[Member, list[Part]]] = {}
+        """The parts of each view, without basic ones."""
         self.repeated: list[tuple[Deliver, Deliver]] = []
         for member in self.journals:
             self._cut(member)
-        self._left_early = self._find_leavers()
+
+    # ------------------------------------------------------------------ reading
 
     def _read(self, member: Member, journal: list[Event]) -> None:
-        if journal[0].lseq != 1 or any(b.lseq != a.lseq + 1 for a, b in pairwise(journal)):
-            self.torn.add(member)
+        if [row.lseq for row in journal] != list(range(1, len(journal) + 1)):
+            self.lives.torn.add(member)
+        self.lives.add(member, journal)
+        vid: str | None = None
+        marker: TransMarker | None = None
         for row in journal:
-            match row:
-                case Send():
-                    if self.sends[member].add(row.first, row.last, row) != [(row.first, row.last)]:
-                        self.resent.append(row)
-                case Deliver():
-                    self.deliveries[member].append(row)
-                case ViewInstall():
-                    self.installs[member].append(row)
-                case TransMarker():
-                    self.markers.setdefault((member, row.vid), row)
-                case StableRow():
-                    self.stables[member].append(row)
-                case Topology():
-                    self.topology[member] = row
-                case Life(op="CRASH"):
-                    self.crashed.add(member)
-                case Life(op="STOP"):
-                    self.stopped[member] = row
-                case Corrupt():
-                    self.torn.add(member)
-                case _:
-                    pass
+            if isinstance(row, Deliver):
+                self.deliveries[member].append(row)
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+                if (row.region == "TRANSITIONAL") is not (marker is not None):
+                    self.wrong_region.append((row, marker))
+            elif isinstance(row, Send):
+                if self.sends[member].add(row.first, row.last, row) != [(row.first, row.last)]:
+                    self.resent.append(row)
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+            elif isinstance(row, Submit):
+                self.submits[member].append(row)
+            elif isinstance(row, StableRow):
+                self.stables[member].append(row)
+            elif isinstance(row, ViewInstall):
+                self.installs[member].append(row)
+                vid, marker = row.vid, None
+            elif isinstance(row, TransMarker):
+                self.markers.setdefault((member, row.vid), row)
+                marker = row
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+            else:
+                self._read_seldom(member, row)
+
+    def _read_seldom(self, member: Member, row: Event) -> None:
+        match row:
+            case CtxStep():
+                self.steps[member].append(row)
+                self.lives.note(member, row)
+            case Life() | Topology():
+                self.lives.note(member, row)
+            case NotSent():
+                self.not_sent[member].append(row)
+            case Window():
+                self.windows[member].append(row)
+            case Corrupt():
+                self.lives.torn.add(member)
+            case _:
+                pass
+
+    def _index_views(self, member: Member) -> None:
+        """Of a torn journal the row itself must say what came before."""
+        installed = self.installed[member] = {}
+        last: str | None = None
+        for i, row in enumerate(self.installs[member]):
+            if row.vid not in self.views:
+                here = tuple(zip(row.members, row.member_incs, strict=True))
+                self.views[row.vid] = here
+                self.inside[row.vid] = frozenset(here)
+            installed.setdefault(row.vid, i)
+            before = row.prev_vid if member in self.lives.torn else last
+            if before is not None:
+                self.successor.setdefault((member, before), row)
+                self.before.setdefault((member, row.vid), before)
+            last = row.vid
+
+    # ------------------------------------------------------------------ cutting
 
     def _cut(self, member: Member) -> None:
-        seen: defaultdict[Member, Spans[int]] = defaultdict(Spans)
+        seen: dict[Member, Spans[int]] = {}
         parts: list[Part] = []
-        for index, row in enumerate(self.deliveries[member]):
+        vid, here = "", parts
+        for nth, row in enumerate(self.deliveries[member]):
             sender = (row.sender, row.sender_inc)
-            spans = seen[sender]
-            new = spans.add(row.first, row.last, index)
-            if new != [(row.first, row.last)]:
-                earlier = min(
-                    i
-                    for _, _, at in spans.within(row.first, row.last)
-                    if (i := spans.values[at]) != index
-                )
-                self.repeated.append((self.deliveries[member][earlier], row))
+            spans = seen.get(sender)
+            if spans is None:
+                spans = seen[sender] = Spans()
+            first, last = row.first, row.last
+            new = spans.add(first, last, nth)
             sends = self.sends.get(sender)
-            for first, last in new:
-                if sends is None:
-                    parts.append(Part(member, sender, first, last, row, index, None, -1))
-                    continue
-                for lo, hi, at in sends.within(first, last):
-                    if lo > first:
-                        parts.append(Part(member, sender, first, lo - 1, row, index, None, -1))
-                    parts.append(Part(member, sender, lo, hi, row, index, sends.values[at], at))
-                    first = hi + 1
-                if first <= last:
-                    parts.append(Part(member, sender, first, last, row, index, None, -1))
-        self.delivered[member] = dict(seen)
+            at = sends.index(first) if sends is not None else -1
+            if (
+                sends is not None
+                and at >= 0
+                and sends.lasts[at] >= last
+                and new[:1] == [(first, last)]
+            ):
+                cut = [Part(member, sender, first, last, row, nth, sends.values[at], at)]
+            else:
+                cut = [p for lo, hi in new for p in self._pieces(member, sender, lo, hi, row, nth)]
+            if new != [(first, last)]:
+                self._repeats(member, row, nth, spans)
+            parts += cut
+            if row.service == "BASIC":
+                continue
+            if row.vid != vid:
+                vid = row.vid
+                here = self.by_view.setdefault(vid, {}).setdefault(member, [])
+            here += cut
+        self.delivered[member] = seen
         self.parts[member] = parts
 
-    def _find_leavers(self) -> set[Member]:
-        """Members that stopped while others went on."""
-        busy = [
-            (row.sim_ns, member)
-            for member, journal in self.journals.items()
-            for row in journal
-            if isinstance(row, Send | Deliver) and row.sim_ns is not None
-        ]
-        busy.sort(reverse=True)
-        leavers = set()
-        for member, stop in self.stopped.items():
-            latest = next((t for t, m in busy if m != member), None)
-            if stop.sim_ns is not None and latest is not None and latest > stop.sim_ns:
-                leavers.add(member)
-        return leavers
+    def _pieces(
+        self, member: Member, sender: Member, first: int, last: int, row: Deliver, nth: int
+    ) -> list[Part]:
+        """Numbers that no one send row covers, cut by the send rows."""
+        parts = []
+        sends = self.sends.get(sender)
+        for lo, hi, at in () if sends is None else sends.within(first, last):
+            assert sends is not None
+            if lo > first:
+                parts.append(Part(member, sender, first, lo - 1, row, nth, None, -1))
+            parts.append(Part(member, sender, lo, hi, row, nth, sends.values[at], at))
+            first = hi + 1
+        if first <= last:
+            parts.append(Part(member, sender, first, last, row, nth, None, -1))
+        return parts
+
+    def _repeats(self, member: Member, row: Deliver, nth: int, spans: Spans[int]) -> None:
+        found = [spans.values[at] for _, _, at in spans.within(row.first, row.last)]
+        earlier = min(i for i in found if i != nth)
+        self.repeated.append((self.deliveries[member][earlier], row))
 
     # ------------------------------------------------------------------ what can be asked
-
-    def alive(self, member: Member) -> bool:
-        """Its journal goes on to the end of the run, whole."""
-        return (
-            member in self.journals
-            and member not in self.crashed
-            and member not in self.torn
-            and member not in self._left_early
-        )
 
     def last_view(self, member: Member) -> str | None:
         installs = self.installs.get(member)
@@ -198,23 +229,46 @@ class Trace:
 
     def closed(self, member: Member, vid: str) -> bool:
         """It went from this view to another, so what it did in it is complete."""
-        return (member, vid) in self.successor and member not in self.torn
+        return (member, vid) in self.successor and member not in self.lives.torn
+
+    def home(self, sender: Member, send: Send) -> str | None:
+        """The view that the message belongs to; None if that cannot be known."""
+        if send.phase == 0:
+            return send.vid
+        after = self.successor.get((sender, send.vid))
+        if after is not None:
+            return after.vid
+        return send.vid if self.over and self.lives.alive(sender) else None
 
     def sent_all(self, sender: Member, number: int) -> bool:
         """Would a send row of this message be here if there had been one?"""
         sends = self.sends.get(sender)
-        if sends is None or sender in self.torn:
+        if sends is None or sender in self.lives.torn:
             return False
-        if sender in self.stopped or (self.over and sender not in self.crashed):
+        if self.lives.whole(sender):
             return True
         return bool(sends.lasts) and number <= sends.lasts[-1]
 
     def lacks(
-        self, member: Member, part_of: Member, first: int, last: int
+        self, member: Member, sender: Member, first: int, last: int
     ) -> tuple[int, int] | None:
         """The first range of these messages that the member never delivered."""
-        spans = self.delivered.get(member, {}).get(part_of)
+        spans = self.delivered.get(member, {}).get(sender)
         if spans is None:
             return first, last
         gaps = spans.missing(first, last)
         return gaps[0] if gaps else None
+
+
+def _journals(rows: Iterable[Event]) -> dict[Member, list[Event]]:
+    """The rows of each member in their order. ValueError for rows of two runs or groups."""
+    journals: dict[Member, list[Event]] = {}
+    groups = set()
+    for row in rows:
+        journals.setdefault((row.node, row.inc), []).append(row)
+        groups.add((row.run, row.group))
+    if len(groups) > 1:
+        raise ValueError(f"rows of {len(groups)} runs or groups: check one at a time")
+    for journal in journals.values():
+        journal.sort(key=lambda r: r.lseq)
+    return {m: journals[m] for m in sorted(journals)}

@@ -1,0 +1,75 @@
+"""One live process for each name (PROTOCOLS B.6 item 17).
+
+Before its first frame a member claims its name three times. A live holder answers, and the
+claimant gives up. Of two that claim at the same moment the one with the smaller number of
+the draw stays. Two holders that could not hear each other may meet when a partition heals:
+the one with the higher incarnation, the younger, leaves; a holder that is gone answers
+nothing and stands in nobody's way.
+"""
+
+from __future__ import annotations
+
+from phalanx.config import Config
+from phalanx.core.dice import Dice
+from phalanx.core.frames import Claim, Held
+from phalanx.core.ids import MemberId
+
+CLAIMS = 3
+NEVER = 1 << 62
+
+
+class NameClaim:
+    __slots__ = ("_config", "_due_ns", "_left", "_nonce", "me")
+
+    def __init__(self, me: MemberId, config: Config, dice: Dice, needed: bool) -> None:
+        self.me = me
+        self._config = config
+        self._nonce = dice.between(1, (1 << 62) - 1)
+        self._left = CLAIMS if needed else 0
+        self._due_ns = NEVER
+
+    @property
+    def pending(self) -> bool:
+        """The name is not yet ours."""
+        return self._due_ns != NEVER or self._left > 0
+
+    def start(self, now: int) -> None:
+        if self._left:
+            self._due_ns = now
+
+    def deadline(self) -> int:
+        return self._due_ns
+
+    def expire(self, now: int) -> Claim | None:
+        """The next claim to make, or None when all were made and nobody answered."""
+        if not self._left:
+            self._due_ns = NEVER
+            return None
+        self._left -= 1
+        self._due_ns = now + self._config.claim_ns
+        return Claim(self.me, self._nonce)
+
+    def answer(self, claim: Claim) -> Held | None:
+        """Another process claims a name. What to answer if it is ours."""
+        if claim.member.name != self.me.name or self._is_own(claim):
+            return None
+        if self.pending and (claim.member, claim.nonce) < (self.me, self._nonce):
+            return None  # it was first, by lot: its answer to our claim will tell
+        return Held(self.me, claim.nonce)
+
+    def met(self, other: MemberId) -> Held | None:
+        """A process with our name and another incarnation was heard: what to tell it."""
+        if other.name == self.me.name and other.incarnation > self.me.incarnation:
+            return Held(self.me, 0)
+        return None
+
+    def loses(self, held: Held) -> bool:
+        """Whether this answer means that the name is another's."""
+        if held.member.name != self.me.name:
+            return False
+        if held.nonce == self._nonce:
+            return self.pending
+        return held.nonce == 0 and held.member.incarnation < self.me.incarnation
+
+    def _is_own(self, claim: Claim) -> bool:
+        return claim.member == self.me and claim.nonce == self._nonce

@@ -1,0 +1,141 @@
+"""How components find each other: HELLO, for ever, at a bounded rate (PROTOCOLS B.6 item 13).
+
+About once per `hello_ns` one member of a view, by chance any of them, says which view it is in
+and which strangers it heard lately. Whoever hears a member of its own view do so waits a
+period more. A stranger that is news is answered soon, so that it learns that it is heard; a
+join starts only between members that hear each other both ways: else views of one would
+repeat for ever on a link that is dead one way.
+
+A link that is bad now and then makes views come and go. After a view has lost members soon
+after it was joined, for the third time, foreigners are ignored for a while, twice as long each
+time; a quiet minute wipes that out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.config import Config
+from phalanx.core.dice import Dice
+from phalanx.core.frames import Attempt, Hello
+from phalanx.core.ids import MemberId, ViewId
+
+STRANGERS_MAX = 1024
+LISTED_MAX = 64
+"""So many strangers a HELLO names, the latest heard."""
+FLAPS_FREE = 2
+FLAP_LEVEL_MAX = 8
+FLAP_PERIODS = 20
+"""Losing members within so many periods after a join is flapping."""
+CALM_PERIODS = 240
+
+
+class Stranger(msgspec.Struct):
+    heard_ns: int
+    number: int
+    view: ViewId
+    hears_us: bool
+
+
+class Search:
+    __slots__ = (
+        "_config",
+        "_dice",
+        "_due_ns",
+        "_joined_ns",
+        "_level",
+        "_lost_ns",
+        "_strangers",
+        "me",
+    )
+
+    def __init__(self, me: MemberId, config: Config, dice: Dice) -> None:
+        self.me = me
+        self._config = config
+        self._dice = dice
+        self._due_ns = 0
+        self._strangers: dict[MemberId, Stranger] = {}
+        self._joined_ns = -(1 << 62)
+        self._lost_ns = -(1 << 62)
+        self._level = 0
+
+    def start(self, now: int) -> None:
+        self._due_ns = now + self._dice.between(0, self._config.hello_ns // 8)
+
+    # -------------------------------------------------------------- hearing
+
+    def heard(self, now: int, hello: Hello | Attempt, view: ViewId, ours: bool) -> bool:
+        """A HELLO or AJ came; `view` is its sender's, `ours` if it is a member of mine. Whether
+        its sender is a stranger that hears us too, and it is time to join."""
+        sender = hello.sender
+        if ours:
+            if isinstance(hello, Hello):
+                self._later(now)
+            return False
+        known = self._strangers.get(sender)
+        if known is not None and hello.number < known.number:
+            return False  # overtaken on the way
+        hears_us = self.me in hello.heard
+        if known is None or now - known.heard_ns > self._memory_ns or not hears_us:
+            self._soon(now)
+        if known is None and len(self._strangers) >= STRANGERS_MAX:
+            self._strangers.pop(next(iter(self._strangers)))
+        self._strangers[sender] = Stranger(now, hello.number, view, hears_us)
+        return hears_us and now >= self._patient_until
+
+    @property
+    def _memory_ns(self) -> int:
+        return 4 * self._config.hello_ns
+
+    def lately(self, now: int) -> tuple[MemberId, ...]:
+        """Strangers heard lately, for a HELLO; sorted."""
+        recent = [
+            (-s.heard_ns, member)
+            for member, s in self._strangers.items()
+            if now - s.heard_ns <= self._memory_ns
+        ]
+        return tuple(sorted(member for _, member in sorted(recent)[:LISTED_MAX]))
+
+    def settled_with(self, members: tuple[MemberId, ...]) -> None:
+        """These are members now."""
+        for member in members:
+            self._strangers.pop(member, None)
+
+    # -------------------------------------------------------------- speaking
+
+    def due(self, now: int) -> bool:
+        return now >= self._due_ns
+
+    def spoke(self, now: int) -> None:
+        self._later(now)
+
+    def deadline(self) -> int:
+        return self._due_ns
+
+    def _later(self, now: int) -> None:
+        period = self._config.hello_ns
+        self._due_ns = now + self._dice.between(period * 3 // 4, period * 5 // 4)
+
+    def _soon(self, now: int) -> None:
+        due = now + self._dice.between(0, self._config.hello_ns // 16)
+        self._due_ns = min(self._due_ns, due)
+
+    # -------------------------------------------------------------- flapping
+
+    @property
+    def _patient_until(self) -> int:
+        if self._level <= FLAPS_FREE:
+            return 0
+        return self._lost_ns + (self._config.hello_ns << self._level - FLAPS_FREE)
+
+    def installed(self, now: int, joined: bool, lost: bool) -> None:
+        """A view was installed: with members of other components, or without some."""
+        period = self._config.hello_ns
+        if now - max(self._lost_ns, self._joined_ns) > CALM_PERIODS * period:
+            self._level = 0
+        if joined:
+            self._joined_ns = now
+        if lost:
+            if now - self._joined_ns < FLAP_PERIODS * period and not joined:
+                self._level = min(self._level + 1, FLAP_LEVEL_MAX)
+            self._lost_ns = now

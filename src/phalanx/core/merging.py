@@ -1,0 +1,63 @@
+"""What a merged view tells about its components: how far each had delivered.
+
+Every member remembers per sender the last message that it delivered, and says so when it
+proposes a join. For each component the best of what its members said counts. A sender that two
+components know stood in both, before they parted: what one delivered beyond the other, it alone
+delivered, as far as is known.
+"""
+
+from __future__ import annotations
+
+from phalanx.core.effects import Merged, Range
+from phalanx.core.frames import Delivered
+from phalanx.core.ids import MEMBERS_MAX, MemberId
+from phalanx.core.membership.kernel import Change
+
+
+class Progress:
+    """Per sender, the last message delivered here, in whatever view."""
+
+    __slots__ = ("_upto",)
+
+    def __init__(self) -> None:
+        self._upto: dict[MemberId, int] = {}
+
+    def add(self, delivered: dict[MemberId, int]) -> None:
+        """A view has ended, in which so much was delivered."""
+        for sender, number in delivered.items():
+            self._upto.pop(sender, None)  # to the end: the latest are kept
+            self._upto[sender] = number
+        while len(self._upto) > MEMBERS_MAX:
+            del self._upto[next(iter(self._upto))]
+
+    def told(self, present: dict[MemberId, int]) -> Delivered:
+        """For a proposal; `present` is what the view that is about to end has delivered."""
+        known = sorted({**self._upto, **present}.items())[:MEMBERS_MAX]
+        return Delivered(tuple(m for m, _ in known), tuple(number for _, number in known))
+
+
+def merged_from(change: Change) -> tuple[Merged, ...]:
+    """The components of a join, as their members' proposals described them."""
+    upto: list[dict[MemberId, int]] = []
+    for component in change.components:
+        best: dict[MemberId, int] = {}
+        for member in component.members:
+            join = change.joins.get(member)
+            if join is None or change.origins.get(member) != component:
+                continue
+            said = join.delivered
+            for sender, number in zip(said.members, said.numbers, strict=False):
+                best[sender] = max(best.get(sender, 0), number)
+        upto.append(best)
+    out = []
+    for index, component in enumerate(change.components):
+        alone = []
+        for sender, number in sorted(upto[index].items()):
+            others = [
+                other[sender] for i, other in enumerate(upto) if i != index and sender in other
+            ]
+            if others and number > max(others):
+                alone.append(Range(sender, max(others) + 1, number))
+        delivered = tuple(sorted(upto[index].items()))
+        out.append(Merged(component.view, component.members, delivered, tuple(alone)))
+    return tuple(out)

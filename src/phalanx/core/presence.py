@@ -1,0 +1,257 @@
+"""Being seen and seeing others: names, HELLO, probes, suspicion, relays.
+
+Nothing here is agreed; it only tells the membership protocol whom to join and with whom to
+break. All packets are unnumbered and may be lost.
+"""
+
+from __future__ import annotations
+
+from phalanx.config import Config
+from phalanx.core.detector import NEVER, Detector, Judged, Probing
+from phalanx.core.dice import Dice
+from phalanx.core.effects import PeerJudged
+from phalanx.core.frames import (
+    Alive,
+    Attempt,
+    Claim,
+    Held,
+    Hello,
+    Plain,
+    Probe,
+    Relay,
+)
+from phalanx.core.ids import MemberId, View
+from phalanx.core.membership.kernel import Kernel
+from phalanx.core.membership.names import NameClaim
+from phalanx.core.membership.search import Search
+from phalanx.core.stay import Stay
+
+RELAYS_MAX = 64
+
+
+class Presence:
+    def __init__(
+        self, me: MemberId, config: Config, dice: Dice, kernel: Kernel, alone: bool
+    ) -> None:
+        self.me = me
+        self._config = config
+        self._kernel = kernel
+        self.detector = Detector(config, dice)
+        self.search = Search(me, config, dice)
+        self.claim = NameClaim(me, config, dice, needed=alone)
+        self.lost_name = False
+        self._relayed: dict[MemberId, int] = {}
+        """For whom to forward, until when."""
+        self._asked: dict[MemberId, int] = {}
+        """Of whom we hear only through others: who should relay."""
+        self._ask_ns = 0
+        self._acked: dict[int, int] = {}
+        """Per slot, how many of our frames it had acknowledged when that was looked at."""
+
+    def start(self, now: int, stay: Stay) -> None:
+        self.detector.reset(now, stay.view.members, stay.rank)
+        self.search.start(now)
+        self.claim.start(now)
+
+    def moved(self, now: int, stay: Stay, joined: bool, lost: bool) -> None:
+        """A view was installed."""
+        self.detector.reset(now, stay.domain.roster[: stay.dag.n], stay.rank)
+        self.search.settled_with(stay.view.members)
+        self.search.installed(now, joined, lost)
+        self._acked.clear()
+        self._asked = {
+            member: self.detector.relay_of(slot)
+            for slot, member in enumerate(stay.view.members)
+            if self.detector.state(slot) == "SEMI" and self.detector.relay_of(slot) >= 0
+        }
+        self.follow(now, stay)
+
+    def follow(self, now: int, stay: Stay) -> None:
+        """The detector watches who has a slot."""
+        roster = stay.domain.roster
+        if len(self.detector.heard_ns) > len(roster):
+            self.detector.reset(now, roster[: stay.dag.n], stay.rank)
+        for member in roster[len(self.detector.heard_ns) :]:
+            self.detector.extend(now, member)
+
+    # -------------------------------------------------------------- packets
+
+    def packet(self, now: int, packet: Plain, stay: Stay) -> list[Plain]:
+        """An unnumbered packet that is no request for frames: what to answer at once."""
+        match packet:
+            case Hello():
+                return self._hello(now, packet, stay)
+            case Attempt():
+                return self._attempt(now, packet, stay)
+            case Claim():
+                held = self.claim.answer(packet)
+                return [] if held is None else [held]
+            case Held():
+                self.lost_name = self.lost_name or self.claim.loses(packet)
+            case Probe():
+                return self._probe(packet)
+            case Alive():
+                return self._alive(now, packet, stay)
+            case Relay():
+                if packet.relay == self.me and packet.target in stay.ranked:
+                    if len(self._relayed) < RELAYS_MAX or packet.target in self._relayed:
+                        self._relayed[packet.target] = now + self._config.fail_ns
+        return []
+
+    def _probe(self, probe: Probe) -> list[Plain]:
+        if probe.sender == self.me:
+            return []
+        if probe.target == self.me:
+            return [Alive(self.me, probe.sender, probe.nonce, probe.helper)]
+        if probe.helper == self.me and probe.via is None:
+            return [Probe(probe.sender, probe.target, probe.nonce, self.me, self.me)]
+        return []
+
+    def _alive(self, now: int, alive: Alive, stay: Stay) -> list[Plain]:
+        if alive.sender == self.me:
+            return []
+        if alive.asker == self.me:
+            slots = stay.domain.slot_of
+            slot = slots.get(alive.sender, NEVER)
+            helper = -1 if alive.via is None else slots.get(alive.via, NEVER)
+            if max(slot, helper) < len(self.detector.heard_ns):
+                self.detector.alive(now, slot, alive.nonce, helper)
+        elif alive.helper == self.me and alive.via is None:
+            return [Alive(alive.sender, alive.asker, alive.nonce, self.me, self.me)]
+        return []
+
+    def _hello(self, now: int, hello: Hello, stay: Stay) -> list[Plain]:
+        sender = hello.sender
+        if sender.name == self.me.name:
+            held = self.claim.met(sender) if sender != self.me else None
+            return [] if held is None else [held]
+        ours = sender in stay.ranked
+        if ours:
+            self._sign(now, sender, stay)
+            ours = hello.view == stay.view.id
+            if not ours:
+                return []
+        if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
+            self._kernel.foreign(sender, hello.view)
+        return []
+
+    def _attempt(self, now: int, attempt: Attempt, stay: Stay) -> list[Plain]:
+        sender = attempt.sender
+        if sender == self.me or self.claim.pending:
+            return []
+        if sender not in attempt.component.members:
+            stay.domain.refused["impossible"] += 1
+            return []
+        for member in attempt.component.members:
+            if member.name == self.me.name and member != self.me:
+                held = self.claim.met(member)
+                return [] if held is None else [held]
+        ours = sender in stay.ranked
+        if ours:
+            self._sign(now, sender, stay)
+            self._kernel.attempted(attempt)
+        elif self.search.heard(now, attempt, attempt.component.view, False) or any(
+            member in stay.ranked for member in attempt.heard
+        ):
+            self._kernel.attempted(attempt)
+        return []
+
+    def heard(self, now: int, slot: int) -> None:
+        """A frame of this slot came, by some way."""
+        if slot < len(self.detector.heard_ns):
+            self.detector.heard_ns[slot] = now
+
+    def brought(self, slot: int, via: int) -> None:
+        """Another member brought a frame of this slot."""
+        if via < len(self.detector.relay):
+            self.detector.relay[slot] = via
+
+    def _sign(self, now: int, member: MemberId, stay: Stay) -> None:
+        slot = stay.ranked[member]
+        self.detector.heard_ns[slot] = self.detector.direct_ns[slot] = now
+
+    def forwards(self, now: int, member: MemberId) -> bool:
+        """Whether this member's frames are to be forwarded at once."""
+        until = self._relayed.get(member)
+        if until is None:
+            return False
+        if now > until:
+            del self._relayed[member]
+            return False
+        return True
+
+    @property
+    def relaying(self) -> bool:
+        return bool(self._relayed)
+
+    # -------------------------------------------------------------- time
+
+    def deadline(self) -> int:
+        due = min(self.detector.deadline(), self.claim.deadline())
+        if not self.claim.pending and not self._kernel.leaving:
+            due = min(due, self.search.deadline())
+        return due
+
+    def expire(self, now: int, stay: Stay) -> tuple[list[Plain], list[PeerJudged]]:
+        """What to say by now, and what the detector thinks by now."""
+        said: list[Plain] = []
+        judged: list[PeerJudged] = []
+        if now >= self.claim.deadline():
+            claim = self.claim.expire(now)
+            if claim is not None:
+                said.append(claim)
+        if not self.claim.pending and self.search.due(now) and not self._kernel.leaving:
+            self.search.spoke(now)
+            said.append(self.hello(now, stay))
+        if now >= self.detector.deadline():
+            self._mark(now, stay)
+            roster = stay.domain.roster
+            for step in self.detector.check(now):
+                if isinstance(step, Probing):
+                    helper = roster[step.helper] if 0 <= step.helper < len(roster) else None
+                    said.append(Probe(self.me, roster[step.slot], step.nonce, helper))
+                else:
+                    judged.append(self._judged(step, roster))
+            said += self._ask_relays(now)
+        return said, judged
+
+    def hello(self, now: int, stay: Stay) -> Hello:
+        number = stay.dag.have[stay.rank]
+        return Hello(self.me, number, stay.view.id, self.search.lately(now))
+
+    def attempt(self, now: int, stay: Stay) -> Attempt:
+        number = stay.dag.have[stay.rank]
+        return Attempt(self.me, number, self._kernel.component, self.search.lately(now))
+
+    def _judged(self, step: Judged, roster: list[MemberId]) -> PeerJudged:
+        target = roster[step.slot]
+        relay = roster[step.relay] if 0 <= step.relay < len(roster) else None
+        if step.state == "SEMI" and relay is not None:
+            self._asked[target] = step.relay
+        else:
+            self._asked.pop(target, None)
+        if step.state == "FAULTY":
+            self.detector.ignore(step.slot)
+        return PeerJudged(target, step.state, step.previous, step.evidence, relay)
+
+    def _ask_relays(self, now: int) -> list[Plain]:
+        if not self._asked or now < self._ask_ns:
+            return []
+        self._ask_ns = now + self._config.fail_ns // 4
+        view: View = self._kernel.view
+        return [
+            Relay(self.me, target, view.members[slot])
+            for target, slot in self._asked.items()
+            if slot < len(view.members)
+        ]
+
+    def _mark(self, now: int, stay: Stay) -> None:
+        """Tell the detector who lacks frames of ours and has acknowledged nothing since."""
+        steady = not (self._kernel.changing or stay.young)
+        sent = stay.dag.have[stay.rank]
+        for slot in range(stay.dag.n):
+            if slot != stay.rank:
+                acked = stay.dag.latest[slot][stay.rank]
+                lag = steady and acked < sent and self._acked.get(slot, -1) == acked
+                self._acked[slot] = acked
+                self.detector.expect(now, slot, lag)

@@ -1,0 +1,179 @@
+"""What lasts as long as a view: its frames, their order, the cursor, window and pulse.
+
+A member makes one stay after the other; the frames that the next one needs are handed over
+(`succeed`), the rest goes to the archive.
+"""
+
+from __future__ import annotations
+
+from operator import gt
+
+from phalanx.config import Config
+from phalanx.core.announced import Tables, table_of
+from phalanx.core.changeover import Border, Carried, in_order, readdress, settle_in
+from phalanx.core.codec import Codec
+from phalanx.core.delivery.agreed import AllAck, Order, ToTo
+from phalanx.core.delivery.cursor import Cursor
+from phalanx.core.dice import Dice
+from phalanx.core.effects import Deliver, Effect, Transitional
+from phalanx.core.frames import Frame
+from phalanx.core.framing import encode_tag
+from phalanx.core.holdings import Archive
+from phalanx.core.ids import MemberId, table_digest
+from phalanx.core.pulse import Pulse
+from phalanx.core.visitors import Admits, Domain
+from phalanx.core.window import Window
+
+
+class Means:
+    """What outlasts a view and every stay needs."""
+
+    __slots__ = ("admits", "archive", "codec", "config", "dice", "tables")
+
+    def __init__(self, codec: Codec, config: Config, dice: Dice, admits: Admits) -> None:
+        self.codec = codec
+        self.config = config
+        self.dice = dice
+        self.admits = admits
+        self.tables = Tables()
+        self.archive: Archive = {}
+
+
+class Stay:
+    """One member's time in one view."""
+
+    def __init__(self, me: MemberId, border: Border, transit: bool, means: Means, now: int) -> None:
+        view, config = border.view, means.config
+        n = len(view.members)
+        self.me = me
+        self.border = border
+        self.view = view
+        self.transit = transit
+        """A further change was under way when it began: nothing is delivered before it ends."""
+        self.rank = view.rank(me)
+        self.ranked = {member: rank for rank, member in enumerate(view.members)}
+        self.table = table_digest(view.members)
+        self.tag = encode_tag(view.id)
+        base = [border.closing.get(member, 0) for member in view.members]
+        self.domain = Domain(
+            me,
+            view,
+            base,
+            means.tables,
+            means.archive,
+            means.codec,
+            config,
+            means.dice,
+            means.admits,
+        )
+        self.dag = self.domain.dag
+        self.order: Order = (
+            ToTo(self.dag, config.early) if config.order == "toto" else AllAck(self.dag)
+        )
+        self.cursor = Cursor(self.rank, view, self.dag, config.post_confirm)
+        self.window = Window(config, n)
+        self.pulse = Pulse(config, n, now)
+        self.young = n > 1
+        """Not all members have spoken in it yet: frames say what they refer to."""
+        self._held: list[Frame] = []
+        self._last_message = [0] * n
+        """Per sender, its last frame here that holds messages."""
+        self.settled = not self.young
+
+    # -------------------------------------------------------------- delivery
+
+    def deliver(self, now: int, entered: list[Frame], out: list[Effect], keep: bool) -> None:
+        """Frames of the view have entered: what may go up goes up, what is stable is forgotten
+        unless it has to be kept."""
+        if self.transit:
+            self._held += entered
+            return
+        order, cursor = self.order, self.cursor
+        deliveries: list[Deliver] = []
+        ordered: list[Frame] = []
+        for frame in entered:
+            ordered += order.insert(frame)
+            if frame.runs:
+                self._last_message[frame.sender] = frame.number
+                cursor.insert(frame, deliveries)
+        cursor.advance(ordered, deliveries)
+        out += deliveries
+        if self.dag.moved and not keep:
+            self.domain.drop_stable()
+            self.window.progressed(now)
+        self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
+
+    def begin(self, carried: list[Carried], out: list[Effect]) -> None:
+        """What the view takes over from below its beginning leaves first."""
+        frames = [settle_in(item, self.view, self.ranked) for item in in_order(carried)]
+        deliveries: list[Deliver] = []
+        ordered = [frame for frame in frames if frame.ordered]
+        self.order.place(ordered)
+        for frame in frames:
+            self.cursor.insert(frame, deliveries)
+        self.cursor.advance(ordered, deliveries)
+        out += deliveries
+
+    def close(
+        self, carried: list[Carried], together: tuple[MemberId, ...], out: list[Effect]
+    ) -> None:
+        """The view has ended: everything in it leaves, with the marker where it belongs."""
+        before: list[Effect] = []
+        if self.transit:
+            self.transit = False
+            self.begin(carried, before)
+            held, self._held = self._held, []
+            self.deliver(0, held, before, keep=True)
+        out += before
+        deliveries: list[Deliver] = []
+        marker = self.cursor.close(self.order.close(), deliveries)
+        if marker is None:
+            out += deliveries
+            return
+        done, pos = marker
+        out += deliveries[:done]
+        out.append(Transitional(self.view.id, pos, together))
+        out += deliveries[done:]
+
+    def address(self, frame: Frame) -> None:
+        """Receivers and vector by rank, where the frame came with a table of its own."""
+        if frame.control is not None and frame.table != self.table:
+            readdress(frame, table_of(frame.control), self.ranked)
+        n = self.dag.n
+        if frame.ack_members and frame.ack_members[-1] >= n:
+            inside = sum(slot < n for slot in frame.ack_members)
+            frame.ack_members = frame.ack_members[:inside]
+            frame.ack_numbers = frame.ack_numbers[:inside]
+
+    # -------------------------------------------------------------- change
+
+    def note_floor(self, slot: int, number: int) -> None:
+        """The first phase-1 frame of a member: all before it is nobody's business outside."""
+        member = self.domain.roster[slot]
+        if slot < self.dag.n:
+            self.domain.floors.setdefault(member, number - 1)
+
+    def succeed(self, before: Stay, keeps: frozenset[MemberId], phase: int) -> None:
+        """Take over what the stay before has of the members of this one and of a join that goes
+        on: frames beyond the border wait here to be considered again."""
+        old, new = before.domain, self.domain
+        if phase:
+            new.floors.update(
+                {m: f for m, f in old.floors.items() if m in self.ranked or m in keeps}
+            )
+        for member in sorted(keeps):
+            slot = old.slot_of.get(member)
+            if slot is not None:
+                new.visit(member, old.dag.have[slot])
+        archive = new.archive
+        again: list[Frame] = []
+        for slot, member in enumerate(old.roster):
+            frames = old.dag.frames[slot]
+            if frames:
+                archive.setdefault(member, {}).update(frames)
+            rank = self.ranked.get(member)
+            if rank is not None:
+                have = new.dag.have[rank]
+                again += [f for number, f in sorted(frames.items()) if number > have]
+        for frame in [*again, *old.waiting()]:
+            new.readmit(old.roster[frame.sender], frame)

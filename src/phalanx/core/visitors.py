@@ -1,0 +1,300 @@
+"""Frames of a change: of members of other components, and of one's own members meanwhile.
+
+Members of other components get slots above those of the view. Of their frames only those of
+the change matter here, phase 1; all before are treated as present up to the floor that the
+frames themselves announce (PROTOCOLS B.7; docs/decisions.md says why the floor is the last
+frame of phase 0). A floor never hides frames of one's own view, nor of a view that one is in.
+
+While a change is under way nothing enters by itself: `pull` offers the frames whose past is
+here, one at a time, and the owner decides. Frames of barred senders are offered only if a
+frame that may enter follows them (PROTOCOLS B.6 item 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phalanx.config import Config
+from phalanx.core.announced import Tables, is_possible, table_of
+from phalanx.core.codec import Codec
+from phalanx.core.dice import Dice
+from phalanx.core.frames import Fragment, Frame, FrameKind, Refusal, Whole
+from phalanx.core.framing import decode_frame, decode_tag
+from phalanx.core.holdings import Archive
+from phalanx.core.ids import MEMBERS_MAX, MemberId, View
+from phalanx.core.lansis import Lansis
+from phalanx.core.membership.contexts import epoch, origin
+from phalanx.core.pieces import Pieces
+
+STRANGE_PIECES_MAX = 256
+Admits = Callable[[MemberId, bool], bool]
+"""(sender, is it control?) to whether its frames may enter for their own sake."""
+
+
+class Domain(Lansis):
+    """Lansis for a view that will end: with visitors, tables and an archive."""
+
+    __slots__ = (
+        "_strange_ids",
+        "_strange_pieces",
+        "_tables",
+        "admits",
+        "floors",
+        "me",
+        "strangers",
+        "view",
+    )
+
+    def __init__(
+        self,
+        me: MemberId,
+        view: View,
+        base: list[int] | None,
+        tables: Tables,
+        archive: Archive,
+        codec: Codec,
+        config: Config,
+        dice: Dice,
+        admits: Admits,
+    ) -> None:
+        super().__init__(view.rank(me), view, base, archive, codec, config, dice)
+        self.me = me
+        self.view = view
+        self.admits = admits
+        self._tables = tables
+        tables.add(view.members)
+        self.floors: dict[MemberId, int] = {}
+        """Of members in a change, the last frame before it."""
+        self.strangers = 0
+        """Frames of members that are none of this one's business."""
+        self._strange_pieces = Pieces()
+        self._strange_ids: dict[tuple[bytes, int], int] = {}
+
+    # -------------------------------------------------------------- packets with other tables
+
+    def _strange(self, now: int, whole: Whole) -> None:
+        self._foreign(now, whole.table, whole.sender, whole.number, whole.payload, whole.size)
+
+    def _strange_piece(self, now: int, piece: Fragment) -> None:
+        """Put it together with its like, under a name of its own: its sender may be unknown."""
+        key = (piece.table, piece.sender)
+        number = self._strange_ids.get(key)
+        if number is None:
+            if len(self._strange_ids) >= STRANGE_PIECES_MAX or self._pool_is_full():
+                self._strange_ids.clear()
+                self._strange_pieces = Pieces()
+            number = self._strange_ids[key] = len(self._strange_ids)
+        renamed = Fragment(
+            piece.piece, piece.table, number, 0, piece.number, piece.index, piece.count, 0
+        )
+        got = self._strange_pieces.add(renamed)
+        self._strange_pieces.begun()
+        if got is not True and got is not False:
+            self._foreign(now, piece.table, piece.sender, piece.number, *got)
+
+    def _pool_is_full(self) -> bool:
+        return self._strange_pieces.bytes > 4 * self._config.window_bytes_min
+
+    def _foreign(
+        self, now: int, table: bytes, index: int, number: int, payload: bytes, size: int
+    ) -> None:
+        members = self._tables.get(table)
+        size_of_table = MEMBERS_MAX if members is None else len(members)
+        decoded = decode_frame(index, number, payload, size, table, size_of_table)
+        if isinstance(decoded, Refusal):
+            self.refused[decoded.reason] += 1
+            return
+        if members is None:
+            members = self._tables.learn(decoded)
+            if members is None:
+                if decoded.control is None:
+                    self.strangers += 1  # another component's business
+                else:
+                    self.refused["impossible"] += 1
+                return
+        if index >= len(members):
+            self.refused["sender"] += 1
+            return
+        sender = members[index]
+        slot = self.slot_of.get(sender)
+        if sender == self.me or (
+            slot is not None and slot < self.dag.n and decoded.control is None
+        ):
+            return  # an echo, or a frame of a view that has ended
+        if slot is None:
+            control = decoded.kind >= FrameKind.JOIN
+            if decoded.control is None or not control or not self.admits(sender, control):
+                self.strangers += 1
+                return
+            slot = self.visit(sender)
+        if decoded.control is None:
+            self.refused["table"] += 1
+            return
+        if not self._is_new(now, slot, number):
+            return
+        decoded.sender = slot
+        self._pool(now, decoded)
+
+    def visit(self, member: MemberId, have: int = 0) -> int:
+        """A slot for a member of another component."""
+        slot = self.slot_of.get(member)
+        if slot is None:
+            slot = self.slot_of[member] = len(self.roster)
+            self.roster.append(member)
+            self.dag.add_place(have)
+            self.heard.append(have)
+            self.dropped.append(have)
+            self._claimed.append(0)
+            self._waiting.append({})
+        return slot
+
+    def dismiss(self, now: int) -> None:
+        """The attempt to join is over: forget the others, and what refers to them."""
+        n = self.dag.n
+        for waiting in self._waiting[:n]:
+            for frame in [f for f in waiting.values() if f.ack_members and f.ack_members[-1] >= n]:
+                self._unpool(frame)
+                self.recovery.lost(now, frame.sender, frame.number, frame.number)
+        for member in self.roster[n:]:
+            del self.slot_of[member]
+            self.floors.pop(member, None)
+        for waiting in self._waiting[n:]:
+            self._waiting_bytes -= sum(len(f.payload) for f in waiting.values())
+        for slots in (self.roster, self.heard, self.dropped, self._claimed, self._waiting):
+            del slots[n:]
+        del self.dag.have[n:], self.dag.frames[n:]
+        for place in [place for place in self.recovery.missing if place[0] >= n]:
+            self.recovery.found(place)
+        self.recovery.forget(n)
+
+    @property
+    def by_name(self) -> bool:
+        return not self.steady
+
+    # -------------------------------------------------------------- announced frames
+
+    def _translate(self, now: int, frame: Frame) -> bool:
+        announce = frame.control
+        assert announce is not None
+        table = table_of(announce)
+        sender = self.roster[frame.sender]
+        if frame.wire >= len(table) or table[frame.wire] != sender:
+            self.refused["impossible"] += 1
+            return False
+        if not is_possible(frame, table, sender):
+            self.refused["impossible"] += 1
+            return False
+        if len(self.roster) + len(table) > 2 * MEMBERS_MAX:
+            self.refused["ahead"] += 1
+            return False
+        n, acks = self.dag.n, []
+        # Of a frame from a view before this one only what it follows in this view matters.
+        old = frame.sender < n and epoch(decode_tag(frame.tag)) < epoch(self.view.id)
+        for member, number, floor in zip(table, announce.vector, announce.floors, strict=True):
+            slot = self.slot_of.get(member)
+            if slot is None or slot >= n:
+                if old or not number:
+                    continue
+                slot = self.visit(member)
+            if slot >= n and floor:
+                where = origin(announce.components, member)
+                if where is not None and self.me not in where.members:
+                    self._treat_as_present(slot, floor)
+            if member != sender and number:
+                acks.append((slot, number))
+        acks.sort()
+        frame.ack_members = tuple(slot for slot, _ in acks)
+        frame.ack_numbers = tuple(number for _, number in acks)
+        return True
+
+    def _treat_as_present(self, slot: int, floor: int) -> None:
+        member = self.roster[slot]
+        if floor > self.floors.get(member, 0):
+            self.floors[member] = floor
+        have = self.dag.have
+        if floor <= have[slot]:
+            return
+        have[slot] = floor
+        self.heard[slot] = max(self.heard[slot], floor)
+        self.dropped[slot] = max(self.dropped[slot], floor)
+        waiting = self._waiting[slot]
+        for number in [n for n in waiting if n <= floor]:
+            self._unpool(waiting[number])
+        for place in [p for p in self.recovery.missing if p[0] == slot and p[1] <= floor]:
+            self.recovery.found(place)
+
+    # -------------------------------------------------------------- one at a time
+
+    def pull(self) -> Frame | None:
+        """A waiting frame all of whose past is here and that may enter; it goes on waiting until
+        it is taken or refused."""
+        wanted: list[int] | None = None
+        for slot, waiting in enumerate(self._waiting):
+            frame = waiting.get(self.dag.have[slot] + 1) if waiting else None
+            if frame is None or not self.dag.ready(frame):
+                continue
+            if self._is_admitted(frame):
+                return frame
+            if wanted is None:
+                wanted = self._wanted()
+            if frame.number <= wanted[slot]:
+                return frame
+        return None
+
+    def pull_again(self) -> Frame | None:
+        """A frame that had entered in the view before and can enter here."""
+        for slot, waiting in enumerate(self._waiting):
+            frame = waiting.get(self.dag.have[slot] + 1) if waiting else None
+            if frame is not None and frame.handled and self.dag.ready(frame):
+                return frame
+        return None
+
+    def _is_admitted(self, frame: Frame) -> bool:
+        return self.admits(self.roster[frame.sender], frame.kind >= FrameKind.JOIN)
+
+    def _wanted(self) -> list[int]:
+        """Per slot, the last frame that a waiting frame which may enter follows."""
+        wanted = [0] * len(self.roster)
+        for waiting in self._waiting:
+            for frame in waiting.values():
+                if self._is_admitted(frame):
+                    for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+                        wanted[slot] = max(wanted[slot], number)
+        return wanted
+
+    def take(self, now: int, frame: Frame, counts: bool) -> None:
+        """Let a pulled frame enter: as a frame of the view, or apart."""
+        self._unpool(frame)
+        if counts:
+            self.insert(frame)
+        else:
+            self.enter_apart(frame)
+        self._claim(now, [frame])
+
+    def enter_apart(self, frame: Frame) -> None:
+        self.dag.insert_apart(frame)
+        self.kept(frame)
+
+    def refuse(self, frame: Frame) -> None:
+        """A pulled frame is of no use."""
+        self._unpool(frame)
+        self.refused["view"] += 1
+
+    def readmit(self, member: MemberId, frame: Frame) -> None:
+        """A frame from the view before: it waits here, if it concerns this view at all."""
+        slot = self.slot_of.get(member)
+        if slot is None or frame.control is None:
+            return
+        if frame.number <= self.dag.have[slot] or frame.number in self._waiting[slot]:
+            return
+        frame.sender = slot
+        if not self._translate(0, frame):
+            return
+        self._waiting[slot][frame.number] = frame
+        self._waiting_bytes += len(frame.payload)
+        self.heard[slot] = max(self.heard[slot], frame.number)
+        self.special = True
+
+    def waiting(self) -> list[Frame]:
+        """All frames that wait, by slot and number."""
+        return [w[number] for w in self._waiting for number in sorted(w)]

@@ -1,0 +1,26 @@
+"""The kinds of random scenarios that sweeps are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from phalanx.sim.generate import random_scenario
+from phalanx.sim.scenario import Scenario
+from phalanx.sim.turmoil import random_membership_scenario
+
+Kind = Literal["fixed", "membership"]
+
+KINDS: dict[Kind, Callable[[int, int, int], Scenario]] = {
+    "fixed": random_scenario,
+    "membership": random_membership_scenario,
+}
+"""`fixed`: one view from beginning to end. `membership`: members come and go."""
+
+MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 8), "membership": (3, 8)}
+"""How many members a group has unless told."""
+
+
+def scenario_of(seed: int, lo: int, hi: int, kind: Kind = "fixed") -> Scenario:
+    """The scenario of a seed: what a sweep of this kind plays, and a replay plays again."""
+    return KINDS[kind](seed, lo, hi)

@@ -1,0 +1,404 @@
+"""Random scenarios in which members come and go, one a seed, swarm style.
+
+A few faults follow each other, from at once to a second and a half apart: many fall into a
+change of views that the one before has caused, which is where membership protocols break.
+Traffic goes on before, during and after, with volleys around the faults so that there is
+something in flight when views end. Each seed turns on its own subset of faults and settings,
+like `generate`, whose network and whose garbage these runs suffer too.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any, Literal
+
+from phalanx.sim.generate import names_of, often
+from phalanx.sim.scenario import (
+    MS,
+    SECOND,
+    Burst,
+    Busy,
+    ClockJump,
+    Crash,
+    Cut,
+    Garbage,
+    Heal,
+    Imposter,
+    Leave,
+    Link,
+    Network,
+    Nonsense,
+    Partition,
+    Pause,
+    Peculiarity,
+    Restart,
+    Scenario,
+    Spoken,
+    Traffic,
+)
+
+US = 1_000
+MEMBERS_LO, MEMBERS_HI = 3, 8
+_EVENTS_MAX = 6
+_TRIES_MAX = 60
+_MESSAGES = 8_000
+"""How many messages times members squared a run may cost, about."""
+
+Event = Literal[
+    "partition", "heal", "cut", "one-way", "crash", "restart", "leave", "imposter", "pause"
+]
+_EVENTS: tuple[Event, ...] = (
+    "partition",
+    "heal",
+    "cut",
+    "one-way",
+    "crash",
+    "restart",
+    "leave",
+    "imposter",
+    "pause",
+)
+_WEIGHTS = {"partition": 4, "heal": 4, "crash": 4, "restart": 3, "leave": 2, "pause": 2}
+_GARBAGE: tuple[Nonsense, ...] = ("replayed", "forged", "stale", "flipped", "foreign", "random")
+_SERVICES: tuple[Spoken, ...] = ("any", "agreed", "safe", "safe", "causal", "any", "basic")
+
+
+def random_membership_scenario(
+    seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMBERS_HI
+) -> Scenario:
+    """The scenario of a seed: the same in every process and on every machine."""
+    dice = Random(f"membership {seed}")
+    names = names_of(dice.randrange(members_lo, members_hi + 1))
+    alone = often(dice, 75)
+    plot = _Plot(dice, names, dice.randrange(900 * MS if alone else 200 * MS))
+    plot.thicken()
+    span = plot.now + dice.randrange(100 * MS, 1500 * MS)
+    config = _config(dice)
+    tables: dict[str, Any] = {key: tuple(rows) for key, rows in plot.tables.items()}
+    return Scenario(
+        name="turmoil",
+        about=f"drawn from seed {seed} with {members_lo}:{members_hi} members",
+        seed=seed,
+        members=names,
+        start="alone" if alone else "together",
+        patience_ns=30 * SECOND,
+        steps_max=500_000,
+        config=config,
+        network=_network(dice),
+        link=_links(dice, names),
+        member=_peculiarities(dice, names),
+        burst=_bursts(dice, names, span),
+        clock=_clocks(dice, names, span),
+        busy=_busy(dice, names, span),
+        garbage=_garbage(dice, names, span),
+        traffic=_traffic(dice, names, span, plot.times, config),
+        **tables,
+    )
+
+
+# ---------------------------------------------------------------------------- faults
+
+
+class _Plot:
+    """What befalls the members, one thing after the other, so that each makes sense."""
+
+    def __init__(self, dice: Random, names: tuple[str, ...], now: int) -> None:
+        self._dice = dice
+        self._names = names
+        self.now = now
+        self.times: list[int] = []
+        self.tables: dict[str, list[Any]] = {}
+        self._running = list(names)
+        self._gone: list[str] = []
+        self._severed = False
+        self._lopsided = False
+        """Something is cut one way and stays so until healed."""
+        allowed = [event for event in _EVENTS if often(dice, 60)] or ["partition"]
+        if "partition" in allowed or "cut" in allowed:
+            allowed.append("heal")
+        self._allowed = [e for event in allowed for e in [event] * _WEIGHTS.get(event, 1)]
+
+    def thicken(self) -> None:
+        """Draw all events, and the healing at the end that most runs have."""
+        dice = self._dice
+        wanted = max(1, min(dice.randrange(1, 8), _EVENTS_MAX))
+        for _ in range(_TRIES_MAX):
+            begun = len(self.times)
+            if begun == wanted:
+                break
+            getattr(self, "_" + dice.choice(self._allowed).replace("-", "_"))()
+            if len(self.times) > begun:  # else it made no sense here
+                self.now += self._gap()
+        if self._severed and (self._lopsided or often(dice, 80)):
+            self._heal()
+        if self._gone and often(dice, 40):
+            self._restart()
+
+    def _gap(self) -> int:
+        """Now and then at once, often within a join, seldom after all is calm again."""
+        dice = self._dice
+        match dice.randrange(4):
+            case 0:
+                return dice.randrange(30 * MS)
+            case 1 | 2:
+                return dice.randrange(60 * MS, 400 * MS)
+            case _:
+                return dice.randrange(1500 * MS)
+
+    def _add(self, table: str, row: Any) -> None:
+        self.tables.setdefault(table, []).append(row)
+        self.times.append(self.now)
+
+    def _partition(self) -> None:
+        dice, names = self._dice, list(self._names)
+        dice.shuffle(names)
+        parts = min(dice.choice((2, 2, 2, 3, 3, 4)), len(names))
+        if parts < 2:
+            return
+        ends = [0, *sorted(dice.sample(range(1, len(names)), parts - 1)), len(names)]
+        groups = [tuple(sorted(names[a:b])) for a, b in pairwise(ends)]
+        self._severed = True
+        self._add("partition", Partition(at_ns=self.now, groups=tuple(groups[1:])))
+
+    def _heal(self) -> None:
+        if self._severed:
+            self._severed = self._lopsided = False
+            self._add("heal", Heal(at_ns=self.now))
+
+    def _cut(self) -> None:
+        self._sever(both=True)
+
+    def _one_way(self) -> None:
+        self._sever(both=False)
+
+    def _sever(self, both: bool) -> None:
+        dice = self._dice
+        if len(self._names) < 2:
+            return
+        pair = dice.sample(self._names, 2)
+        to = (pair[1],) if often(dice, 50) else None
+        lasting = dice.choice((5, 50, 300, 1000)) * MS if often(dice, 50) else None
+        if lasting is None:
+            self._severed = True
+            self._lopsided |= not both
+        cut = Cut(at_ns=self.now, for_ns=lasting, from_=(pair[0],), to=to, both=both)
+        self._add("cut", cut)
+
+    def _crash(self) -> None:
+        if len(self._running) > 1:
+            name = self._end()
+            self._add("crash", Crash(member=name, at_ns=self.now, lose=often(self._dice, 50)))
+
+    def _leave(self) -> None:
+        if len(self._running) > 1:
+            self._add("leave", Leave(member=self._end(), at_ns=self.now))
+
+    def _end(self) -> str:
+        name = self._running.pop(self._dice.randrange(len(self._running)))
+        self._gone.append(name)
+        return name
+
+    def _restart(self) -> None:
+        if self._gone:
+            name = self._gone.pop(self._dice.randrange(len(self._gone)))
+            self._running.append(name)
+            self._add("restart", Restart(member=name, at_ns=self.now))
+
+    def _imposter(self) -> None:
+        name, beside = self._dice.choice(self._names), self._dice.choice(self._names)
+        self._add("imposter", Imposter(member=name, at_ns=self.now, beside=beside))
+
+    def _pause(self) -> None:
+        lasting = self._dice.choice((10, 60, 200, 500, 1000, 1500)) * MS
+        name = self._dice.choice(self._names)
+        self._add("pause", Pause(member=name, at_ns=self.now, for_ns=lasting))
+
+
+def _bursts(dice: Random, names: tuple[str, ...], span: int) -> tuple[Burst, ...]:
+    if not often(dice, 25):
+        return ()
+    bursts: list[Burst] = []
+    for _ in range(dice.randrange(1, 4)):
+        aim: dict[str, Any] = {}
+        if often(dice, 50):
+            aim["from_"] = (dice.choice(names),)
+        if often(dice, 30):
+            aim["to"] = (dice.choice(names),)
+        at, length = dice.randrange(span), dice.choice((2, 10, 40, 150)) * MS
+        bursts.append(Burst(at_ns=at, for_ns=length, **aim))
+    return tuple(bursts)
+
+
+def _clocks(dice: Random, names: tuple[str, ...], span: int) -> tuple[ClockJump, ...]:
+    if not often(dice, 10):
+        return ()
+    by = dice.choice((10, 100, 500, 3000)) * MS
+    return (ClockJump(member=dice.choice(names), at_ns=dice.randrange(span), by_ns=by),)
+
+
+def _busy(dice: Random, names: tuple[str, ...], span: int) -> tuple[Busy, ...]:
+    if not often(dice, 12):
+        return ()
+    return (
+        Busy(
+            member=dice.choice(names),
+            at_ns=dice.randrange(span),
+            for_ns=dice.choice((100, 300, 800)) * MS,
+            cpu_ns=dice.choice((100, 500, 2000)) * US,
+        ),
+    )
+
+
+def _garbage(dice: Random, names: tuple[str, ...], span: int) -> tuple[Garbage, ...]:
+    if not often(dice, 25):
+        return ()
+    return tuple(
+        Garbage(
+            to=dice.choice(names),
+            at_ns=dice.randrange(span),
+            count=dice.randrange(1, 20),
+            every_ns=dice.choice((1, 10, 50)) * MS,
+            kind=kind,
+        )
+        for kind in _GARBAGE
+        if often(dice, 40)
+    )
+
+
+# ---------------------------------------------------------------------------- surroundings
+
+
+def _config(dice: Random) -> dict[str, Any]:
+    config: dict[str, Any] = {"mode": dice.choice(("hold", "flow"))}
+    if often(dice, 15):
+        config["order"] = "all-ack"
+    if often(dice, 25):
+        config["early"] = True
+    if often(dice, 15):
+        config["post_confirm"] = True
+    if often(dice, 25):
+        config["datagram_bytes_max"] = dice.choice((300, 512, 1000))
+    if often(dice, 30):
+        config["frame_bytes_max"] = dice.choice((300, 1472, 4000))
+    if often(dice, 40):
+        window = dice.choice((4 << 10, 8 << 10, 16 << 10))
+        config["window_bytes_max"] = window
+        config["window_bytes_min"] = dice.choice((window, window // 2))
+        config["outbox_bytes_max"] = dice.choice((500, 2 << 10, 8 << 10))
+    if often(dice, 25):
+        config["fail_ns"] = dice.choice((350, 500, 1200)) * MS
+        config["alive_idle_ns"] = dice.choice((100, 150)) * MS
+    if often(dice, 25):
+        config["hello_ns"] = dice.choice((100, 150, 400)) * MS
+    if often(dice, 25):
+        config["collect_ns"] = dice.choice((20, 40, 120)) * MS
+    if often(dice, 25):
+        config["change_ns"] = dice.choice((150, 250, 500)) * MS
+    return config
+
+
+def _network(dice: Random) -> Network:
+    wire: dict[str, Any] = {"delay_ns": dice.choice((20, 100, 100, 300, 1000)) * US}
+    if often(dice, 60):
+        wire["jitter_ns"] = dice.choice((50, 300, 2000)) * US
+    if often(dice, 50):
+        wire["loss_ppm"] = dice.choice((2_000, 10_000, 10_000, 50_000, 100_000))
+    if often(dice, 20):
+        wire["duplicate_ppm"] = dice.choice((5_000, 50_000))
+    if often(dice, 25):
+        wire["reorder_ppm"] = dice.choice((5_000, 50_000, 300_000))
+        wire["late_ns"] = dice.choice((300, 2000, 8000)) * US
+    if often(dice, 10):
+        wire["loopback"] = True
+    return Network(**wire)
+
+
+def _links(dice: Random, names: tuple[str, ...]) -> tuple[Link, ...]:
+    if not often(dice, 25):
+        return ()
+    links = [
+        Link(from_=(a,), to=(b,), delay_ns=dice.choice((10, 200, 1000, 8000)) * US)
+        for a in names
+        for b in names
+        if a != b and often(dice, 40)
+    ]
+    if often(dice, 30):
+        links.append(Link(to=(dice.choice(names),), loss_ppm=150_000))
+    return tuple(links)
+
+
+def _peculiarities(dice: Random, names: tuple[str, ...]) -> tuple[Peculiarity, ...]:
+    slow, clocks = often(dice, 15), often(dice, 50)
+    own: list[Peculiarity] = []
+    for name in names:
+        traits: dict[str, Any] = {}
+        if slow and often(dice, 40):
+            traits["cpu_ns"] = dice.choice((20, 60, 150)) * US
+        if clocks:
+            traits["clock_ns"] = dice.randrange(1 << 50)
+        if traits:
+            own.append(Peculiarity(name=name, **traits))
+    return tuple(own)
+
+
+# ---------------------------------------------------------------------------- traffic
+
+
+def _traffic(
+    dice: Random, names: tuple[str, ...], span: int, times: list[int], config: dict[str, Any]
+) -> tuple[Traffic, ...]:
+    """A steady stream over the whole time, volleys around the faults, a few large messages."""
+    budget = max(20, _MESSAGES // (len(names) ** 2))
+    speakers = list(names)
+    if often(dice, 40):
+        speakers = dice.sample(names, dice.randrange(1, len(names) + 1))
+    services = dice.sample(_SERVICES, dice.randrange(1, 4))
+    subsets = often(dice, 40)
+    tables: list[Traffic] = []
+    for name in speakers:
+        count = 1 + dice.randrange(max(2, budget // len(speakers)))
+        gap = span // count
+        tables.append(
+            Traffic(
+                from_=name,
+                at_ns=dice.randrange(max(1, gap)),
+                count=count,
+                every_ns=gap // 2,
+                jitter_ns=gap,
+                **_manner(dice, services, subsets),
+            )
+        )
+    for _ in range(dice.randrange(5)):
+        near = max(0, dice.choice(times or [span]) - dice.randrange(30 * MS))
+        tables.append(
+            Traffic(
+                from_=dice.choice(speakers),
+                at_ns=near,
+                count=dice.randrange(2, 16),
+                every_ns=dice.choice((1, 3, 10)) * MS,
+                batch=dice.choice((1, 1, 3, 10, 30)),
+                **_manner(dice, services, subsets),
+            )
+        )
+    for _ in range(max(0, dice.randrange(4) - 1)):
+        near = max(0, dice.choice(times or [span]) - dice.randrange(20 * MS))
+        size = dice.choice((5_000, 20_000, 70_000)) * 3 // len(names)
+        size = min(size, 100 * int(config.get("datagram_bytes_max", 1472)))
+        to: Literal["all", "some"] = "some" if subsets and often(dice, 40) else "all"
+        service = dice.choice(services)
+        speaker = dice.choice(speakers)
+        tables.append(Traffic(from_=speaker, at_ns=near, size=size, service=service, to=to))
+    return tuple(tables)
+
+
+def _manner(dice: Random, services: list[Spoken], subsets: bool) -> dict[str, Any]:
+    manner: dict[str, Any] = {
+        "service": dice.choice(services),
+        "size": dice.choice((0, 1, 20, 100)),
+    }
+    if often(dice, 40):
+        manner["size_max"] = dice.choice((100, 200, 1400))
+    if subsets and often(dice, 60):
+        manner["to"] = "some"
+    return manner
