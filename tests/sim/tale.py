@@ -57,9 +57,9 @@ class Tale:
             lseq = self.count[letter] = self.count.get(letter, 0) + 1
             node, inc = life(letter)
             now = len(self.rows) * STEP_NS
-            common = {"run": "r", "profile": "T", "group": "g", "node": node, "inc": inc}
-            common |= {"lseq": lseq, "step": lseq, "t_ns": now, "sim_ns": now}
-            row: Any = table(**common | columns)
+            common: dict[str, Any] = {"run": "r", "profile": "T", "group": "g"}
+            common |= {"node": node, "inc": inc, "lseq": lseq, "step": lseq}
+            row: Any = table(**common | {"t_ns": now, "sim_ns": now} | columns)
             self.rows.append(row)
         return self
 

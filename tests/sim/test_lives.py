@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.core.effects import Datagrams, DeadlinePassed, Given, Leave, Submit
+from phalanx.core.effects import (
+    Datagrams,
+    DeadlinePassed,
+    Effect,
+    Given,
+    Leave,
+    Stopped,
+    Submit,
+)
 from phalanx.core.ids import MemberId
 from phalanx.journal.events import Life, Topology, ViewInstall
 from phalanx.sim import scenario as sc
@@ -233,6 +241,25 @@ def test_an_imposter_hears_what_its_machine_hears_and_ends(gossip: Any) -> None:
     assert outcome.cases["stopped_name_in_use"] == 1
     assert outcome.faults["imposter"] == 1
     assert outcome.stuck is None
+
+
+def test_a_process_that_stops_for_a_name_that_nobody_bears_is_noticed(gossip: Any) -> None:
+    class Nervous(gossip):  # type: ignore[misc]
+        def step(self, now: int, given: Given) -> list[Effect]:
+            if self.me.incarnation == 2 and isinstance(given, DeadlinePassed):
+                self.due = None
+                return [Stopped("name-in-use")]
+            effects: list[Effect] = super().step(now, given)
+            return effects
+
+    outcome = play(
+        Nervous,
+        crash=(sc.Crash(member="a", at_ns=50 * MS),),
+        restart=(sc.Restart(member="a", at_ns=200 * MS),),
+    )
+    assert outcome.cases["stopped_for_nothing"] == 1
+    fake = sc.Imposter(member="a", at_ns=100 * MS, beside="b")
+    assert "stopped_for_nothing" not in play(gossip, imposter=(fake,)).cases
 
 
 def test_processes_on_one_machine_hear_each_other_even_when_it_is_cut_off(gossip: Any) -> None:

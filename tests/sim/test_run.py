@@ -21,9 +21,10 @@ from phalanx.sim.scenariofile import load
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 DIGESTS = """
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.kinds import scenario_of
 from phalanx.sim.run import run
-print([run(random_scenario(seed, 2, 5)).digest for seed in (3, 10, 26)])
+kinds = ("fixed", "membership")
+print([run(scenario_of(seed, 3, 5, kind)).digest for kind in kinds for seed in (3, 10, 26)])
 """
 
 
@@ -53,7 +54,7 @@ def test_the_digest_does_not_depend_on_how_strings_hash() -> None:
         return done.stdout
 
     one = digests("1")
-    assert one.count("'") == 6
+    assert one.count("'") == 12
     assert one == digests("271828")
 
 
@@ -68,6 +69,19 @@ def test_the_rough_scenario_exercises_what_it_is_about() -> None:
     faults = run(load(ROOT / "scenarios" / "rough.toml")).faults
     for kind in ("pause", "slow", "overflow", "batch", "burst", "garbage", "window_closed"):
         assert faults.get(kind, 0) > 0, kind
+
+
+def test_the_scenarios_of_changing_groups_exercise_what_they_are_about() -> None:
+    split = run(load(ROOT / "scenarios" / "split.toml"))
+    assert split.cases["merges_3_or_more"] > 0
+    assert split.faults["cut_off"] > 0
+    churn = run(load(ROOT / "scenarios" / "churn.toml"))
+    assert churn.cases["restarted_joined"] > 0
+    assert churn.cases["stopped_left"] == 1
+    assert churn.cases["held"] > 0
+    intruders = run(load(ROOT / "scenarios" / "intruders.toml"))
+    assert intruders.cases["stopped_name_in_use"] == 1
+    assert intruders.faults["forged"] == intruders.faults["replayed"] == 100
 
 
 def test_the_light_scenario_is_the_one_that_is_measured() -> None:

@@ -119,6 +119,13 @@ def test_what_cannot_be_played_is_refused_with_line_and_remedy(
     assert remedy in caught.value.remedy
 
 
+def test_traffic_disturbs_nobody() -> None:
+    said = (Traffic(from_="a", at_ns=50),)
+    pause = (Pause(member="a", at_ns=3, for_ns=4),)
+    scenario = Scenario(members=("a",), traffic=said, pause=pause)
+    assert (scenario.horizon_ns(), scenario.undisturbed_ns()) == (50, 7)
+
+
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"gone\.toml: No such file"):
         load(tmp_path / "gone.toml")
@@ -203,7 +210,7 @@ def test_what_changes_views_is_read_as_written_and_written_back() -> None:
         busy=(sc.Busy(member="c", at_ns=8, for_ns=9, cpu_ns=10),),
     )
     assert parse(to_toml(scenario)) == scenario
-    assert scenario.horizon_ns() == 17
+    assert scenario.horizon_ns() == scenario.undisturbed_ns() == 17
 
 
 @pytest.mark.parametrize(

@@ -318,11 +318,12 @@ class Probe(msgspec.Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
-    """The answer to a probe, passed on as it was."""
+    """The answer to a probe, passed on as it was. Who is alive in another view is not here."""
 
     sender: MemberId
     asker: MemberId
     nonce: Counter
+    view: ViewId
     helper: MemberId | None = None
     via: MemberId | None = None
 

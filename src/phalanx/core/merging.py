@@ -11,7 +11,7 @@ from __future__ import annotations
 from phalanx.core.effects import Merged, Range
 from phalanx.core.frames import Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId
-from phalanx.core.membership.kernel import Change
+from phalanx.core.membership.views import Change
 
 
 class Progress:

@@ -14,13 +14,15 @@ from phalanx.core.frames import (
     Alive,
     Attempt,
     Claim,
+    Component,
     Held,
     Hello,
     Plain,
     Probe,
     Relay,
 )
-from phalanx.core.ids import MemberId, View
+from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.membership.contexts import epoch
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.names import NameClaim
 from phalanx.core.membership.search import Search
@@ -89,7 +91,7 @@ class Presence:
             case Held():
                 self.lost_name = self.lost_name or self.claim.loses(packet)
             case Probe():
-                return self._probe(packet)
+                return self._probe(packet, stay.view.id)
             case Alive():
                 return self._alive(now, packet, stay)
             case Relay():
@@ -98,11 +100,11 @@ class Presence:
                         self._relayed[packet.target] = now + self._config.fail_ns
         return []
 
-    def _probe(self, probe: Probe) -> list[Plain]:
+    def _probe(self, probe: Probe, view: ViewId) -> list[Plain]:
         if probe.sender == self.me:
             return []
         if probe.target == self.me:
-            return [Alive(self.me, probe.sender, probe.nonce, probe.helper)]
+            return [Alive(self.me, probe.sender, probe.nonce, view, probe.helper)]
         if probe.helper == self.me and probe.via is None:
             return [Probe(probe.sender, probe.target, probe.nonce, self.me, self.me)]
         return []
@@ -114,10 +116,11 @@ class Presence:
             slots = stay.domain.slot_of
             slot = slots.get(alive.sender, NEVER)
             helper = -1 if alive.via is None else slots.get(alive.via, NEVER)
-            if max(slot, helper) < len(self.detector.heard_ns):
+            here = slot >= stay.dag.n or alive.view == stay.view.id
+            if here and max(slot, helper) < len(self.detector.heard_ns):
                 self.detector.alive(now, slot, alive.nonce, helper)
         elif alive.helper == self.me and alive.via is None:
-            return [Alive(alive.sender, alive.asker, alive.nonce, self.me, self.me)]
+            return [Alive(alive.sender, alive.asker, alive.nonce, alive.view, self.me, self.me)]
         return []
 
     def _hello(self, now: int, hello: Hello, stay: Stay) -> list[Plain]:
@@ -127,10 +130,9 @@ class Presence:
             return [] if held is None else [held]
         ours = sender in stay.ranked
         if ours:
+            if hello.view != stay.view.id:
+                return []  # it lags, or it has moved: silence here will tell
             self._sign(now, sender, stay)
-            ours = hello.view == stay.view.id
-            if not ours:
-                return []
         if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
             self._kernel.foreign(sender, hello.view)
         return []
@@ -142,19 +144,39 @@ class Presence:
         if sender not in attempt.component.members:
             stay.domain.refused["impossible"] += 1
             return []
-        for member in attempt.component.members:
-            if member.name == self.me.name and member != self.me:
-                held = self.claim.met(member)
-                return [] if held is None else [held]
+        held = self._namesakes(attempt.component, stay)
+        if held:
+            return held
         ours = sender in stay.ranked
         if ours:
-            self._sign(now, sender, stay)
-            self._kernel.attempted(attempt)
+            if attempt.component.view == stay.view.id:
+                self._sign(now, sender, stay)
+                self._kernel.attempted(attempt)
+            elif self._has_moved(attempt.component, stay.view):
+                self._kernel.moved(sender, attempt.component)
         elif self.search.heard(now, attempt, attempt.component.view, False) or any(
             member in stay.ranked for member in attempt.heard
         ):
             self._kernel.attempted(attempt)
         return []
+
+    def _has_moved(self, component: Component, view: View) -> bool:
+        """Its view is newer than ours and does not know us."""
+        return self.me not in component.members and epoch(component.view) > epoch(view.id)
+
+    def _namesakes(self, component: Component, stay: Stay) -> list[Plain]:
+        """The component has a member whose name is held here, by an older process that lives:
+        tell it, for the two may not hear each other."""
+        names = {member.name: member for member in stay.view.members}
+        out: list[Plain] = []
+        for member in component.members:
+            holder = names.get(member.name)
+            if holder is None or holder.incarnation >= member.incarnation:
+                continue
+            slot = stay.ranked[holder]
+            if holder == self.me or self.detector.state(slot) in ("OPERATIONAL", "SEMI"):
+                out.append(Held(holder, 0))
+        return out
 
     def heard(self, now: int, slot: int) -> None:
         """A frame of this slot came, by some way."""

@@ -22,6 +22,7 @@ proves little; these counts say so. They only watch: nothing here decides anythi
     window_closed_across                       views installed while the window was closed
     not_sent                                   messages that nobody was left to get
     stopped_left, stopped_name_in_use          members that ended themselves
+    stopped_for_nothing                        ... for a name that nobody else bore
 """
 
 from __future__ import annotations
@@ -113,6 +114,10 @@ class Cases:
         life = self._lives.get(member)
         if life is not None and life.stage in _JOINING:
             self._count("leave_in_join")
+
+    def stopped_for_nothing(self) -> None:
+        """A process has just stopped for its name, which nobody else bore while it lived."""
+        self._count("stopped_for_nothing")
 
     def _count(self, case: str, times: int = 1) -> None:
         self.counts[case] = self.counts.get(case, 0) + times

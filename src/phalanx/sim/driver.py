@@ -69,8 +69,8 @@ class Driver:
         self.steps = 0
         self.changed_ns = 0
         """When a view was last installed."""
-        self.stopped: list[Seat] = []
-        """Processes that have ended themselves and that nobody has buried yet."""
+        self.stopped: list[tuple[Seat, str]] = []
+        """Processes that have ended themselves and that nobody has buried yet, and why."""
 
     # ------------------------------------------------------------------ what comes to a member
 
@@ -239,7 +239,7 @@ class Driver:
                     self._forger.saw(effect.view)  # type: ignore[union-attr, arg-type]
                 elif kind is Stopped:
                     self._faults["unsaid"] += seat.end()
-                    self.stopped.append(seat)
+                    self.stopped.append((seat, effect.reason))  # type: ignore[union-attr]
             if len(effects) > 1 or kind is not Transmit:
                 self.rows += seat.recorder.record(now + seat.clock, effects, now)
                 self.cases.note(seat, effects)

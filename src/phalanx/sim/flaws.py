@@ -15,7 +15,7 @@ import msgspec
 from phalanx.config import lan
 from phalanx.core.ids import NAME_LENGTH_MAX
 from phalanx.errors import ConfigurationError
-from phalanx.sim.scenario import HORIZON_NS_MAX, SUBMISSION_BYTES_MAX, Scenario
+from phalanx.sim.scenario import HORIZON_NS_MAX, LIVES, SUBMISSION_BYTES_MAX, Scenario
 from phalanx.sim.spelling import quoted, shown
 
 Path = tuple[str | int, ...]
@@ -187,19 +187,18 @@ _LIFE = {
     ("leaving", "restart"): "running",
     ("gone", "restart"): "running",
 }
-_SAME_INSTANT = ("crash", "leave", "restart")
 
 
 def _bad_life(scenario: Scenario) -> Flaw | None:
     """Crashes, leaves and restarts of one member must make sense one after the other."""
     events = [
         (row.at_ns, order, i, row.member)
-        for order, table in enumerate(_SAME_INSTANT)
+        for order, table in enumerate(LIVES)
         for i, row in enumerate(getattr(scenario, table))
     ]
     state = dict.fromkeys(scenario.members, "running")
     for at, order, i, name in sorted(events):
-        table = _SAME_INSTANT[order]
+        table = LIVES[order]
         after = _LIFE.get((state[name], table))
         if after is None:
             problem = f"{quoted(name)} is {state[name]} at {at} ns"

@@ -29,6 +29,7 @@ class Population:
         self._links = links
         self._own = {p.name: p for p in scenario.member}
         self._imposters = 0
+        self._ended: list[tuple[MemberId, int]] = []
         self._groups: list[list[Seat]] = []
         self.everybody = boot_view([MemberId(name) for name in scenario.members])
         alone = scenario.start == "alone"
@@ -80,9 +81,16 @@ class Population:
         self.at[seat.machine] = (*self.at[seat.machine], seat)
         self.live = (*self.live, seat)
 
-    def bury(self, seat: Seat) -> None:
+    def rivals(self, seat: Seat) -> list[MemberId]:
+        """Who else has borne its name while it lived."""
+        living = [s.me for s in self.live if s.me.name == seat.me.name and s is not seat]
+        ended = [m for m, at in self._ended if m.name == seat.me.name and at >= seat.started_ns]
+        return living + ended
+
+    def bury(self, now: int, seat: Seat) -> None:
         """The process is gone."""
         assert seat.gone
+        self._ended.append((seat.me, now))
         self.at[seat.machine] = tuple(s for s in self.at[seat.machine] if s is not seat)
         self.live = tuple(s for s in self.live if s is not seat)
 

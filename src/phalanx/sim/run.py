@@ -11,6 +11,7 @@ from time import perf_counter
 
 import msgspec
 
+from phalanx.config import lan
 from phalanx.journal.events import Event
 from phalanx.sim.checkers import Report, check
 from phalanx.sim.scenario import MS, SECOND, Scenario, Traffic
@@ -73,8 +74,10 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
     report = check(
         outcome.rows,
         expect_liveness=outcome.exception is None,  # see RunResult.expect_liveness
+        mode=lan(**scenario.config).mode,
         inserted=outcome.inserted,
         contents=outcome.library.checksum,
+        undisturbed_ns=scenario.undisturbed_ns(),
     )
     exception = outcome.exception
     if exception is not None:

@@ -37,8 +37,8 @@ SUBMISSION_BYTES_MAX = 64 << 20
 STEPS_MAX = 1_000_000_000
 
 CUTS = ("heal", "partition", "cut")
-LIVES = ("crash", "leave", "restart", "imposter")
-CHANGES = (*CUTS, *LIVES, "clock", "busy")
+LIVES = ("crash", "leave", "restart")
+CHANGES = (*CUTS, *LIVES, "imposter", "clock", "busy")
 """Tables of what may change views. Of one instant, things happen in this order."""
 
 SERVICES: dict[str, Service] = {service.name.lower(): service for service in Service}
@@ -270,6 +270,10 @@ class Scenario(_Table, frozen=True, kw_only=True):
     def horizon_ns(self) -> int:
         """When the last planned thing happens, at the latest."""
         return max((end for _, end in self.ends_ns()), default=0)
+
+    def undisturbed_ns(self) -> int:
+        """From when on nothing happens but what members say."""
+        return max((end for (table, _), end in self.ends_ns() if table != "traffic"), default=0)
 
     def ends_ns(self) -> Iterator[tuple[tuple[str, int], int]]:
         """Each planned thing, by table and row, with the time of its end at the latest."""

@@ -76,6 +76,7 @@ class Seat:
         "recorder",
         "saying",
         "spins",
+        "started_ns",
         "step",
         "view",
         "wake_at",
@@ -104,6 +105,7 @@ class Seat:
         self.backlog: deque[Submission] = deque()
         self.orders: list[Given] = []
         """What it is told to do once it is free."""
+        self.started_ns = 0
         self.free_at = 0
         self.paused_until = 0
         self.wake_at = -1

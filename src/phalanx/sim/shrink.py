@@ -14,13 +14,12 @@ import msgspec
 
 from phalanx.sim.flaws import flaw_of
 from phalanx.sim.run import RunResult, run
-from phalanx.sim.scenario import CUTS, Network, Scenario
+from phalanx.sim.scenario import CUTS, LIVES, Network, Scenario
 
 Fails = Callable[[Scenario], bool]
 RUNS_MAX = 300
 
 _FAULT_TABLES = ("garbage", "imposter", "pause", "busy", "clock", "burst", "link", "member")
-_LIVES = ("crash", "leave", "restart")
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
@@ -61,7 +60,7 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         for name in reversed(scenario.members):
             yield without_member(scenario, name)
     yield from _fewer(scenario, "traffic")
-    for tables in (CUTS, _LIVES, *((table,) for table in _FAULT_TABLES)):
+    for tables in (CUTS, LIVES, *((table,) for table in _FAULT_TABLES)):
         if any(getattr(scenario, table) for table in tables):
             yield _with(scenario, **dict.fromkeys(tables, ()))
     yield from _calmer(scenario)
@@ -89,7 +88,7 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
     for key in ("link", "burst", "cut"):
         tables = [_with(t, from_=others(t.from_), to=others(t.to)) for t in getattr(scenario, key)]
         changed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
-    for key in ("pause", "clock", "busy", *_LIVES):
+    for key in ("pause", "clock", "busy", *LIVES):
         changed[key] = tuple(row for row in getattr(scenario, key) if row.member != name)
     partitions = []
     for partition in scenario.partition:
@@ -111,7 +110,7 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
 def _longer_lives(scenario: Scenario) -> Iterator[Scenario]:
     """Without what ends and begins lives: all that happens to one member, then one thing, then
     an end together with the restart after it, for neither makes sense without the other."""
-    rows = [(row.at_ns, table, row) for table in _LIVES for row in getattr(scenario, table)]
+    rows = [(row.at_ns, table, row) for table in LIVES for row in getattr(scenario, table)]
     for name in scenario.members:
         yield _without_rows(scenario, [row for _, _, row in rows if row.member == name])
     for _, _, row in rows:
@@ -129,7 +128,7 @@ def _without_rows(scenario: Scenario, rows: Sequence[Any]) -> Scenario:
     """The scenario without these rows of its lives."""
     left = {
         table: tuple(row for row in getattr(scenario, table) if not any(row is r for r in rows))
-        for table in _LIVES
+        for table in LIVES
     }
     return _with(scenario, **left)
 

@@ -266,6 +266,7 @@ class World:
 
     def _start(self, now: int, seat: Seat) -> None:
         seat.cpu = self._cpu_of(seat, now)
+        seat.started_ns = now
         self._driver.rows.append(seat.recorder.start(now + seat.clock, now))
         self._tell_topology(now)
         self._driver.start(now, seat)
@@ -273,12 +274,14 @@ class World:
     def _bury_stopped(self, now: int) -> None:
         """Processes have ended themselves."""
         while self._driver.stopped:
-            seat = self._driver.stopped.pop(0)
+            seat, reason = self._driver.stopped.pop(0)
+            if reason == "name-in-use" and not self._population.rivals(seat):
+                self._driver.cases.stopped_for_nothing()
             self._driver.rows.append(seat.recorder.stop(now + seat.clock, now))
             self._bury(now, seat)
 
     def _bury(self, now: int, seat: Seat) -> None:
-        self._population.bury(seat)
+        self._population.bury(now, seat)
         self._tell_topology(now)
         if seat.heir_waits:
             self._planned -= 1

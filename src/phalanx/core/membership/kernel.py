@@ -22,12 +22,8 @@ is to be said, and keeps the messages.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Protocol
 
-import msgspec
-
-from phalanx.config import Config
-from phalanx.core.effects import Action, Stage
+from phalanx.core.effects import Action
 from phalanx.core.frames import (
     Announce,
     Attempt,
@@ -38,175 +34,29 @@ from phalanx.core.frames import (
     Leave,
     Said,
 )
-from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 from phalanx.core.membership.contexts import (
     NOBODY,
     Members,
-    Reach,
     context_digest,
-    covers,
     epoch,
-    extend,
-    join_view,
     members_of,
     names_twice,
     normal,
     origin,
     ranked,
-    removal_view,
     united,
 )
+from phalanx.core.membership.ledger import Entry, context_of
+from phalanx.core.membership.views import COLLECT, COMMIT, IDLE, NEVER, Views
 
-NEVER = 1 << 62
-PAST_VIEWS_MAX = 256
 STASH_MAX = 64
 JOINS_AHEAD_MAX = 1 << 20
 """A component whose epoch is further ahead than this is not believed."""
 
-IDLE: Literal["IDLE"] = "IDLE"
-COLLECT: Literal["COLLECT"] = "COLLECT"
-COMMIT: Literal["COMMIT"] = "COMMIT"
 
-
-class Entry(msgspec.Struct, frozen=True):
-    """A frame that entered, as far as membership is concerned."""
-
-    sender: MemberId
-    number: int
-    view: ViewId
-    phase: int
-    announce: Announce | None
-    reach: Reach
-
-    @property
-    def said(self) -> Said | None:
-        return None if self.announce is None else self.announce.said
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A view to install: `closing` is the past of the frames that closed it."""
-
-    before: View
-    view: View
-    cause: Literal["removal", "join"]
-    closing: Reach
-    origins: dict[MemberId, Component]
-    components: tuple[Component, ...]
-    joins: dict[MemberId, Join]
-    phase: int
-    """1 if a further change is under way: nothing can be sent in the view as such."""
-    keeps: Members
-    """Members of a join under way that are not in the view."""
-
-
-class Owner(Protocol):
-    """What the protocol needs of the member it belongs to."""
-
-    def say(self, said: Said) -> tuple[int, Reach]:
-        """Send a control frame: its number, and its past with itself."""
-
-    def attempt(self) -> None:
-        """Broadcast an Attempt for the present view."""
-
-    def install(self, change: Change) -> None:
-        """The view has changed."""
-
-    def unspoken(self) -> list[MemberId]:
-        """Members of the view that have not sent a frame in it."""
-
-    def delivered(self) -> Join:
-        """An empty proposal that says how far this member has delivered."""
-
-    def stepped(self, action: Action) -> None:
-        """For the journal."""
-
-
-class Kernel:
-    """One member's part in the protocol. `now` is set by whoever calls in."""
-
-    def __init__(self, me: MemberId, view: View, config: Config, owner: Owner) -> None:
-        self.me = me
-        self.view = view
-        self.now = 0
-        self._config = config
-        self._owner = owner
-        self.context = Context(boot=view.members)
-        self.context_id = view.context
-        self.out: Members = NOBODY
-        """X."""
-        self.faulty: Members = NOBODY
-        """F."""
-        self.phase = 0
-        self.stage: Stage = IDLE
-        self.components: tuple[Component, ...] = ()
-        self.before: Members = NOBODY
-        """fb."""
-        self.after: Members = NOBODY
-        """fa."""
-        self.proposal: Context | None = None
-        """pc."""
-        self.proposal_id = b""
-        self.leaving = False
-        self.goodbyes: Members = NOBODY
-        """While leaving: who has named this member."""
-        self._joins: dict[bytes, dict[MemberId, tuple[int, Reach, Join]]] = {}
-        self._faults: dict[bytes, dict[MemberId, dict[Members, tuple[int, Reach]]]] = {}
-        self._evidence: dict[bytes, Reach] = {}
-        self._past: dict[ViewId, None] = {view.id: None}
-        self._past_contexts: dict[bytes, None] = {view.context: None}
-        self._newest: dict[MemberId, tuple[int, int]] = {}
-        self._stash: list[tuple[MemberId, Component]] = []
-        self._coloured: list[tuple[MemberId, int, ViewId]] = []
-        """Frames of changes that entered and are not below a join that was installed."""
-        self._collect_until = NEVER
-        self._answer_until = NEVER
-        self._speak_until = NEVER
-
-    # -------------------------------------------------------------- what can be asked
-
-    @property
-    def component(self) -> Component:
-        return Component(self.view.id, self.view.members)
-
-    @property
-    def changing(self) -> bool:
-        """A change is under way."""
-        return self.stage is not IDLE or self.faulty != self.out or self.phase == 1
-
-    @property
-    def joining(self) -> Members:
-        """Members of all components of the join under way."""
-        return united(self.components)
-
-    def announced(self) -> tuple[Component, ...]:
-        """The components whose members a frame sent now speaks of."""
-        return self.components if self.stage is not IDLE else (self.component,)
-
-    def barred(self, member: MemberId) -> bool:
-        """Its frames enter only as the past of others'."""
-        if member == self.me:
-            return False
-        if self.stage is IDLE:
-            return member in self.faulty
-        if member in self.before or member in self.after:
-            return True
-        return member in self.faulty and member in self.view.members
-
-    def admissible(self, member: MemberId, control: bool) -> bool:
-        """Its frames may enter for their own sake."""
-        if self.barred(member):
-            return False
-        if member in self.view.members:
-            return True
-        if self.stage is IDLE:
-            return False
-        return (self.stage is COLLECT and control) or member in self.joining
-
-    def is_past(self, view: ViewId) -> bool:
-        return view in self._past
-
-    def deadline(self) -> int:
-        return min(self._collect_until, self._answer_until, self._speak_until)
+class Kernel(Views):
+    """One member's part in the protocol."""
 
     # -------------------------------------------------------------- what happens
 
@@ -217,7 +67,7 @@ class Kernel:
             and self.faulty == self.out
             and not self.leaving
             and member not in self.view.members
-            and view not in self._past
+            and not self._past.has_view(view)
         ):
             self._start(own=True)
 
@@ -232,7 +82,7 @@ class Kernel:
         if self.barred(member):
             return
         if not inside and (
-            component.view in self._past or epoch(component.view) < self._epoch_of(member)
+            self._past.has_view(component.view) or epoch(component.view) < self._past.newest(member)
         ):
             return
         if self.stage is COLLECT:
@@ -246,7 +96,7 @@ class Kernel:
     def entered(self, entry: Entry, process: bool) -> None:
         """A frame entered; `process` unless only as the past of another."""
         member, said = entry.sender, entry.said
-        self._index(entry)
+        self._ledger.write(entry)
         if self.leaving:
             if (isinstance(said, Fault) and self.me in said.faulty) or (
                 isinstance(said, Join) and self.me in said.failed_before
@@ -254,24 +104,21 @@ class Kernel:
                 self.goodbyes |= {member}
             return
         if said is not None or entry.phase == 1:
-            self._coloured.append((member, entry.number, entry.view))
+            self._past.coloured(member, entry.number, entry.view)
             if entry.view == self.view.id or self.stage is not IDLE:
                 self.phase = 1
         if process and isinstance(said, Join | Fault):
-            context = self._context_of(entry)
-            extend(self._evidence.setdefault(context, {}), entry.reach)
+            self._ledger.count(entry)
         if process and said is not None:
-            old = entry.view in self._past or epoch(entry.view) < self._epoch_of(member)
+            past = self._past
+            old = past.has_view(entry.view) or epoch(entry.view) < past.newest(member)
             if member in self.view.members or not old:
                 self._handle(entry, said)
         self.check()
 
     def heard(self, member: MemberId, view: ViewId) -> None:
         """A frame of this member came, whether it enters or not: where it is now."""
-        if epoch(view) > self._epoch_of(member):
-            if len(self._newest) >= 4 * MEMBERS_MAX:
-                self._newest.clear()
-            self._newest[member] = epoch(view)
+        self._past.heard(member, view)
 
     def proves(self, announce: Announce, members: Members) -> bool:
         """Somebody speaks from a view of a context of mine that I have not closed: it is closed,
@@ -285,15 +132,7 @@ class Kernel:
                 return False
         else:
             return False
-        evidence = self._evidence.setdefault(context, {})
-        for member in ranked(members):
-            if out:
-                found = self._faults.get(context, {}).get(member, {}).get(out)
-            else:
-                joined = self._joins.get(context, {}).get(member)
-                found = joined and joined[:2]
-            if found is not None:
-                extend(evidence, found[1])
+        self._ledger.adopt(context, members, out)
         before = self.view
         self.check()
         return self.view is not before
@@ -303,7 +142,7 @@ class Kernel:
         if member == self.me:
             return False
         inside = member in self.view.members
-        if inside and self.stage is IDLE and context not in self._past_contexts:
+        if inside and self.stage is IDLE and not self._past.has_context(context):
             return True
         if self.me in members or (self.stage is COLLECT and not inside):
             return False
@@ -354,10 +193,6 @@ class Kernel:
         rest = frozenset(self.view.members) - {self.me} - self.faulty - self.before - self.after
         return self.leaving and rest <= self.goodbyes
 
-    def watch(self) -> None:
-        """A view of several has begun: its members must speak in it in time."""
-        self._speak_until = self.now + self._config.change_ns
-
     def spoken(self) -> None:
         """All members of the view have spoken in it."""
         self._speak_until = NEVER
@@ -381,21 +216,19 @@ class Kernel:
         """T_join and T_fa: who has not sent what closes the context."""
         if self.stage is COMMIT:
             assert self.proposal is not None
-            wanted, rest = self.after, members_of(self.proposal) - self.after
-            joins = self._joins.get(self.proposal_id, {})
-            absent = frozenset(m for m in rest if m not in joins)
-            context = self.proposal_id
+            context, wanted = self.proposal_id, self.after
+            rest = members_of(self.proposal) - self.after
+            absent = [m for m in rest if not self._ledger.has_joined(context, m)]
         elif self.stage is IDLE and self.faulty != self.out:
-            wanted, rest = self.faulty, frozenset(self.view.members) - self.faulty
-            absent, context = NOBODY, self.context_id
+            context, wanted = self.context_id, self.faulty
+            rest, absent = frozenset(self.view.members) - self.faulty, []
         else:
             if not self.changing:
                 self._answer_until = NEVER
             return []
         if wanted:
-            faults = self._faults.get(context, {})
-            absent |= frozenset(m for m in rest if wanted not in faults.get(m, {}))
-        return [m for m in ranked(absent) if m != self.me]
+            absent += [m for m in rest if not self._ledger.has_named(context, m, wanted)]
+        return [m for m in ranked(frozenset(absent)) if m != self.me]
 
     # -------------------------------------------------------------- saying
 
@@ -443,31 +276,11 @@ class Kernel:
         self._answer_until = self.now + self._config.change_ns
         announce = Announce(self.announced(), self.context_id, (), (), said)
         entry = Entry(self.me, number, self.view.id, 1, announce, reach)
-        self._index(entry)
-        self._coloured.append((self.me, number, self.view.id))
-        extend(self._evidence.setdefault(self._context_of(entry), {}), reach)
+        self._ledger.write(entry)
+        self._ledger.count(entry)
+        self._past.coloured(self.me, number, self.view.id)
 
     # -------------------------------------------------------------- hearing
-
-    def _context_of(self, entry: Entry) -> bytes:
-        assert entry.announce is not None
-        said = entry.announce.said
-        if isinstance(said, Fault):
-            return said.context
-        assert isinstance(said, Join)
-        context = Context(
-            components=entry.announce.components, failed_before=ranked(said.failed_before)
-        )
-        return context_digest(context)
-
-    def _index(self, entry: Entry) -> None:
-        said = entry.said
-        if isinstance(said, Join):
-            joins = self._joins.setdefault(self._context_of(entry), {})
-            joins.setdefault(entry.sender, (entry.number, entry.reach, said))
-        elif isinstance(said, Fault):
-            faults = self._faults.setdefault(said.context, {}).setdefault(entry.sender, {})
-            faults.setdefault(frozenset(said.faulty), (entry.number, entry.reach))
 
     def _handle(self, entry: Entry, said: Said) -> None:
         if isinstance(said, Join):
@@ -479,9 +292,8 @@ class Kernel:
 
     def _on_join(self, entry: Entry, join: Join) -> None:
         member = entry.sender
-        assert entry.announce is not None
         components = entry.announce.components
-        if self._context_of(entry) == self.context_id:
+        if context_of(entry) == self.context_id:
             return
         inside = member in self.view.members
         mine = any(c.view == self.view.id for c in components)
@@ -505,7 +317,6 @@ class Kernel:
 
     def _on_fault(self, entry: Entry, fault: Fault) -> None:
         member, context, faulty = entry.sender, fault.context, frozenset(fault.faulty)
-        assert entry.announce is not None
         joint = self.stage is COMMIT and context == self.proposal_id
         if member not in self.view.members and not joint:
             return  # its own change, not mine
@@ -556,10 +367,10 @@ class Kernel:
         if not self._believable(components):
             return False
         for component in normal((*self.components, *components)):
-            if component.view != self.view.id and component.view in self._past:
+            if component.view != self.view.id and self._past.has_view(component.view):
                 return False
         mine = [c.view for c in components if self.me in c.members]
-        return not mine or (self.view.id in mine and all(v in self._past for v in mine))
+        return not mine or (self.view.id in mine and all(map(self._past.has_view, mine)))
 
     def _believable(self, components: tuple[Component, ...]) -> bool:
         """It can be: not too many, one holder of each name, no epoch out of sight."""
@@ -568,152 +379,13 @@ class Kernel:
             return False
         return all(c.view.joins <= self.view.id.joins + JOINS_AHEAD_MAX for c in components)
 
-    def _epoch_of(self, member: MemberId) -> tuple[int, int]:
-        return self._newest.get(member, (-1, 0))
-
-    # -------------------------------------------------------------- closed sets
-
-    def check(self) -> None:
-        """Install every view that is closed, the smallest sets first."""
-        again = not self.leaving
-        while again:
-            again = False
-            for out in self._named(self.context_id):
-                if self.out < out and self._is_closed(self.context, self.context_id, out):
-                    self._install_removal(out)
-                    again = True
-                    break
-            if again or self.stage is not COMMIT:
-                continue
-            assert self.proposal is not None
-            for out in (NOBODY, *self._named(self.proposal_id)):
-                if self._is_closed(self.proposal, self.proposal_id, out):
-                    self._install_join(out)
-                    again = True
-                    break
-
-    def _named(self, context: bytes) -> list[Members]:
-        """The fault sets that were named in a context, small ones first."""
-        faults = self._faults.get(context, {})
-        sets = {out for named in faults.values() for out in named}
-        return sorted(sets, key=lambda out: (len(out), ranked(out)))
-
-    def _is_closed(self, context: Context, digest: bytes, out: Members) -> bool:
-        rest = members_of(context) - out
-        if self.me not in rest:
-            return False
-        joins, faults = self._joins.get(digest, {}), self._faults.get(digest, {})
-        evidence = self._evidence.get(digest, {})
-        for member in rest:
-            if not context.boot:
-                join = joins.get(member)
-                if join is None or not covers(evidence, member, join[0]):
-                    return False
-            if out:
-                fault = faults.get(member, {}).get(out)
-                if fault is None or not covers(evidence, member, fault[0]):
-                    return False
-        return True
-
-    def _closing(self, digest: bytes, rest: Members, out: Members) -> Reach:
-        closing: Reach = {}
-        for member in ranked(rest):
-            if out:
-                extend(closing, self._faults[digest][member][out][1])
-            else:
-                extend(closing, self._joins[digest][member][1])
-        return closing
-
-    def _install_removal(self, out: Members) -> None:
-        before = self.view
-        rest = members_of(self.context) - out
-        closing = self._closing(self.context_id, rest, out)
-        here = self.component
-        self.view = removal_view(before, self.context_id, rest)
-        self.out = out
-        self._installed(before, "removal", closing, dict.fromkeys(ranked(rest), here), (), {})
-
-    def _install_join(self, out: Members) -> None:
-        before, components, digest = self.view, self.components, self.proposal_id
-        assert self.proposal is not None
-        rest = members_of(self.proposal) - out
-        closing = self._closing(digest, rest, out)
-        self.view = join_view(components, digest, rest)
-        origins: dict[MemberId, Component] = {}
-        for member in ranked(rest):
-            where = origin(components, member)
-            assert where is not None
-            origins[member] = where
-        joins = {m: join for m, (_, _, join) in self._joins.get(digest, {}).items()}
-        for where in origins.values():
-            self._remember(where.view)
-        above = []
-        for member, number, view in self._coloured:
-            if covers(closing, member, number):
-                self._remember(view)
-            else:
-                above.append((member, number, view))
-        self._coloured = above
-        self._past_contexts[digest] = None
-        self.context, self.context_id = self.proposal, digest
-        self.out, self.faulty = out, self.after
-        self.stage, self.proposal, self.proposal_id = IDLE, None, b""
-        self.components, self.before, self.after = (), NOBODY, NOBODY
-        self._installed(before, "join", closing, origins, components, joins)
-
-    def _installed(
-        self,
-        before: View,
-        cause: Literal["removal", "join"],
-        closing: Reach,
-        origins: dict[MemberId, Component],
-        components: tuple[Component, ...],
-        joins: dict[MemberId, Join],
-    ) -> None:
-        self._remember(self.view.id)
-        self._forget_evidence()
-        self.phase = 1 if self.faulty != self.out or self.stage is not IDLE else 0
-        keeps = self.joining - frozenset(self.view.members) if self.stage is not IDLE else NOBODY
-        if not self.phase:
-            self._answer_until = NEVER
-        self.watch()
-        self._owner.stepped("CLOSED")
-        self._owner.install(
-            Change(
-                before,
-                self.view,
-                cause,
-                closing,
-                origins,
-                components,
-                joins,
-                self.phase,
-                keeps,
-            )
-        )
-        if self.stage is IDLE:
-            stash, self._stash = self._stash, []
-            for member, component in stash:
-                if (
-                    component.view == self.view.id
-                    and member in self.view.members
-                    and self.stage is IDLE
-                    and self.faulty == self.out
-                ):
-                    self._start(own=False)
-
-    def _remember(self, view: ViewId) -> None:
-        self._past[view] = None
-        while len(self._past) > PAST_VIEWS_MAX:
-            del self._past[next(iter(self._past))]
-        while len(self._past_contexts) > PAST_VIEWS_MAX:
-            del self._past_contexts[next(iter(self._past_contexts))]
-
-    def _forget_evidence(self) -> None:
-        """When a change is over, evidence of other contexts is dropped (PROTOCOLS B.6 item 18)."""
-        if self.stage is not IDLE:
-            return
-        kept = (self.context_id, self.proposal_id)
-        for store in (self._joins, self._faults, self._evidence):
-            for context in [c for c in store if c not in kept]:
-                del store[context]
+    def _replay(self) -> None:
+        stash, self._stash = self._stash, []
+        for member, component in stash:
+            if (
+                component.view == self.view.id
+                and member in self.view.members
+                and self.stage is IDLE
+                and self.faulty == self.out
+            ):
+                self._start(own=False)

@@ -1,0 +1,196 @@
+"""What a member does while its membership changes: frames of a change, and the next view.
+
+Frames are considered one at a time, because each may change what the next one means. The
+membership protocol (`membership.kernel`) asks for what it needs through `membership.views.Owner`.
+"""
+
+from __future__ import annotations
+
+from phalanx.core.announced import component_of, table_of
+from phalanx.core.changeover import Border, carried_from
+from phalanx.core.effects import (
+    Action,
+    ChangeStepped,
+    Effect,
+    Stopped,
+    ViewInstalled,
+)
+from phalanx.core.frames import (
+    Frame,
+    FrameKind,
+    Join,
+    Said,
+)
+from phalanx.core.ids import MemberId
+from phalanx.core.membership.contexts import Reach, epoch
+from phalanx.core.membership.ledger import Entry
+from phalanx.core.membership.views import Change, Owner
+from phalanx.core.merging import merged_from
+from phalanx.core.sealing import reach_of
+from phalanx.core.speaker import Speaker
+from phalanx.core.stay import Stay
+
+_ACK = int(FrameKind.ACK)
+NEVER = 1 << 62
+
+
+class Mover(Speaker):
+    """The part of a member that goes from view to view."""
+
+    def _owner(self) -> Owner:
+        return self
+
+    # -------------------------------------------------------------- frames of a change
+
+    def _advance(self, now: int, out: list[Effect]) -> None:
+        """Consider what waits, one frame at a time: each may change what the next one means."""
+        kernel = self._kernel
+        while True:
+            self._lansis.steady = False
+            frame = self._lansis.pull()
+            if frame is None:
+                break
+            self._consider(now, frame, out)
+        lansis = self._lansis
+        lansis.special = False
+        lansis.steady = not kernel.changing
+        if kernel.stage == "IDLE" and len(lansis.roster) > self._dag.n:
+            lansis.dismiss(now)
+        if not kernel.changing and not self._stay.young and self._means.archive:
+            self._means.archive.clear()
+        self._presence.follow(now, self._stay)
+
+    def _consider(self, now: int, frame: Frame, out: list[Effect]) -> None:
+        stay, kernel, domain = self._stay, self._kernel, self._lansis
+        sender = domain.roster[frame.sender]
+        self._presence.heard(now, frame.sender)
+        if frame.tag == stay.tag and frame.phase == 0 and frame.kind <= _ACK:
+            stay.address(frame)
+            domain.take(now, frame, counts=True)
+            if frame.runs:
+                self._pulse.received(now, len(frame.payload), frame.ordered)
+            self._deliver(now, [frame], out)
+            return
+        component = component_of(frame)
+        announce = frame.control
+        if component is None or announce is None:
+            domain.refuse(frame)
+            return
+        kernel.heard(sender, component.view)
+        inside = frame.sender < stay.dag.n
+        old = epoch(component.view) < epoch(self.view.id)
+        if inside and old and frame.phase == 0:
+            domain.refuse(frame)
+            return
+        if frame.tag != stay.tag and not (inside and old):
+            members = frozenset(component.members)
+            if kernel.has_moved(sender, component.view, members, announce.context):
+                kernel.moved(sender, component)
+                if self._lansis is domain and domain.pull() is frame:
+                    domain.refuse(frame)  # it could not be followed
+                return
+            if self.me in members and kernel.proves(announce, members):
+                return  # it waits in the new view
+        process = kernel.admissible(sender, frame.kind > _ACK)
+        domain.take(now, frame, counts=False)
+        if frame.phase == 1 and frame.tag == stay.tag:
+            stay.note_floor(frame.sender, frame.number)
+        if inside and old and not stay.transit:
+            stay.address(frame)
+            self._deliver(now, [frame], out)
+        elif frame.runs and frame.phase == 1:
+            self._carry[sender, frame.number] = carried_from(frame, sender, component.view)
+        self._pulse.stir()
+        if frame.vector[self._rank] < self._dag.have[self._rank]:
+            self._repeat_last(now, out)
+        if not frame.handled:
+            frame.handled = True
+            reach = reach_of(announce, table_of(announce))
+            entry = Entry(sender, frame.number, component.view, frame.phase, announce, reach)
+            kernel.entered(entry, process)
+
+    # -------------------------------------------------------------- what the kernel asks for
+
+    def say(self, said: Said) -> tuple[int, Reach]:
+        """Send a control frame: its number, and its past with itself."""
+        frame = self._send(self._now, self._outbox.following, [], self._out, said)
+        assert frame.control is not None
+        return frame.number, reach_of(frame.control, table_of(frame.control))
+
+    def attempt(self) -> None:
+        self._transmit([self._presence.attempt(self._now, self._stay)], self._out)
+
+    def unspoken(self) -> list[MemberId]:
+        latest = self._dag.latest
+        return [m for rank, m in enumerate(self.view.members) if not latest[rank][rank]]
+
+    def delivered(self) -> Join:
+        return Join((), self._progress.told(self._stay.cursor.delivered()))
+
+    def stepped(self, action: Action) -> None:
+        kernel = self._kernel
+        context = kernel.proposal_id or kernel.context_id
+        components = tuple(c.view for c in kernel.components)
+        before, after = tuple(sorted(kernel.before)), tuple(sorted(kernel.after))
+        if kernel.stage == "IDLE":
+            after = tuple(sorted(kernel.faulty - kernel.out))
+        self._out.append(ChangeStepped(context, kernel.stage, action, components, before, after))
+
+    def install(self, change: Change) -> None:
+        """The view has changed: close the one before, open the next."""
+        now, out, before = self._now, self._out, self._stay
+        border = Border(change.view, change.origins, change.closing)
+        together = tuple(
+            m for m in change.view.members if change.origins[m].view == change.before.id
+        )
+        carry = self._carry
+        carried = {place: item for place, item in carry.items() if border.carries(item)}
+        ending = [
+            item
+            for item in carry.values()
+            if before.border.carries(item)
+            and change.closing.get(item.sender, 0) >= item.number
+            and not border.carries(item)
+        ]
+        before.close(ending if before.transit else [], together, out)
+        self._progress.add(before.cursor.delivered())
+        transit = change.phase == 1
+        stay = Stay(self.me, border, transit, self._means, now)
+        self._close_receipts(out)
+        self._enter(stay)
+        stay.succeed(before, change.keeps, change.phase)
+        former = {before.ranked[m]: rank for m, rank in stay.ranked.items() if m in before.ranked}
+        self._outbox.again()
+        self._outbox.readdress(former)
+        joined = tuple(m for m in change.view.members if m not in before.ranked)
+        left = tuple(m for m in change.before.members if m not in stay.ranked)
+        merged = merged_from(change)
+        out.append(
+            ViewInstalled(
+                change.view, change.before.id, together, change.cause, joined, left, merged
+            )
+        )
+        self._carry = carried if transit else {}
+        if not transit:
+            below = [i for i in carried.values() if change.closing.get(i.sender, 0) >= i.number]
+            stay.begin(below, out)
+        # What had entered enters here at once: the next own frame is numbered after the last.
+        while (frame := stay.domain.pull_again()) is not None:
+            self._consider(now, frame, out)
+        assert all(f.sender != stay.rank for f in stay.domain.waiting()), "own frames wait"
+        self._presence.moved(now, stay, bool(joined), bool(left))
+
+    # -------------------------------------------------------------- leaving
+
+    def _go(self, now: int, out: list[Effect]) -> None:
+        """Leave once everything accepted has been sent, or it takes too long."""
+        kernel = self._kernel
+        late = now >= self._leave_ns
+        if not kernel.leaving and (late or not self._outbox.messages):
+            if not self._presence.claim.pending:
+                kernel.leave()
+            self._leave_ns = now + self._config.leave_ns
+            late = self._presence.claim.pending
+        if kernel.has_left or late:
+            self._stopped = True
+            out.append(Stopped("left"))

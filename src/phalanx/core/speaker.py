@@ -1,0 +1,287 @@
+"""What a member says: submissions become frames, frames leave, receipts come back.
+
+Messages leave when the window is open and, in mode `hold`, no change of membership is under
+way; what is owed in acknowledgements leaves anyway. Every frame of one's own enters here as it
+does everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from phalanx.config import Config
+from phalanx.core.changeover import Border, Carried, carried_from
+from phalanx.core.codec import Codec
+from phalanx.core.dice import Dice
+from phalanx.core.effects import (
+    Accepted,
+    Effect,
+    NotSent,
+    Ordered,
+    Refused,
+    Sent,
+    Service,
+    Stable,
+    Transmit,
+    WindowClosed,
+    WindowOpened,
+)
+from phalanx.core.frames import (
+    Frame,
+    Plain,
+    Said,
+)
+from phalanx.core.ids import MemberId, View
+from phalanx.core.membership.kernel import Kernel
+from phalanx.core.membership.views import Owner
+from phalanx.core.merging import Progress
+from phalanx.core.packing import Outbox
+from phalanx.core.presence import Presence
+from phalanx.core.sealing import Content, announcement, seal
+from phalanx.core.stay import Means, Stay
+from phalanx.errors import (
+    MemberClosed,
+    MessageTooLarge,
+    NoReceiver,
+    NotBytes,
+    OutboxFull,
+    UnknownMember,
+)
+
+NEVER = 1 << 62
+
+
+class Speaker:
+    """The part of a member that sends."""
+
+    def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
+        self.me = me
+        self._config = config
+        self._codec = Codec(config.cluster, group)
+        dice = Dice(entropy)
+        self._kernel = Kernel(me, view, config, self._owner())
+        self._means = Means(self._codec, config, dice, self._kernel.admissible)
+        self._presence = Presence(me, config, dice, self._kernel, len(view.members) == 1)
+        self._enter(Stay(me, Border(view, {}, {}), False, self._means, 0))
+        self._carry: dict[tuple[MemberId, int], Carried] = {}
+        """Phase-1 frames with messages, until a view delivers them."""
+        self._progress = Progress()
+        self._outbox = Outbox(config.frame_bytes_max)
+        self._pace_ns = 0
+        self._numbered = 0
+        self._closed = False
+        self._leave_ns = NEVER
+        self._stopped = False
+        self._window_told_closed = False
+        self._unordered: deque[Frame] = deque()
+        self._unstable: deque[Frame] = deque()
+        self._ordered_upto = 0
+        self._stable_upto = 0
+        self._now = 0
+        self._out: list[Effect] = []
+
+    def _owner(self) -> Owner:
+        """Whom the membership protocol asks for what it needs."""
+        raise NotImplementedError
+
+    def _enter(self, stay: Stay) -> None:
+        """From here on the member is in this stay. What the hot path uses is at hand."""
+        self._stay = stay
+        self.view = stay.view
+        self._rank = stay.rank
+        self._lansis = stay.domain
+        self._dag = stay.dag
+        self._window = stay.window
+        self._pulse = stay.pulse
+
+    def _deliver(self, now: int, entered: list[Frame], out: list[Effect]) -> None:
+        self._stay.deliver(now, entered, out, self._kernel.phase == 1)
+        if self._stay.young and self._dag.all_spoke:
+            self._stay.young = False
+            self._kernel.spoken()
+            if not self._kernel.changing:
+                self._means.archive.clear()
+
+    def _repeat_last(self, now: int, out: list[Effect]) -> None:
+        if self._pulse.quiet_for(now):
+            packets = self._lansis.last_again(now)
+            if packets:
+                out.append(Transmit(packets))
+
+    def _transmit(self, packets: list[Plain], out: list[Effect]) -> None:
+        if packets:
+            out.append(Transmit([self._codec.encode(packet) for packet in packets]))
+
+    @property
+    def room(self) -> int:
+        """Bytes that the outbox still takes; 0 or less: Submit raises OutboxFull."""
+        return self._config.outbox_bytes_max - self._outbox.bytes
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._stay.settled and not self._kernel.changing
+
+    # -------------------------------------------------------------- submissions
+
+    def _submit(
+        self,
+        bodies: Sequence[bytes],
+        service: Service,
+        to: tuple[MemberId, ...] | None,
+        out: list[Effect],
+    ) -> None:
+        if self._closed:
+            raise MemberClosed(str(self.me))
+        if not bodies:
+            return
+        kinds = set(map(type, bodies)) - {bytes}
+        if kinds:
+            raise NotBytes(min(kind.__name__ for kind in kinds))
+        lengths = list(map(len, bodies))
+        longest = max(lengths)
+        if longest > self._config.message_bytes_max:
+            raise MessageTooLarge(longest, self._config.message_bytes_max)
+        ranks = self._ranks(to)
+        if self.room <= 0:
+            raise OutboxFull(self._outbox.bytes, self._config.outbox_bytes_max)
+        self._outbox.put(bodies, lengths, service, ranks)
+        first = self._numbered + 1
+        self._numbered += len(bodies)
+        receivers = self._members(ranks)
+        out.append(Accepted(first, self._numbered, service, receivers, sum(lengths)))
+
+    def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
+        if to is None:
+            return None
+        if not to:
+            raise NoReceiver
+        ranks = []
+        for member in to:
+            rank = self._stay.ranked.get(member)
+            if rank is None:
+                raise UnknownMember(str(member), tuple(map(str, self.view.members)))
+            ranks.append(rank)
+        return tuple(sorted(set(ranks)))
+
+    # -------------------------------------------------------------- frames out
+
+    @property
+    def _is_mute(self) -> bool:
+        """It may send no frames: its name is not yet its own, or it has said goodbye."""
+        return self._kernel.leaving or self._presence.claim.pending
+
+    def _may_send(self) -> bool:
+        """Messages may leave: the window is open, and no change holds them back."""
+        if self._is_mute:
+            return False
+        if self._kernel.phase and (self._config.mode == "hold" or self._outbox.is_large):
+            return False
+        return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
+
+    def _speak(self, now: int, out: list[Effect]) -> None:
+        """Seal what may leave: messages if the window lets them, else acks that are owed."""
+        if self._is_mute:
+            return
+        outbox = self._outbox
+        due = self._pulse.due(now, self._is_settled)
+        while outbox.messages and self._may_send():
+            if now < self._pace_ns and not outbox.fills_a_frame and not due:
+                break
+            due = False  # what is owed goes with the messages
+            first = outbox.following
+            self._send(now, first, outbox.take(), out)
+            self._pace_ns = now + self._window.delay(self._lansis.bytes)
+        if due:
+            self._send(now, outbox.following, [], out)
+
+    def _send(
+        self, now: int, first: int, content: Content, out: list[Effect], said: Said | None = None
+    ) -> Frame:
+        """Seal a frame, tell of it, and let it enter here as everywhere."""
+        stay, kernel = self._stay, self._kernel
+        phase = 1 if said is not None else kernel.phase
+        announced = None
+        if phase:
+            stay.note_floor(self._rank, self._dag.have[self._rank] + 1)
+        if phase or stay.young:
+            components = kernel.announced() if phase else (kernel.component,)
+            announced = announcement(stay, components, phase, said)
+        for run, _ in content:
+            if run.completes:
+                last = run.first + run.count - 1
+                to = self._members(run.to)
+                number = self._dag.have[self._rank] + 1
+                out.append(Sent(run.first, last, number, run.service, to, self.view.id, phase))
+                if to == ():
+                    out.append(NotSent(run.first, last))
+        acks = self._acknowledgements()
+        frame = seal(stay, self._config, phase, first, content, acks, announced)
+        packets = self._codec.fragments(frame, frame.wire, repeat=0)
+        self._window.passed(len(packets))
+        out.append(Transmit(packets))
+        if frame.runs:
+            self._unordered.append(frame)
+            self._unstable.append(frame)
+        self._pulse.spoke(now, bool(frame.runs) or said is not None)
+        if phase:
+            frame.handled = True
+            self._lansis.enter_apart(frame)
+            if frame.runs:
+                self._carry[self.me, frame.number] = carried_from(frame, self.me, self.view.id)
+        else:
+            self._lansis.insert(frame)
+            self._deliver(now, [frame], out)
+        return frame
+
+    def _acknowledgements(self) -> tuple[list[int], list[int]]:
+        """What entered since the last own frame: each ACK is sent once (S4 3.3)."""
+        return self._dag.changed_since(self._rank)
+
+    def _members(self, to: tuple[int, ...] | None) -> tuple[MemberId, ...] | None:
+        return None if to is None else tuple(self.view.members[rank] for rank in to)
+
+    def _close_receipts(self, out: list[Effect]) -> None:
+        """All that was sent in phase 0 of the view is delivered at all who move along."""
+        last = 0
+        for waiting in (self._unordered, self._unstable):
+            while waiting and waiting[0].phase == 0:
+                last = max(last, waiting.popleft().last)
+        if last > self._ordered_upto:
+            self._ordered_upto = last
+            out.append(Ordered(last))
+        if last > self._stable_upto:
+            self._stable_upto = last
+            out.append(Stable(last, self.view.id))
+
+    # -------------------------------------------------------------- what to tell
+
+    def _report(self, out: list[Effect]) -> None:
+        """Receipts, the window's state and what was refused."""
+        ordered, stable = self._ordered_upto, self._stable_upto
+        while self._unordered and not (self._unordered[0].ordered and self._unordered[0].batch < 0):
+            if self._unordered[0].phase and self._carry:
+                break
+            ordered = self._unordered.popleft().last
+        if ordered > self._ordered_upto:
+            self._ordered_upto = ordered
+            out.append(Ordered(ordered))
+        limit = self._dag.stable[self._rank]
+        while self._unstable and self._unstable[0].number <= limit:
+            stable = self._unstable.popleft().last
+        if stable > self._stable_upto:
+            self._stable_upto = stable
+            out.append(Stable(stable, self.view.id))
+        if self._lansis.refused:
+            out += [Refused(reason, count) for reason, count in self._lansis.refused.items()]
+            self._lansis.refused.clear()
+        waiting = self._outbox.bytes
+        if waiting >= self._config.outbox_bytes_max and not self._window_told_closed:
+            self._window_told_closed = True
+            out.append(WindowClosed(self._lansis.bytes, self._in_flight()))
+        elif self._window_told_closed and 2 * waiting <= self._config.outbox_bytes_max:
+            self._window_told_closed = False
+            out.append(WindowOpened(self._lansis.bytes, self._in_flight()))
+
+    def _in_flight(self) -> int:
+        return sum(len(frames) for frames in self._dag.frames)
