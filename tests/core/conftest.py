@@ -110,6 +110,11 @@ def frame_of(node: Node, before: Iterable[int]) -> Frame:
     )
 
 
+def due_of(member: Member, otherwise: int) -> int:
+    due = member.deadline()
+    return otherwise if due is None else due
+
+
 @dataclass
 class Mesh:
     """Members in memory; packets travel at once unless `carry` drops or delays them."""
@@ -147,7 +152,7 @@ class Mesh:
                     packets, self.inboxes[i] = self.inboxes[i], []
                     if packets:
                         self.give(i, member.step(self.now, Datagrams(packets)))
-            due, i = min((m.deadline() or end + 1, i) for i, m in enumerate(self.members))
+            due, i = min((due_of(m, end + 1), i) for i, m in enumerate(self.members))
             if due > end:
                 self.now = end
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -11,17 +12,16 @@ from hypothesis import strategies as st
 from phalanx.core.codec import FRAGMENT_HEADER_BYTES, Codec
 from phalanx.core.effects import Service
 from phalanx.core.frames import (
-    CONTROL_OF,
+    KIND_OF,
     REASONS,
     Alive,
     Announce,
-    AttemptJoin,
+    Attempt,
     Claim,
     Component,
-    Context,
     Control,
+    Delivered,
     Fault,
-    Floor,
     Fragment,
     Frame,
     FrameKind,
@@ -34,34 +34,46 @@ from phalanx.core.frames import (
     Plain,
     Probe,
     Refusal,
+    Relay,
     Run,
+    Said,
     Want,
 )
 from phalanx.core.framing import decode_frame, decode_tag, encode_frame, encode_tag
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 
 CODEC = Codec("cluster", "group")
 TABLE = b"table678"
 VIEW = ViewId(3, 1, b"digest78")
-ADA, BOB = MemberId("ada", 1), MemberId("bob", 7)
-FLOOR = Floor((ADA, BOB), (4, 1 << 40))
+ADA, BOB, CAL = MemberId("ada", 1), MemberId("bob", 7), MemberId("cal", 1 << 62)
 COMPONENT = Component(VIEW, (ADA, BOB))
 
 PACKETS: list[Plain] = [
     Nack(TABLE, 1, (Want(0, 3, 9), Want(2, 4, 4, 3, b"\x05"))),
+    Nack(TABLE, 1, (Want(0, 3, 9),), (ADA, BOB)),
     Gone(TABLE, 0, Want(0, 1, 2)),
-    Hello(ADA, VIEW, (BOB,)),
-    Claim("ada", 2),
-    Held("ada", 1),
+    Hello(ADA, 4, VIEW, (BOB,)),
+    Attempt(ADA, 4, COMPONENT, (CAL,)),
+    Claim(ADA, 2),
+    Held(ADA, 1),
     Probe(ADA, BOB, 99),
-    Alive(BOB, 99),
+    Probe(ADA, BOB, 99, CAL, CAL),
+    Alive(BOB, ADA, 99, VIEW),
+    Alive(BOB, ADA, 99, VIEW, CAL, CAL),
+    Relay(ADA, BOB, CAL),
 ]
+
+
+def announce(said: Said | None) -> Announce:
+    other = Component(ViewId(0, 0, b"other678"), (CAL,))
+    return Announce((COMPONENT, other), b"context8", (1, 1 << 40, 0), (0, 2, 0), said)
+
+
 CONTROLS: list[tuple[FrameKind, Control]] = [
-    (FrameKind.ACK, Announce((ADA, BOB), b"context8", (1, 2))),
-    (FrameKind.ATTEMPT_JOIN, AttemptJoin(COMPONENT, FLOOR)),
-    (FrameKind.JOIN, Join(Context((), (COMPONENT,), (BOB,)), FLOOR, (ADA, BOB), (5, 6))),
-    (FrameKind.FAULT, Fault(b"context8", (BOB,), (BOB,), FLOOR)),
-    (FrameKind.LEAVE, Leave(FLOOR)),
+    (FrameKind.ACK, announce(None)),
+    (FrameKind.JOIN, announce(Join((BOB,), Delivered((ADA, BOB), (5, 6))))),
+    (FrameKind.FAULT, announce(Fault(b"context8", (ADA, BOB), (BOB,), True))),
+    (FrameKind.LEAVE, announce(Leave())),
 ]
 
 
@@ -70,9 +82,11 @@ def test_plain_packets_round_trip(packet: Plain) -> None:
     assert CODEC.decode(CODEC.encode(packet)) == packet
 
 
-def test_every_kind_of_frame_has_a_round_trip_here() -> None:
+def test_every_kind_of_packet_and_frame_has_a_round_trip_here() -> None:
+    assert {type(packet) for packet in PACKETS} == set(get_args(Plain))
     assert {kind for kind, _ in CONTROLS} | {FrameKind.DATA} == set(FrameKind)
-    assert {type(control) for _, control in CONTROLS} == set(CONTROL_OF.values())
+    assert {type(control.said) for _, control in CONTROLS} == {*get_args(Said), type(None)}
+    assert set(KIND_OF) == set(get_args(Said))
 
 
 @pytest.mark.parametrize(("kind", "control"), CONTROLS, ids=lambda x: getattr(x, "name", ""))
@@ -87,6 +101,71 @@ def test_control_frames_round_trip(kind: FrameKind, control: Control) -> None:
         control,
     )
     assert (frame.ack_members, frame.ack_numbers) == ((0, 3), (7, 1 << 33))
+
+
+@pytest.mark.parametrize("kind", FrameKind)
+def test_a_frame_whose_kind_is_not_that_of_what_it_says_is_malformed(kind: FrameKind) -> None:
+    for true, control in CONTROLS:
+        payload = encode_frame(kind, 1, encode_tag(VIEW), [], [], 1, [], control)
+        got = decode_frame(2, 5, payload, 0, TABLE, 8)
+        assert isinstance(got, Frame) == (kind == true)
+
+
+def test_a_control_frame_without_an_announcement_is_malformed() -> None:
+    for kind in (FrameKind.JOIN, FrameKind.FAULT, FrameKind.LEAVE):
+        payload = encode_frame(kind, 1, encode_tag(VIEW), [], [], 1, [])
+        assert decode_frame(2, 5, payload, 0, TABLE, 8) == Refusal("malformed")
+
+
+CROWD = tuple(MemberId(f"m{i:04}") for i in range(MEMBERS_MAX + 1))
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        Announce((Component(VIEW, CROWD),), b"context8", (), ()),
+        Announce(tuple(Component(VIEW, (ADA,)) for _ in CROWD), b"context8", (), ()),
+        Announce((COMPONENT,), b"context8", (1,) * len(CROWD), ()),
+        Announce((COMPONENT,), b"context8", (), (1,) * len(CROWD)),
+        Announce((COMPONENT,), b"context8", (-1, 1), (0, 0)),
+        Announce((COMPONENT,), b"context8", (1 << 63, 1), (0, 0)),
+        Announce((COMPONENT,), b"context", (1, 1), (0, 0)),
+        Announce((Component(ViewId(1 << 32, 0, b"digest78"), (ADA,)),), b"context8", (), ()),
+        Announce((Component(ViewId(1, -1, b"digest78"), (ADA,)),), b"context8", (), ()),
+        Announce((Component(ViewId(1, 0, b"digest78+"), (ADA,)),), b"context8", (), ()),
+    ],
+    ids=[
+        "members",
+        "components",
+        "vector",
+        "floors",
+        "negative",
+        "beyond 63 bits",
+        "short context",
+        "epoch beyond 32 bits",
+        "negative epoch",
+        "long digest",
+    ],
+)
+def test_lists_and_numbers_beyond_their_limits_are_malformed(control: Announce) -> None:
+    payload = encode_frame(FrameKind.ACK, 1, encode_tag(VIEW), [], [], 1, [], control)
+    assert decode_frame(0, 5, payload, 0, TABLE, 8) == Refusal("malformed")
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        Hello(ADA, 1, VIEW, CROWD),
+        Attempt(ADA, 1, Component(VIEW, CROWD), ()),
+        Attempt(ADA, 1, COMPONENT, CROWD),
+        Nack(TABLE, 0, (), CROWD),
+        Hello(ADA, -1, VIEW, ()),
+        Held(ADA, 1 << 63),
+    ],
+    ids=["heard", "component", "attempt heard", "names", "negative", "beyond 63 bits"],
+)
+def test_packets_with_lists_or_numbers_beyond_their_limits_are_malformed(packet: Plain) -> None:
+    assert CODEC.decode(CODEC.encode(packet)) == Refusal("malformed")
 
 
 bodies_of = st.lists(st.binary(max_size=40), min_size=1, max_size=6)

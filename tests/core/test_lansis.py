@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
 
 import pytest
 
@@ -11,23 +11,45 @@ from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
 from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
-from phalanx.core.framing import encode_frame
+from phalanx.core.framing import encode_frame, encode_tag
+from phalanx.core.ids import MemberId, View, boot_view, table_digest
 from phalanx.core.lansis import AHEAD_ASKED_MAX, POOL_BYTES, Lansis
 
-TABLE, TAG = b"table678", bytes(16)
 RUNS = [Run(Service.AGREED, 1, 1, None, 0, (0,))]
 CODEC = Codec("phalanx", "g")
 
 
+@lru_cache
+def view(n: int) -> View:
+    return boot_view([MemberId(f"m{i:02}") for i in range(n)])
+
+
+def table(n: int = 3) -> bytes:
+    return table_digest(view(n).members)
+
+
+def tag(n: int = 3) -> bytes:
+    return encode_tag(view(n).id)
+
+
 def lansis(n: int = 3, config: Config | None = None) -> Lansis:
-    return Lansis(0, n, TABLE, TAG, CODEC, config or lan(), Dice(1))
+    return Lansis(0, view(n), None, {}, CODEC, config or lan(), Dice(1))
 
 
-def ack_frame(sender: int, number: int, **acks: int) -> Whole:
-    """An ack-only frame; `m2=5` acknowledges frame 5 of member 2."""
+def ack_frame(sender: int, number: int, n: int = 3, **acks: int) -> Whole:
+    """An ack-only frame in a view of n; `m2=5` acknowledges frame 5 of member 2."""
     members = [int(key[1:]) for key in acks]
-    payload = encode_frame(FrameKind.ACK, 0, TAG, members, list(acks.values()), 1, [])
-    return Whole(payload, 0, TABLE, sender, sender, number, 0)
+    payload = encode_frame(FrameKind.ACK, 0, tag(n), members, list(acks.values()), 1, [])
+    return Whole(payload, 0, table(n), sender, sender, number, 0)
+
+
+def own_frame(n: int, number: int = 1, runs: list[Run] | None = None, more: int = 0) -> Frame:
+    """A frame of member 0, with so many bytes more."""
+    payload = encode_frame(FrameKind.ACK, 0, tag(n), [], [], 1, []) + bytes(more)
+    piece = 1000 if more else 0
+    return Frame(
+        0, number, 2, 0, table(n), tag(n), (), (), 1, runs or [], None, payload, piece, False
+    )
 
 
 def take(domain: Lansis, whole: Whole, now: int = 0) -> list[tuple[int, int]]:
@@ -63,9 +85,8 @@ def test_a_frame_enters_once() -> None:
 def test_only_stable_frames_are_dropped() -> None:
     domain = lansis(2)
     for number in (1, 2):
-        payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-        domain.insert(Frame(0, number, 2, 0, TABLE, TAG, (), (), 1, RUNS, None, payload, 0, False))
-    take(domain, ack_frame(1, 1, m0=1))
+        domain.insert(own_frame(2, number, RUNS))
+    take(domain, ack_frame(1, 1, 2, m0=1))
     before = domain.bytes
     domain.drop_stable()
     assert sorted(domain.dag.frames[0]) == [2]
@@ -76,19 +97,17 @@ def test_only_stable_frames_are_dropped() -> None:
 
 def test_a_request_for_what_is_stable_is_answered_with_gone() -> None:
     domain = lansis(2)
-    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-    domain.insert(Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 0, False))
-    take(domain, ack_frame(1, 1, m0=1))
+    domain.insert(own_frame(2))
+    take(domain, ack_frame(1, 1, 2, m0=1))
     domain.drop_stable()
-    _, (packet,) = domain.nack(0, Nack(TABLE, 1, (Want(0, 1, 1),)))
+    _, (packet,) = domain.nack(0, Nack(table(2), 1, (Want(0, 1, 1),)))
     assert type(CODEC.decode(packet)).__name__ == "Gone"
 
 
 def test_the_sender_answers_at_once_and_not_twice_in_a_moment() -> None:
     domain = lansis(2)
-    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
-    domain.insert(Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 0, False))
-    want = Nack(TABLE, 1, (Want(0, 1, 1),))
+    domain.insert(own_frame(2))
+    want = Nack(table(2), 1, (Want(0, 1, 1),))
     assert len(domain.nack(0, want)[1]) == 1
     assert domain.nack(10, want)[1] == []
     assert len(domain.nack(lan().nack_ns_min + 10, want)[1]) == 1
@@ -99,7 +118,7 @@ def test_a_member_that_hears_its_own_request_from_another_waits() -> None:
     take(domain, ack_frame(1, 2))
     due = domain.recovery.deadline()
     assert due is not None
-    domain.nack(0, Nack(TABLE, 2, (Want(1, 1, 1),)))
+    domain.nack(0, Nack(table(), 2, (Want(1, 1, 1),)))
     assert domain.due(due) == (0, []), "woken too early, and nothing to do"
     later = domain.recovery.deadline()
     assert later is not None
@@ -115,11 +134,10 @@ def test_a_number_far_ahead_makes_a_member_ask_for_few_frames(number: int, asked
 
 def test_a_foreign_table_or_view_is_refused() -> None:
     domain = lansis()
-    strange: Any = ack_frame(1, 1)
-    table = Whole(strange.payload, 0, b"another!", 1, 1, 1, 0)
-    assert domain.whole(0, table) is None
+    strange = Whole(ack_frame(1, 1).payload, 0, b"another!", 1, 1, 1, 0)
+    assert domain.whole(0, strange) is None
     payload = encode_frame(FrameKind.ACK, 0, b"v" * 16, [], [], 1, [])
-    assert take(domain, Whole(payload, 0, TABLE, 1, 1, 1, 0)) == []
+    assert take(domain, Whole(payload, 0, table(), 1, 1, 1, 0)) == []
     assert domain.refused == {"table": 1, "view": 1}
 
 
@@ -137,22 +155,22 @@ def test_a_gap_of_many_frames_is_asked_for_in_one_packet() -> None:
 
 def test_different_fragments_asked_for_in_a_moment_are_all_repeated() -> None:
     domain = lansis(20)
-    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, []) + bytes(10_000)
-    frame = Frame(0, 1, 2, 0, TABLE, TAG, (), (), 1, [], None, payload, 1000, False)
-    domain.insert(frame)
-    asked = [Nack(TABLE, k + 1, (Want(0, 1, 1, 1, bytes([1 << k])),)) for k in range(8)]
+    domain.insert(own_frame(20, more=10_000))
+    asked = [Nack(table(20), k + 1, (Want(0, 1, 1, 1, bytes([1 << k])),)) for k in range(8)]
     assert [len(domain.nack(k, nack)[1]) for k, nack in enumerate(asked)] == [1] * 8
     assert [len(domain.nack(9, nack)[1]) for nack in asked] == [0] * 8
 
 
 def test_holders_answer_within_a_budget() -> None:
     domain = lansis(64, lan(window_bytes_min=20_000))
-    payload = encode_frame(FrameKind.ACK, 0, TAG, [], [], 1, [])
+    payload = encode_frame(FrameKind.ACK, 0, tag(64), [], [], 1, [])
     for number in range(1, 41):
         body = payload + bytes(2000)
-        domain.dag.insert(Frame(1, number, 2, 0, TABLE, TAG, (), (), 1, [], None, body, 0, False))
+        domain.dag.insert(
+            Frame(1, number, 2, 0, table(64), tag(64), (), (), 1, [], None, body, 0, False)
+        )
     domain.heard[1] = 40
-    domain.nack(0, Nack(TABLE, 2, (Want(1, 1, 40),)))
+    domain.nack(0, Nack(table(64), 2, (Want(1, 1, 40),)))
     assert 0 < sum(map(len, domain.due(lan().answer_ns_max)[1])) < 25_000
 
 
@@ -161,7 +179,7 @@ def test_a_partial_frame_is_not_asked_for_while_its_fragments_keep_coming() -> N
     step = lan().nack_ns_max - 1
     for index in range(10):
         now = index * step
-        domain.fragment(now, Fragment(bytes(10), TABLE, 1, 1, 1, index, 12, 0))
+        domain.fragment(now, Fragment(bytes(10), table(), 1, 1, 1, index, 12, 0))
         domain.overdue(now)
         due = domain.recovery.deadline()
         assert due is not None
@@ -179,10 +197,10 @@ def test_ack_only_frames_do_not_fill_the_window() -> None:
 def test_frames_that_wait_hold_a_bounded_number_of_bytes() -> None:
     domain = lansis()
     for number in range(2, 400):
-        domain.fragment(0, Fragment(bytes(60_000), TABLE, 1, 1, number, 0, 2, 0))
+        domain.fragment(0, Fragment(bytes(60_000), table(), 1, 1, number, 0, 2, 0))
     assert domain._pieces.bytes <= POOL_BYTES + 60_000
     assert domain.refused["ahead"] > 50
-    domain.fragment(0, Fragment(bytes(60_000), TABLE, 1, 1, 1, 0, 2, 0))
+    domain.fragment(0, Fragment(bytes(60_000), table(), 1, 1, 1, 0, 2, 0))
     assert (1, 1) in domain._pieces, "the next one may always come in"
 
 

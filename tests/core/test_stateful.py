@@ -99,7 +99,8 @@ class Group(RuleBasedStateMachine):
     def wait(self, us: int) -> None:
         end = self.now + us * 1000
         while self.members:
-            due, i = min((m.deadline() or end + 1, i) for i, m in enumerate(self.members))
+            dues = [m.deadline() for m in self.members]
+            due, i = min((end + 1 if d is None else d, i) for i, d in enumerate(dues))
             if due > end:
                 break
             self.now = max(self.now, due)

@@ -225,22 +225,31 @@ def test_no_loss_of_evidence_makes_a_violation(tale: Tale, data: st.DataObject) 
 @settings(deadline=None)
 @given(legal_tales(), st.data())
 def test_any_delivery_left_out_is_missed(tale: Tale, data: st.DataObject) -> None:
-    """Unless it was of a member that crashed, or basic, and its view is over."""
+    """1. In the last view of a member. 2. In an earlier one, if another that moved along
+    delivered it, and it was not basic."""
     assume(deliveries(tale))
     at = data.draw(st.sampled_from(deliveries(tale)))
     row = tale.rows[at]
     assert isinstance(row, ev.Deliver)
     rows = renumbered(tale.rows[:at] + tale.rows[at + 1 :])
-    crashed = {(r.node, r.inc) for r in rows if isinstance(r, ev.Life) and r.op == "CRASH"}
-    last = {(r.node, r.inc): r.vid for r in rows if isinstance(r, ev.ViewInstall)}
-    alone = not any(
-        isinstance(r, ev.Deliver) and _overlap(r, row) and (r.node, r.inc) not in crashed
+    mine = _route(rows, (row.node, row.inc), row.vid)
+    along = [
+        r
         for r in rows
-    )
-    me, sender = (row.node, row.inc), (row.sender, row.sender_inc)
-    if me in crashed or (row.vid != last[me] and (alone or row.service == "BASIC")):
-        return
-    assert sender in crashed or check(rows, expect_liveness=True, mode="flow").violated != ()
+        if isinstance(r, ev.Deliver)
+        and _overlap(r, row)
+        and _route(rows, (r.node, r.inc), r.vid) == mine
+    ]
+    if mine[1] == "end" or (mine[1] != "crash" and along and row.service != "BASIC"):
+        assert check(rows, expect_liveness=True, mode="flow").violated != ()
+
+
+def _route(rows: list[ev.Event], member: tuple[str, int], vid: str) -> tuple[str, str]:
+    """The view, and what came after it for this member: a view, a crash or the end of the run."""
+    here = [r for r in rows if (r.node, r.inc) == member]
+    after = [r.vid for r in here if isinstance(r, ev.ViewInstall) and r.prev_vid == vid]
+    crashed = any(isinstance(r, ev.Life) and r.op == "CRASH" for r in here)
+    return vid, (*after, "crash" if crashed else "end")[0]
 
 
 @settings(deadline=None)
@@ -257,21 +266,12 @@ def test_any_delivery_repeated_or_changed_is_caught(tale: Tale, data: st.DataObj
     ends = {(r.node, r.inc): r for r in tale.rows if isinstance(r, ev.Life)}
     if ends[row.sender, row.sender_inc].op == "STOP":
         assert "integrity" in check(changed, expect_liveness=True).violated
-    if row.pos is not None and row.pos > 0 and row.vid == _last_view(tale, row):
+    route = _route(tale.rows, (row.node, row.inc), row.vid)
+    if row.pos is not None and route[1] == "end":
         moved_row = msgspec.structs.replace(row, pos=row.pos + 1)
         changed = [*tale.rows[:at], moved_row, *tale.rows[at + 1 :]]
         alone = sum(isinstance(r, ev.Deliver) and _overlap(r, row) for r in tale.rows) == 1
         assert alone or "running-prefix" in check(changed, expect_liveness=True).violated
-
-
-def _last_view(tale: Tale, row: ev.Deliver) -> str:
-    """The view in which the run ended for this member; None of those who crashed."""
-    views = [r for r in tale.rows if isinstance(r, ev.ViewInstall)]
-    crashed = any(
-        isinstance(r, ev.Life) and r.op == "CRASH" and (r.node, r.inc) == (row.node, row.inc)
-        for r in tale.rows
-    )
-    return "" if crashed else [r.vid for r in views if (r.node, r.inc) == (row.node, row.inc)][-1]
 
 
 def _overlap(a: ev.Deliver, b: ev.Deliver) -> bool:

@@ -1,13 +1,16 @@
 """Small scenarios as text files that read like prose: a command, then all that it brings about.
 
 A block is a command, a line `----`, and the full output up to an empty line. Packets do not travel
-by themselves: `carry a b` brings what a has sent to b, `lose a b` drops it. To accept new output
-after reading it: `PHALANX_REWRITE=1 pytest tests/transcripts`.
+by themselves: `carry a b` brings what a has sent to b, `lose a b` drops it. Only while a `run`
+lasts they travel at once, where `cut` lets them; its output leaves out what goes on all the time,
+acknowledgements, HELLOs, probes, requests and repeats. To accept new output after reading it:
+`PHALANX_REWRITE=1 pytest tests/transcripts`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,31 +19,56 @@ from phalanx.config import lan
 from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Accepted,
+    Break,
+    ChangeStepped,
     Close,
     Datagrams,
     DeadlinePassed,
     Deliver,
     Effect,
+    Given,
+    Leave,
+    Merged,
+    NotSent,
     Ordered,
+    PeerJudged,
     Refused,
+    Region,
     Sent,
     Service,
     Stable,
+    Stopped,
     Submit,
+    Transitional,
     Transmit,
     ViewInstalled,
     WindowClosed,
     WindowOpened,
 )
-from phalanx.core.frames import Fragment, Frame, Nack
+from phalanx.core.frames import (
+    MEMBERS_MAX,
+    Attempt,
+    Claim,
+    Component,
+    Fault,
+    Fragment,
+    Frame,
+    Held,
+    Hello,
+    Join,
+    Nack,
+    Said,
+)
 from phalanx.core.framing import decode_frame
-from phalanx.core.ids import MemberId, boot_view
+from phalanx.core.ids import MemberId, View, ViewId, boot_view, table_digest
 from phalanx.core.member import Member
 from phalanx.errors import SubmissionError
 
 HERE = Path(__file__).parent
 CODEC = Codec("phalanx", "g")
-US = 1000
+US, MS = 1_000, 1_000_000
+GOES_ON = ("hello", "probe", "alive", "relay", "nack", "repeat", "ack")
+"""Packets that a `run` does not show, by the first word that it would say."""
 
 
 class Stage:
@@ -51,12 +79,17 @@ class Stage:
         self.members: dict[str, Member] = {}
         self.between: dict[tuple[str, str], list[bytes]] = {}
         self.names: list[str] = []
+        self.sides: list[list[str]] = []
+        self.views: dict[ViewId, str] = {}
+        self.tables: dict[bytes, tuple[MemberId, ...]] = {}
 
     def do(self, line: str) -> list[str]:
         command, *words = line.split()
         match command:
             case "group":
                 return self.group(words)
+            case "alone":
+                return self.group(words, alone=True)
             case "submit":
                 return self.submit(words)
             case "carry":
@@ -65,22 +98,32 @@ class Stage:
             case "lose":
                 return [f"{len(self.between.pop((words[0], words[1]), []))} packets lost"]
             case "wait":
-                return self.wait(int(words[0].removesuffix("us")) * US)
+                return self.wait(time_of(words[0])) or ["all quiet"]
+            case "run":
+                return self.run(time_of(words[0]))
             case "garbage":
                 return self.step(words[0], Datagrams([" ".join(words[1:]).encode()]))
             case "close":
                 return self.step(words[0], Close())
+            case "leave":
+                return self.step(words[0], Leave())
+            case "break":
+                return self.step(words[0], Break(MemberId(words[1])))
             case "state":
                 return self.members[words[0]].story()
+            case "crash" | "cut" | "heal":
+                return self.harm(command, words)
         raise AssertionError(f"unknown command: {line}")
 
-    def group(self, words: list[str]) -> list[str]:
+    # -------------------------------------------------------------- commands
+
+    def group(self, words: list[str], alone: bool = False) -> list[str]:
         self.names = [w for w in words if "=" not in w]
         settings = dict(w.split("=") for w in words if "=" in w)
         typed = {k: int(v) if v.isdigit() else v == "yes" or v for k, v in settings.items()}
-        view = boot_view([MemberId(name) for name in self.names])
         out = []
         for i, name in enumerate(self.names):
+            view = boot_view([MemberId(n) for n in ([name] if alone else self.names)])
             self.members[name] = Member(MemberId(name), view, "g", lan(**typed), i)
             out += self.show(name, self.members[name].start(0))
         return out
@@ -93,47 +136,100 @@ class Stage:
         bodies = [w.encode() for w in rest]
         return self.step(name, Submit(bodies, Service[service.upper()], to))
 
+    def harm(self, command: str, words: list[str]) -> list[str]:
+        if command == "crash":
+            del self.members[words[0]]
+            self.names.remove(words[0])
+            return [f"{words[0]} is no more"]
+        self.sides = [side.split() for side in " ".join(words).split("|")] if words else []
+        self.between.clear()
+        return ["packets on their way are lost"]
+
     def wait(self, span: int) -> list[str]:
         """Let time pass; timers go off at their members in order."""
         end = self.now + span
         out = []
         while True:
-            due, name = min((m.deadline() or end + 1, n) for n, m in self.members.items())
+            due, name = min((self.due(n, end + 1), n) for n in self.names)
             if due > end:
                 break
             self.now = max(self.now, due)
             out += self.step(name, DeadlinePassed())
         self.now = end
-        return out or ["all quiet"]
+        return out
 
-    def step(self, name: str, given: Datagrams | DeadlinePassed | Submit | Close) -> list[str]:
+    def due(self, name: str, otherwise: int) -> int:
+        due = self.members[name].deadline()
+        return otherwise if due is None else due
+
+    def run(self, span: int) -> list[str]:
+        """Let time pass, with packets that travel at once; without what goes on all the time."""
+        end = self.now + span
+        out: list[str] = []
+        while True:
+            moving = [pair for pair in sorted(self.between) if pair[1] in self.names]
+            while moving:
+                for a, b in moving:
+                    packets = self.between.pop((a, b), [])
+                    if packets and self.hears(a, b):
+                        out += self.step(b, Datagrams(packets))
+                moving = [pair for pair in sorted(self.between) if pair[1] in self.names]
+            due, name = min((self.due(n, end + 1), n) for n in self.names)
+            if due > end:
+                break
+            out += self.wait(max(0, due - self.now))
+        self.now = end
+        shown = [line for line in out if not self.goes_on(line.partition(": ")[2])]
+        return shown or ["all quiet"]
+
+    def goes_on(self, text: str) -> bool:
+        first, _, rest = text.partition(" ")
+        if first == "transmit":
+            return rest.split()[1] == "ack"
+        return first in GOES_ON or text == "nothing"
+
+    def hears(self, a: str, b: str) -> bool:
+        return not self.sides or any(a in side and b in side for side in self.sides)
+
+    def step(self, name: str, given: Given) -> list[str]:
         try:
             effects = self.members[name].step(self.now, given)
         except SubmissionError as error:
             return [f"{name}: {type(error).__name__}: {error}"]
         return self.show(name, effects) or [f"{name}: nothing"]
 
+    # -------------------------------------------------------------- telling
+
     def show(self, name: str, effects: list[Effect]) -> list[str]:
         return [f"{name}: {text}" for effect in effects for text in self.tell(name, effect)]
 
     def tell(self, name: str, effect: Effect) -> list[str]:
         match effect:
-            case ViewInstalled(view):
-                return ["view " + " ".join(m.name for m in view.members)]
+            case ViewInstalled():
+                return self.view(effect)
+            case Transitional(_, pos, members):
+                return [f"transitional at {pos}: {listed(members)} move on"]
+            case ChangeStepped():
+                return [self.change(effect)]
+            case PeerJudged(target, state, _, evidence, relay):
+                through = f" through {relay.name}" if relay else ""
+                return [f"{target.name} is {state.lower()} by {evidence.lower()}{through}"]
+            case Stopped(reason):
+                return [f"stopped: {reason}"]
             case Accepted(first, last):
                 return [f"accepted {span(first, last)}"]
             case Sent(first, last, frame, service):
-                return [f"sent {span(first, last)} {service.name.lower()} in frame {frame}"]
+                late = " in a change" if effect.phase else ""
+                return [f"sent {span(first, last)} {service.name.lower()} in frame {frame}{late}"]
+            case NotSent(first, last):
+                return [f"not sent {span(first, last)}: nobody is left to receive it"]
             case Transmit(packets):
                 for other in self.names:
                     if other != name:
                         self.between.setdefault((name, other), []).extend(packets)
                 return [self.packet(packet) for packet in packets]
             case Deliver():
-                bodies = " ".join(body.decode() for body in effect.bodies())
-                place = "" if effect.pos is None else f" at {effect.pos}"
-                whose = f"{effect.sender.name}{span(effect.first, effect.last)}"
-                return [f"deliver {whose} {effect.service.name.lower()}{place}: {bodies}"]
+                return [self.delivery(effect)]
             case Ordered(upto):
                 return [f"ordered up to #{upto}"]
             case Stable(upto):
@@ -143,25 +239,112 @@ class Stage:
             case Refused(reason, count):
                 return [f"refused {count} as {reason}"]
 
+    def delivery(self, deliver: Deliver) -> str:
+        bodies = " ".join(body.decode() for body in deliver.bodies())
+        place = "" if deliver.pos is None else f" at {deliver.pos}"
+        if deliver.origin != deliver.view:
+            place += f", sent in {self.views[deliver.origin]}"
+        if deliver.region is Region.TRANSITIONAL:
+            place += ", transitional"
+        whose = f"{deliver.sender.name}{span(deliver.first, deliver.last)}"
+        return f"deliver {whose} {deliver.service.name.lower()}{place}: {bodies}"
+
+    def view(self, installed: ViewInstalled) -> list[str]:
+        view = installed.view
+        self.views[view.id] = "{" + listed(view.members) + "}"
+        self.tables[table_digest(view.members)] = view.members
+        if installed.cause == "boot":
+            return [f"view {listed(view.members)}"]
+        text = f"view {view.id.joins}.{view.id.removals} {listed(view.members)}"
+        text += f", by {installed.cause}, together with {listed(installed.transitional)}"
+        return [text, *map(self.merged, installed.merged)]
+
+    def merged(self, merged: Merged) -> str:
+        upto = " ".join(f"{m.name}#{number}" for m, number in merged.delivered) or "nothing"
+        alone = " ".join(f"{r.sender.name}{span(r.first, r.last)}" for r in merged.alone)
+        return f"merged {self.views[merged.view]}, had delivered {upto}; alone {alone or 'nothing'}"
+
+    def change(self, step: ChangeStepped) -> str:
+        text = f"{step.stage.lower()} {step.action.lower()}"
+        if step.components:
+            text += " of " + " ".join(self.views[view] for view in step.components)
+        if step.failed_before:
+            text += f" without {listed(step.failed_before)}"
+        if step.failed_after:
+            text += f", faulty {listed(step.failed_after)}"
+        return text
+
     def packet(self, packet: bytes) -> str:
         got = CODEC.decode(packet)
-        if isinstance(got, Nack):
-            wants = [f"{self.names[w.sender]}/{w.first}-{w.last}" for w in got.wants]
-            return f"nack {' '.join(wants)}"
-        assert isinstance(got, Fragment)
-        name = f"{'repeat' if got.repeat else 'transmit'} {self.names[got.sender]}/{got.number}"
+        match got:
+            case Nack():
+                table = got.names or self.tables[got.table]
+                wants = [f"{table[w.sender].name}/{w.first}-{w.last}" for w in got.wants]
+                return f"nack {' '.join(wants)}"
+            case Hello():
+                return f"hello in {self.views[got.view]}, hears {listed(got.heard)}"
+            case Attempt():
+                return f"attempt to join {listed(got.component.members)}"
+            case Claim():
+                return "claim"
+            case Held():
+                return "held"
+            case Fragment():
+                return self.fragment(got)
+        return type(got).__name__.lower()
+
+    def fragment(self, got: Fragment) -> str:
+        verb = "repeat" if got.repeat else "transmit"
         if got.count > 1:
-            return f"{name} fragment {got.index + 1} of {got.count}"
-        frame = decode_frame(got.sender, got.number, got.piece, 0, got.table, len(self.names))
+            name = self.tables[got.table][got.sender].name
+            return f"{verb} {name}/{got.number} fragment {got.index + 1} of {got.count}"
+        frame = decode_frame(got.sender, got.number, got.piece, 0, got.table, MEMBERS_MAX)
         assert isinstance(frame, Frame)
-        acks = [
-            f"{self.names[q]}{c}" for q, c in zip(frame.ack_members, frame.ack_numbers, strict=True)
-        ]
-        return f"{name} {'data' if frame.runs else 'ack'} acks [{' '.join(acks)}]"
+        table = self.table_of(frame)
+        if frame.phase:
+            assert frame.control is not None
+            pairs = list(zip(table, frame.control.vector, strict=True))
+            follows = [f"{m.name}{c}" for m, c in pairs if c and m != table[got.sender]]
+        else:
+            acks = zip(frame.ack_members, frame.ack_numbers, strict=True)
+            follows = [f"{table[q].name}{c}" for q, c in acks]
+        name = f"{verb} {table[got.sender].name}/{got.number}"
+        return f"{name} {self.content(frame)} acks [{' '.join(follows)}]"
+
+    def table_of(self, frame: Frame) -> tuple[MemberId, ...]:
+        if frame.control is not None:
+            members = {m for c in frame.control.components for m in c.members}
+            self.tables[frame.table] = tuple(sorted(members))
+        return self.tables[frame.table]
+
+    def content(self, frame: Frame) -> str:
+        if frame.runs:
+            return "data"
+        if frame.control is None or frame.control.said is None:
+            return "ack"
+        return said_of(frame.control.said, frame.control.components)
+
+
+def said_of(said: Said, components: tuple[Component, ...]) -> str:
+    match said:
+        case Join(failed_before):
+            names = " ".join("{" + listed(c.members) + "}" for c in components)
+            return f"join {names}" + (f" without {listed(failed_before)}" if failed_before else "")
+        case Fault(_, faulty):
+            return f"fault {listed(faulty)}"
+    return "leave"
+
+
+def listed(members: Iterable[MemberId]) -> str:
+    return " ".join(m.name for m in members) or "nobody"
 
 
 def span(first: int, last: int) -> str:
     return f"#{first}" if first == last else f"#{first}-{last}"
+
+
+def time_of(word: str) -> int:
+    return int(word[:-2]) * {"us": US, "ms": MS}[word[-2:]]
 
 
 def play(text: str) -> str:

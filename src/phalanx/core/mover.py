@@ -7,7 +7,7 @@ membership protocol (`membership.kernel`) asks for what it needs through `member
 from __future__ import annotations
 
 from phalanx.core.announced import component_of, table_of
-from phalanx.core.changeover import Border, carried_from
+from phalanx.core.changeover import Border, Carried, carried_from
 from phalanx.core.effects import (
     Action,
     ChangeStepped,
@@ -22,7 +22,7 @@ from phalanx.core.frames import (
     Said,
 )
 from phalanx.core.ids import MemberId
-from phalanx.core.membership.contexts import Reach, epoch
+from phalanx.core.membership.contexts import Reach, covers, epoch
 from phalanx.core.membership.ledger import Entry
 from phalanx.core.membership.views import Change, Owner
 from phalanx.core.merging import merged_from
@@ -145,14 +145,7 @@ class Mover(Speaker):
         )
         carry = self._carry
         carried = {place: item for place, item in carry.items() if border.carries(item)}
-        ending = [
-            item
-            for item in carry.values()
-            if before.border.carries(item)
-            and change.closing.get(item.sender, 0) >= item.number
-            and not border.carries(item)
-        ]
-        before.close(ending if before.transit else [], together, out)
+        before.close(self._ending(change, border) if before.transit else [], together, out)
         self._progress.add(before.cursor.delivered())
         transit = change.phase == 1
         stay = Stay(self.me, border, transit, self._means, now)
@@ -179,6 +172,17 @@ class Mover(Speaker):
             self._consider(now, frame, out)
         assert all(f.sender != stay.rank for f in stay.domain.waiting()), "own frames wait"
         self._presence.moved(now, stay, bool(joined), bool(left))
+
+    def _ending(self, change: Change, border: Border) -> list[Carried]:
+        """What was carried into the view that ends and goes no further."""
+        ending = self._stay.border
+        return [
+            item
+            for item in self._carry.values()
+            if ending.carries(item)
+            and covers(change.closing, item.sender, item.number)
+            and not border.carries(item)
+        ]
 
     # -------------------------------------------------------------- leaving
 

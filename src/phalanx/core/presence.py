@@ -29,6 +29,7 @@ from phalanx.core.membership.search import Search
 from phalanx.core.stay import Stay
 
 RELAYS_MAX = 64
+NAMESAKES_MAX = 64
 
 
 class Presence:
@@ -47,6 +48,8 @@ class Presence:
         self._asked: dict[MemberId, int] = {}
         """Of whom we hear only through others: who should relay."""
         self._ask_ns = 0
+        self._namesake_ns: dict[MemberId, int] = {}
+        """Since when a younger process with the name of a member is known."""
         self._acked: dict[int, int] = {}
         """Per slot, how many of our frames it had acknowledged when that was looked at."""
 
@@ -144,7 +147,7 @@ class Presence:
         if sender not in attempt.component.members:
             stay.domain.refused["impossible"] += 1
             return []
-        held = self._namesakes(attempt.component, stay)
+        held = self._namesakes(now, attempt.component, stay)
         if held:
             return held
         ours = sender in stay.ranked
@@ -164,17 +167,21 @@ class Presence:
         """Its view is newer than ours and does not know us."""
         return self.me not in component.members and epoch(component.view) > epoch(view.id)
 
-    def _namesakes(self, component: Component, stay: Stay) -> list[Plain]:
-        """The component has a member whose name is held here, by an older process that lives:
-        tell it, for the two may not hear each other."""
+    def _namesakes(self, now: int, component: Component, stay: Stay) -> list[Plain]:
+        """The component has a member whose name is held here, by an older process: tell it, for
+        the two may not hear each other. Of another member only if it was heard for a full
+        time-out since: a process that crashed and came back is its own namesake for a while."""
         names = {member.name: member for member in stay.view.members}
         out: list[Plain] = []
         for member in component.members:
             holder = names.get(member.name)
             if holder is None or holder.incarnation >= member.incarnation:
                 continue
-            slot = stay.ranked[holder]
-            if holder == self.me or self.detector.state(slot) in ("OPERATIONAL", "SEMI"):
+            if len(self._namesake_ns) >= NAMESAKES_MAX:
+                self._namesake_ns.clear()
+            since = self._namesake_ns.setdefault(member, now)
+            heard = self.detector.heard_ns[stay.ranked[holder]]
+            if holder == self.me or heard >= since + self._config.fail_ns:
                 out.append(Held(holder, 0))
         return out
 

@@ -18,7 +18,7 @@ from phalanx.config import Config
 from phalanx.core.announced import Tables, is_possible, table_of
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Fragment, Frame, FrameKind, Refusal, Whole
+from phalanx.core.frames import Component, Fragment, Frame, FrameKind, Refusal, Whole
 from phalanx.core.framing import decode_frame, decode_tag
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View
@@ -196,16 +196,18 @@ class Domain(Lansis):
                 if old or not number:
                     continue
                 slot = self.visit(member)
-            if slot >= n and floor:
-                where = origin(announce.components, member)
-                if where is not None and self.me not in where.members:
-                    self._treat_as_present(slot, floor)
+            if floor and self._hides(slot, origin(announce.components, member)):
+                self._treat_as_present(slot, floor)
             if member != sender and number:
                 acks.append((slot, number))
         acks.sort()
         frame.ack_members = tuple(slot for slot, _ in acks)
         frame.ack_numbers = tuple(number for _, number in acks)
         return True
+
+    def _hides(self, slot: int, where: Component | None) -> bool:
+        """Whether floors count for this slot, whose member is in that component."""
+        return slot >= self.dag.n and where is not None and self.me not in where.members
 
     def _treat_as_present(self, slot: int, floor: int) -> None:
         member = self.roster[slot]

@@ -1,30 +1,70 @@
-"""The scenario that `phalanx sim demo` shows: small enough to read, bad enough to matter."""
+"""The scenario that `phalanx sim demo` shows: small enough to read, bad enough to matter.
+
+Five members start alone and find each other. They talk with all four services; one crashes, the
+others part three ways with messages in the air, talk on, and meet again; the crashed one comes
+back. All the while the network loses one packet in ten.
+"""
 
 from __future__ import annotations
 
-from phalanx.sim.scenario import MS, Network, Scenario, Spoken, Traffic
+from phalanx.sim.scenario import (
+    MS,
+    Crash,
+    Heal,
+    Network,
+    Partition,
+    Restart,
+    Scenario,
+    Spoken,
+    Traffic,
+)
+
+INTRODUCTION = (
+    "Five members on a network that loses one packet in ten: they start alone, dov crashes,",
+    "the others part three ways and meet again, dov comes back. ada#3 is ada's third message,",
+    "dov.2 the second life of dov; what comes after a ! was not known to be everywhere in its",
+    "view. The causal message of eli was for ada and bea alone.",
+)
+
+NAMES = ("ada", "bea", "cyd", "dov", "eli")
+SERVICES: tuple[Spoken, ...] = ("basic", "causal", "agreed", "safe")
+
+CRASH_NS = 1_000 * MS
+PART_NS = 2_500 * MS
+HEAL_NS = 4_500 * MS
+RETURN_NS = 5_500 * MS
 
 
 def demo_scenario(seed: int) -> Scenario:
-    """Five members, four services, and a network that loses one packet in ten."""
-    names = ("ada", "bea", "cyd", "dov", "eli")
-    services: tuple[Spoken, ...] = ("basic", "causal", "agreed", "safe")
     return Scenario(
         name="demo",
         seed=seed,
-        members=names,
+        members=NAMES,
+        start="alone",
         network=Network(jitter_ns=MS, loss_ppm=100_000, duplicate_ppm=50_000, reorder_ppm=50_000),
-        traffic=tuple(
-            Traffic(
-                from_=name,
-                at_ns=k * 5 * MS + i * 90_000,
-                every_ns=20 * MS,
-                jitter_ns=MS,
-                count=2,
-                service=service,
-                to=names[:2] if (name, service) == ("eli", "causal") else "all",
-            )
-            for i, name in enumerate(names)
-            for k, service in enumerate(services)
+        crash=(Crash(member="dov", at_ns=CRASH_NS),),
+        partition=(Partition(at_ns=PART_NS, groups=(("ada", "bea"), ("cyd",), ("eli",))),),
+        heal=(Heal(at_ns=HEAL_NS),),
+        restart=(Restart(member="dov", at_ns=RETURN_NS),),
+        traffic=(
+            *_round(NAMES, 600 * MS, SERVICES),
+            *_round(("ada",), PART_NS - MS, ("safe",)),
+            *_round(("cyd", "eli"), PART_NS + MS, ("safe",)),
+            *_round(("bea", "cyd"), PART_NS + 1_500 * MS, ("causal", "agreed")),
+            *_round(NAMES, RETURN_NS + 900 * MS, ("safe",)),
         ),
     )
+
+
+def _round(names: tuple[str, ...], at_ns: int, services: tuple[Spoken, ...]) -> list[Traffic]:
+    """Each says one message of each service; the causal one of eli is for two alone."""
+    return [
+        Traffic(
+            from_=name,
+            at_ns=at_ns + k * 5 * MS + i * 90_000,
+            service=service,
+            to=NAMES[:2] if (name, service) == ("eli", "causal") else "all",
+        )
+        for i, name in enumerate(names)
+        for k, service in enumerate(services)
+    ]

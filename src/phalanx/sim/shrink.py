@@ -1,13 +1,14 @@
 """From a failing scenario to a small one that fails with the same property.
 
-Greedy: try one simplification after the other, keep those that still fail, begin again until
-none helps or the runs are used up. Dice are seeded by names (see `network`, `traffic`), so
-what is dropped leaves the rest as it was, as far as that is possible.
+Greedy: try one simplification after the other, keep those that still fail and go on from there,
+round after round until none helps or the runs are used up. Dice are seeded by names (see
+`network`, `traffic`), so what is dropped leaves the rest as it was, as far as that is possible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,17 +41,24 @@ def shrink(scenario: Scenario, fails: Fails, runs_max: int = RUNS_MAX) -> Shrunk
     """`scenario` must fail; so does what comes back. `fails` is called `runs_max` times at most."""
     runs = 0
     best = scenario
-    simpler = _simpler(best)
+    at, helped = 0, False
+    simpler: Iterator[Scenario] = _simpler(best)
     while runs < runs_max:
         candidate = next(simpler, None)
         if candidate is None:
-            break
+            if not helped:
+                break
+            at, helped = 0, False
+            simpler = _simpler(best)
+            continue
+        at += 1
         if candidate == best or flaw_of(candidate) is not None:
             continue
         runs += 1
         if fails(candidate):
-            best = candidate
-            simpler = _simpler(best)
+            best, helped = candidate, True
+            at -= 1  # what comes next now stands where this one stood
+            simpler = islice(_simpler(best), at, None)
     return Shrunk(best, runs)
 
 
@@ -68,6 +76,7 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
     for table in (*CUTS, *_FAULT_TABLES):
         yield from _fewer(scenario, table)
     yield _with(scenario, start="together")
+    yield _with(scenario, config={})
     for key in scenario.config:
         yield _with(scenario, config={k: v for k, v in scenario.config.items() if k != key})
     yield from _plainer_traffic(scenario)

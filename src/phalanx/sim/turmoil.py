@@ -71,7 +71,7 @@ def random_membership_scenario(
     dice = Random(f"membership {seed}")
     names = names_of(dice.randrange(members_lo, members_hi + 1))
     alone = often(dice, 75)
-    plot = _Plot(dice, names, dice.randrange(900 * MS if alone else 200 * MS))
+    plot = _Plot(dice, names, dice.randrange(1200 * MS if alone else 300 * MS))
     plot.thicken()
     span = plot.now + dice.randrange(100 * MS, 1500 * MS)
     config = _config(dice)
@@ -122,7 +122,7 @@ class _Plot:
     def thicken(self) -> None:
         """Draw all events, and the healing at the end that most runs have."""
         dice = self._dice
-        wanted = max(1, min(dice.randrange(1, 8), _EVENTS_MAX))
+        wanted = min(1 + dice.randrange(8), _EVENTS_MAX)
         for _ in range(_TRIES_MAX):
             begun = len(self.times)
             if begun == wanted:
@@ -136,9 +136,9 @@ class _Plot:
             self._restart()
 
     def _gap(self) -> int:
-        """Now and then at once, often within a join, seldom after all is calm again."""
+        """Now and then at once, often within a change, sometimes after all is calm again."""
         dice = self._dice
-        match dice.randrange(4):
+        match dice.randrange(5):
             case 0:
                 return dice.randrange(30 * MS)
             case 1 | 2:

@@ -81,9 +81,7 @@ class Kernel(Views):
             self.foreign(member, component.view)
         if self.barred(member):
             return
-        if not inside and (
-            self._past.has_view(component.view) or epoch(component.view) < self._past.newest(member)
-        ):
+        if not inside and self._is_old(member, component.view):
             return
         if self.stage is COLLECT:
             if self._acceptable((component,)):
@@ -105,16 +103,22 @@ class Kernel(Views):
             return
         if said is not None or entry.phase == 1:
             self._past.coloured(member, entry.number, entry.view)
-            if entry.view == self.view.id or self.stage is not IDLE:
-                self.phase = 1
+            self._colour(entry)
         if process and isinstance(said, Join | Fault):
             self._ledger.count(entry)
         if process and said is not None:
-            past = self._past
-            old = past.has_view(entry.view) or epoch(entry.view) < past.newest(member)
-            if member in self.view.members or not old:
+            if member in self.view.members or not self._is_old(member, entry.view):
                 self._handle(entry, said)
         self.check()
+
+    def _colour(self, entry: Entry) -> None:
+        """A frame of a change entered: what is sent from now on follows it."""
+        if entry.view == self.view.id or self.stage is not IDLE:
+            self.phase = 1
+
+    def _is_old(self, member: MemberId, view: ViewId) -> bool:
+        """This view was left or merged, or its member has spoken from a newer one since."""
+        return self._past.has_view(view) or epoch(view) < self._past.newest(member)
 
     def heard(self, member: MemberId, view: ViewId) -> None:
         """A frame of this member came, whether it enters or not: where it is now."""

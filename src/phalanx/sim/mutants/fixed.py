@@ -1,30 +1,21 @@
-"""Protocols with one rule broken, to see that the checkers bite.
-
-A checker that has never caught anything proves nothing. Each mutant here breaks one rule of
-the core as a careless change would, by replacing one method while `apply(name)` is in force; a
-sweep under it must end in a violation or get stuck. Nothing outside tests and sweeps may
-import this module.
-"""
+"""Mutants of what happens within one view: order, delivery, reliable broadcast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
 from phalanx.core.delivery.agreed import ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.effects import Deliver, Effect, Service
 from phalanx.core.frames import Fragment, Frame, Run
 from phalanx.core.framing import decode_frame
+from phalanx.core.holdings import Holdings
 from phalanx.core.lansis import Lansis
 from phalanx.core.member import Member
 from phalanx.core.packing import Assembly
 from phalanx.core.recovery import Place, Recovery
-from phalanx.errors import ConfigurationError
-
-Patch = tuple[type, str, Callable[..., Any]]
-
+from phalanx.core.speaker import Speaker
+from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ order
 
@@ -72,9 +63,9 @@ def lose_second_part(self: Assembly, run: Run, payload: bytes) -> bytes | None:
 # ------------------------------------------------------------------ reliable broadcast
 
 
-def gone_one_frame_early(self: Lansis, place: Place) -> Frame | None:
+def gone_one_frame_early(self: Holdings, place: Place) -> Frame | None:
     sender, number = place
-    if number <= self.dag.stable[sender] + 1:
+    if sender < self.dag.n and number <= self.dag.stable[sender] + 1:
         return None
     return _HELD(self, place)
 
@@ -84,7 +75,7 @@ def forget_what_lies_ahead(self: Lansis, now: int, sender: int, number: int) -> 
         _HEAR(self, now, sender, number)
 
 
-def answer_with_the_neighbour(self: Lansis, now: int, frame: Frame, mask: int) -> list[bytes]:
+def answer_with_the_neighbour(self: Holdings, now: int, frame: Frame, mask: int) -> list[bytes]:
     frames = self.dag.frames[frame.sender]
     other = frames.get(frame.number + 1) or frames.get(frame.number - 1)
     if other is None:
@@ -96,7 +87,7 @@ def answer_with_the_neighbour(self: Lansis, now: int, frame: Frame, mask: int) -
     return packets
 
 
-def acknowledge_what_is_missing(self: Member) -> tuple[list[int], list[int]]:
+def acknowledge_what_is_missing(self: Speaker) -> tuple[list[int], list[int]]:
     last = self._dag.latest[self._rank]
     known = [(q, number) for q, number in enumerate(self._lansis.heard) if number > last[q]]
     return [q for q, _ in known], [number for _, number in known]
@@ -111,7 +102,7 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             isinstance(piece, Fragment)
             and piece.count == 1
             and piece.sender != self._rank
-            and piece.table == self._table
+            and piece.table == self._stay.table
             and piece.number <= self._dag.have[piece.sender]
         ):
             frame = decode_frame(
@@ -120,7 +111,7 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             if isinstance(frame, Frame):
                 for run in frame.runs:
                     if run.service is Service.BASIC:
-                        self._cursor._emit(frame, run, None, again)
+                        self._stay.cursor._emit(frame, run, None, again)
     _RECEIVE(self, now, packets, out)
     out += again
 
@@ -132,76 +123,61 @@ def any_answer_silences(
 
 
 _HEAR = Lansis._hear
-_HELD = Lansis._held
-_REPEAT = Lansis._repeat
+_HELD = Holdings._held
+_REPEAT = Holdings._repeat
 _RECEIVE = Member._receive
 
-MUTANTS: dict[str, tuple[str, Patch]] = {
-    "toto-simple-majority": (
+MUTANTS: dict[str, Mutant] = {
+    "toto-simple-majority": Mutant(
         "deliver every candidate that a majority votes for",
-        (ToTo, "_batch", simple_majority),
+        ((ToTo, "_batch", simple_majority),),
     ),
-    "toto-no-internal-stability": (
+    "toto-no-internal-stability": Mutant(
         "do not wait until the other candidates are beaten for good",
-        (ToTo, "_internal", no_internal_stability),
+        ((ToTo, "_internal", no_internal_stability),),
     ),
-    "toto-no-external-stability": (
+    "toto-no-external-stability": Mutant(
         "do not wait until unknown candidates cannot matter",
-        (ToTo, "_batch", no_external_stability),
+        ((ToTo, "_batch", no_external_stability),),
     ),
-    "safe-without-stability": (
+    "safe-without-stability": Mutant(
         "deliver safe messages when they are ordered",
-        (Cursor, "_is_stable", always_stable),
+        ((Cursor, "_is_stable", always_stable),),
     ),
-    "gc-one-frame-early": (
+    "gc-one-frame-early": Mutant(
         "forget a frame while one member may still miss it",
-        (Lansis, "_held", gone_one_frame_early),
+        ((Holdings, "_held", gone_one_frame_early),),
     ),
-    "duplicate-let-through": (
+    "duplicate-let-through": Mutant(
         "deliver a basic message again when its frame comes twice",
-        (Member, "_receive", duplicates_go_up),
+        ((Member, "_receive", duplicates_go_up),),
     ),
-    "nack-answered-with-wrong-frame": (
+    "nack-answered-with-wrong-frame": Mutant(
         "repeat a frame's neighbour under its number",
-        (Lansis, "_repeat", answer_with_the_neighbour),
+        ((Holdings, "_repeat", answer_with_the_neighbour),),
     ),
-    "ack-for-what-was-not-received": (
+    "ack-for-what-was-not-received": Mutant(
         "acknowledge frames that are known to exist and are not here",
-        (Member, "_acknowledgements", acknowledge_what_is_missing),
+        ((Speaker, "_acknowledgements", acknowledge_what_is_missing),),
     ),
-    "part-of-large-message-lost": (
+    "part-of-large-message-lost": Mutant(
         "put a large message together without its second part",
-        (Assembly, "add", lose_second_part),
+        ((Assembly, "add", lose_second_part),),
     ),
-    "subset-shown-to-stranger": (
+    "subset-shown-to-stranger": Mutant(
         "deliver messages that are addressed to others",
-        (Cursor, "_addressed", for_everybody),
+        ((Cursor, "_addressed", for_everybody),),
     ),
-    "causal-without-waiting": (
+    "causal-without-waiting": Mutant(
         "deliver a causal message before what it follows",
-        (Cursor, "_unblocked", never_blocked),
+        ((Cursor, "_unblocked", never_blocked),),
     ),
-    "what-lies-ahead-forgotten": (
+    "what-lies-ahead-forgotten": Mutant(
         "refuse a frame beyond the buffers without asking for those in between",
-        (Lansis, "_hear", forget_what_lies_ahead),
+        ((Lansis, "_hear", forget_what_lies_ahead),),
     ),
-    "any-answer-silences": (
+    "any-answer-silences": Mutant(
         "let an answer that the asker may not hear silence all other holders",
-        (Recovery, "answered", any_answer_silences),
+        ((Recovery, "answered", any_answer_silences),),
     ),
 }
-"""Name, what is broken, and the method that breaks it."""
-
-
-@contextmanager
-def apply(name: str) -> Iterator[None]:
-    """The core with one rule broken, while the context is open."""
-    if name not in MUTANTS:
-        raise ConfigurationError("mutant", name, f"choose among {', '.join(MUTANTS)}")
-    cls, method, broken = MUTANTS[name][1]
-    sound = cls.__dict__[method]
-    setattr(cls, method, broken)
-    try:
-        yield
-    finally:
-        setattr(cls, method, sound)

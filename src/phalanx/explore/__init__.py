@@ -1,0 +1,14 @@
+"""Every behaviour of a small group, on the product's own classes (PROTOCOLS F.2).
+
+    member     a member whose time stands still: its timers are named inputs
+    normal     what of a member matters, as plain values: two that agree here behave alike
+    actors     members by number, and what each does when it is given something, computed once
+    histories  what members have seen, and what is wrong with it
+    seats      an actor, its history, and what is on its way to it
+    world      all seats: what can happen next, with and without reduction
+    settling   from a quiet end to one common view
+    search     breadth first through all of it; the shortest way to each violation
+    paths      such a way as lines of text, and back
+
+Nothing outside tests and the command line may import this package.
+"""

@@ -1,0 +1,210 @@
+"""Members by number, and what each does when it is given something, computed once.
+
+An *actor* is a member in one state. What it does depends on that state and on what it is given,
+nothing else: so each pair is played once on the product's classes and then looked up, and a
+group of actors moves as fast as a dict is. Packets are *units*, also by number: what one
+`Transmit` holds, a frame or an attempt to join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from phalanx.config import Config
+from phalanx.core.announced import table_of
+from phalanx.core.effects import Break, Datagrams, Effect, Service, Submit, Transmit
+from phalanx.core.frames import Attempt, FrameKind, Hello, Refusal, Whole
+from phalanx.core.framing import decode_frame
+from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
+from phalanx.explore.histories import Broke, Event, events_of
+from phalanx.explore.member import NOW, TIMERS, Explored, Timer, thawed
+from phalanx.explore.normal import digest
+
+Place = tuple[int, int]
+"""A frame: whose, and its number."""
+
+GONE = -1
+"""The actor of a process that has crashed."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Packets that travel together."""
+
+    packets: tuple[bytes, ...]
+    place: Place | None
+    """The frame, None for packets that are none."""
+    label: str
+
+
+class Facts(msgspec.Struct, frozen=True, gc=False):
+    """What can be seen of an actor without giving it anything."""
+
+    view: View
+    busy: bool
+    collecting: bool
+    known: tuple[int, ...]
+    """With whom it could break."""
+    owes: bool
+    missing: tuple[Place, ...]
+    have: tuple[int, ...]
+    """Per process, the last of its frames that is here without a gap."""
+    waiting: frozenset[Place]
+    last: int
+    held: dict[Place, int]
+    """The units that it could repeat."""
+    hello: int
+    resting: bool
+    accepted: int
+    """Own messages so far."""
+    broken: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What an actor becomes, what it sends, and what it or its user sees."""
+
+    actor: int
+    units: tuple[int, ...]
+    events: tuple[Event, ...]
+
+
+class Actors:
+    """All actors met so far, with what they do."""
+
+    def __init__(self, members: int, config: Config, service: Service) -> None:
+        self.ids = [MemberId(f"m{i}") for i in range(members)]
+        self.index = {member: i for i, member in enumerate(self.ids)}
+        self.units: list[Unit] = []
+        self.facts: list[Facts] = []
+        self._config = config
+        self._submit = Submit([b"x"], service)
+        self._unit_of: dict[tuple[bytes, ...], int] = {}
+        self._frozen: list[bytes] = []
+        self._by_digest: dict[bytes, int] = {}
+        self._outcomes: dict[tuple[int, str, int], Outcome] = {}
+
+    # -------------------------------------------------------------- doing
+
+    def boot(self, me: int, component: tuple[int, ...]) -> Outcome:
+        """A process that starts in the view of these."""
+        view = boot_view([self.ids[i] for i in component])
+        member = Explored(self.ids[me], view, self._config)
+        return self._after(member, member.start(NOW))
+
+    def do(self, actor: int, what: str, whom: int = 0) -> Outcome:
+        """Give an actor something: `take` a unit, `break` with a process, `data`, or a timer."""
+        key = (actor, what, whom)
+        found = self._outcomes.get(key)
+        if found is None:
+            found = self._outcomes[key] = self._play(actor, what, whom)
+        return found
+
+    def _play(self, actor: int, what: str, whom: int) -> Outcome:
+        member = thawed(self._frozen[actor])
+        act: Callable[[], list[Effect]]
+        match what:
+            case "take":
+                packets = self.units[whom].packets
+                act = lambda: member.step(NOW, Datagrams(packets))  # noqa: E731
+            case "break":
+                act = lambda: member.step(NOW, Break(self.ids[whom]))  # noqa: E731
+            case "data":
+                act = lambda: member.step(NOW, self._submit)  # noqa: E731
+            case "collect" | "answer" | "speak" | "ack":
+                timer: Timer = TIMERS[TIMERS.index(what)]
+                act = lambda: member.pass_timer(timer)  # noqa: E731
+            case _:
+                raise AssertionError(what)
+        try:
+            effects = act()
+        except Exception as error:  # a bug of the core is a finding, not the end of the search
+            return self._broken(actor, what, error)
+        return self._after(member, effects)
+
+    def _after(self, member: Explored, effects: list[Effect]) -> Outcome:
+        units = tuple(
+            self._unit(member, tuple(effect.packets))
+            for effect in effects
+            if isinstance(effect, Transmit)
+        )
+        return Outcome(self._actor(member), units, events_of(effects, self.index))
+
+    def _broken(self, actor: int, what: str, error: Exception) -> Outcome:
+        """It raised: it does nothing from here on."""
+        name = b"broken" + self._frozen[actor] + what.encode()
+        number = self._by_digest.get(name)
+        if number is None:
+            number = self._by_digest[name] = len(self.facts)
+            facts = self.facts[actor]
+            self.facts.append(
+                msgspec.structs.replace(
+                    facts, busy=False, collecting=False, owes=False, missing=(), broken=True
+                )
+            )
+            self._frozen.append(b"")
+        text = f"{type(error).__name__}: {error}"
+        return Outcome(number, (), (Broke(text),))
+
+    # -------------------------------------------------------------- naming
+
+    def _actor(self, member: Explored) -> int:
+        name = digest(member)
+        number = self._by_digest.get(name)
+        if number is None:
+            number = self._by_digest[name] = len(self.facts)
+            self._frozen.append(member.frozen())
+            self.facts.append(self._facts(member))
+        return number
+
+    def _facts(self, member: Explored) -> Facts:
+        index = self.index
+        held = {
+            (index[who], number): self._unit(member, tuple(packets))
+            for (who, number), packets in member.held().items()
+        }
+        return Facts(
+            view=member.view,
+            busy=member.busy,
+            collecting=member.stage == "COLLECT",
+            known=tuple(sorted(index[m] for m in member.known)),
+            owes=member.owes,
+            missing=tuple((index[who], number) for who, number in member.missing()),
+            have=tuple(member.count(who) for who in self.ids),
+            waiting=frozenset((index[who], number) for who, number in member.waiting()),
+            last=member.count(member.me),
+            held=held,
+            hello=self._unit(member, (member.hello(),)),
+            resting=member.resting,
+            accepted=member.accepted,
+        )
+
+    def _unit(self, member: Explored, packets: tuple[bytes, ...]) -> int:
+        number = self._unit_of.get(packets)
+        if number is None:
+            number = self._unit_of[packets] = len(self.units)
+            self.units.append(self._described(member, packets))
+        return number
+
+    def _described(self, member: Explored, packets: tuple[bytes, ...]) -> Unit:
+        """What the packets hold, for a person, and which frame it is."""
+        (packet,) = member._codec.decode_all(packets)
+        assert not isinstance(packet, Refusal)
+        if isinstance(packet, Hello | Attempt):
+            kind = "AJ" if isinstance(packet, Attempt) else "HELLO"
+            return Unit(packets, None, f"{kind} of {packet.sender.name}")
+        assert isinstance(packet, Whole), f"a member says {packet} though time stands still"
+        frame = decode_frame(
+            packet.sender, packet.number, packet.payload, packet.size, packet.table, MEMBERS_MAX
+        )
+        assert not isinstance(frame, Refusal)
+        tables = member._means.tables
+        members = table_of(frame.control) if frame.control else tables.get(packet.table)
+        assert members is not None
+        sender = members[packet.sender]
+        name = "FA" if frame.kind == FrameKind.FAULT else FrameKind(frame.kind).name
+        said = frame.control.said if frame.control is not None else None
+        named = getattr(said, "faulty", ()) or getattr(said, "failed_before", ())
+        about = f" without {' '.join(m.name for m in named)}" if named else ""
+        label = f"{name} {packet.number} of {sender.name}, phase {frame.phase}{about}"
+        return Unit(packets, (self.index[sender], packet.number), label)

@@ -1,0 +1,184 @@
+"""A member whose time stands still: what its timers would do is done by name.
+
+The clock always says NOW, so no deadline ever comes: keep-alives, NACKs, HELLO, claims and
+probes are off, and the member speaks only when the protocol makes it or when it is told to.
+What is left of time are four inputs:
+
+    collect   alpha is over
+    answer    T_change is over: whoever has not answered a proposal is a break
+    speak     T_view is over: whoever has not spoken in the view is a break
+    ack       an ack-only frame, as a keep-alive would be
+
+The detector is replaced by `Break`; the search for others by HELLOs that the explorer makes up:
+everybody hears everybody, and nobody is patient.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Literal
+
+from phalanx.config import Config
+from phalanx.core.dice import Dice
+from phalanx.core.effects import DeadlinePassed, Effect
+from phalanx.core.frames import ANOTHER, Attempt, Frame, Hello
+from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.member import Member
+from phalanx.core.membership.names import NameClaim
+from phalanx.core.membership.search import Search
+
+NOW = 1_000_000_000
+NEVER = 1 << 62
+GROUP = "explored"
+
+Timer = Literal["collect", "answer", "speak", "ack"]
+TIMERS: tuple[Timer, ...] = ("collect", "answer", "speak", "ack")
+
+
+class Open(Search):
+    """Everybody hears everybody both ways, and views that come and go make nobody wait."""
+
+    __slots__ = ()
+
+    def heard(self, now: int, hello: Hello | Attempt, view: ViewId, ours: bool) -> bool:
+        return not ours
+
+    def lately(self, now: int) -> tuple[MemberId, ...]:
+        return ()
+
+    def installed(self, now: int, joined: bool, lost: bool) -> None:
+        pass
+
+
+class Explored(Member):
+    """A member that does nothing by itself. Feed it with `step(NOW, ...)` and `pass_timer`."""
+
+    def __init__(self, me: MemberId, view: View, config: Config) -> None:
+        super().__init__(me, view, GROUP, config, entropy=1)
+        dice = Dice(1)
+        self._presence.claim = NameClaim(me, config, dice, needed=False)
+        self._presence.search = Open(me, config, dice)
+        self._timer: Timer = "ack"
+
+    # -------------------------------------------------------------- time
+
+    def pass_timer(self, timer: Timer) -> list[Effect]:
+        """Let this timer run out; nothing happens if it is not running."""
+        self._timer = timer
+        return self.step(NOW, DeadlinePassed())
+
+    def _recover(self, now: int, out: list[Effect]) -> None:
+        """Nothing is asked for: the explorer brings what is missing."""
+
+    def _expire(self, now: int, out: list[Effect]) -> None:
+        kernel = self._kernel
+        match self._timer:
+            case "collect":
+                kernel._collect_until = now
+            case "answer":
+                if kernel._answer_until != NEVER:
+                    kernel._answer_until = now
+            case "speak":
+                if kernel._speak_until != NEVER:
+                    kernel._speak_until = now
+            case "ack":
+                self._pulse._due_ns = now  # `_speak` sends what is owed at the end of the step
+                return
+        late = kernel.expire()
+        if kernel.stage != "COLLECT":
+            kernel._collect_until = NEVER
+        if late:
+            kernel.break_with(late)
+
+    # -------------------------------------------------------------- what the explorer asks
+
+    @property
+    def stage(self) -> str:
+        return self._kernel.stage
+
+    @property
+    def busy(self) -> bool:
+        """A change is under way here."""
+        return self._kernel.changing
+
+    @property
+    def resting(self) -> bool:
+        """No change is under way, all members have spoken, and all messages have left: it waits
+        for nobody."""
+        stay = self._stay
+        waits = self._kernel.changing or stay.young or self._outbox.messages
+        return not waits and stay.cursor.empty
+
+    @property
+    def known(self) -> frozenset[MemberId]:
+        """With whom it could break: those of its view and of a join under way."""
+        kernel = self._kernel
+        both = frozenset(kernel.view.members) | kernel.joining
+        return frozenset(m for m in both if m != self.me and not kernel.barred(m))
+
+    @property
+    def owes(self) -> bool:
+        """A keep-alive would tell others something that they wait for: that it is in the view,
+        or that it has their messages."""
+        if self._kernel.changing or len(self.view.members) == 1:
+            return False
+        latest = self._dag.latest[self._rank]
+        if not latest[self._rank]:
+            return True
+        last = self._stay._last_message
+        return any(
+            number > latest[rank] for rank, number in enumerate(last) if rank != self._rank
+        )
+
+    @property
+    def accepted(self) -> int:
+        """How many messages were submitted here."""
+        return self._numbered
+
+    def missing(self) -> list[tuple[MemberId, int]]:
+        """Frames that it would ask for."""
+        roster = self._lansis.roster
+        return sorted((roster[slot], number) for slot, number in self._lansis.recovery.missing)
+
+    def waiting(self) -> list[tuple[MemberId, int]]:
+        """Frames that are here and cannot enter yet."""
+        roster = self._lansis.roster
+        return [(roster[frame.sender], frame.number) for frame in self._lansis.waiting()]
+
+    def count(self, member: MemberId) -> int:
+        """How many frames of a member have entered here, those treated as present with them."""
+        slot = self._lansis.slot_of.get(member)
+        return 0 if slot is None else self._lansis.dag.have[slot]
+
+    def held(self) -> dict[tuple[MemberId, int], list[bytes]]:
+        """The frames that it could repeat, as their senders sent them."""
+        domain = self._lansis
+        out: dict[tuple[MemberId, int], Frame] = {}
+        for member, stored in domain.archive.items():
+            out.update({(member, number): frame for number, frame in stored.items()})
+        for slot, member in enumerate(domain.roster):
+            for frames in (domain._waiting[slot], domain.dag.frames[slot]):
+                out.update({(member, number): frame for number, frame in frames.items()})
+        return {
+            place: self._codec.fragments(frame, frame.wire, repeat=0)
+            for place, frame in out.items()
+        }
+
+    def hello(self) -> bytes:
+        """What it would say to strangers."""
+        return self._codec.encode(self._presence.hello(NOW, self._stay))
+
+    # -------------------------------------------------------------- copies
+
+    def frozen(self) -> bytes:
+        """All of it. The one who thaws it goes on from here."""
+        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def thawed(data: bytes) -> Explored:
+    """A member as it was when it was frozen."""
+    member: Explored = pickle.loads(data)  # noqa: S301 (bytes that this process made)
+    # Stages are compared by identity, and a pickled string comes back as another object.
+    member._kernel.stage = sys.intern(member._kernel.stage)  # type: ignore[assignment]
+    return member

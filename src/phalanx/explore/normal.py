@@ -1,0 +1,189 @@
+"""What of a member matters, as plain values: two that agree here behave alike from here on.
+
+The form holds everything that the member holds, except what is listed in LEFT_OUT: times, dice,
+statistics, second names of the same object, and what can be read out of something that is in it.
+So a field that the core gets tomorrow makes more states, never fewer. Sets and dicts are sorted:
+what takes its order from them would differ from process to process anyway.
+
+Frames are named by their bytes: the same number of the same sender may stand for different
+frames in different states.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from phalanx.config import Config
+from phalanx.core.announced import Tables
+from phalanx.core.changeover import Carried
+from phalanx.core.codec import Codec
+from phalanx.core.delivery.agreed import Order
+from phalanx.core.delivery.cursor import Cursor
+from phalanx.core.frames import Frame
+from phalanx.core.membership.past import Past
+from phalanx.core.membership.views import Views
+from phalanx.core.mover import Mover
+from phalanx.core.pieces import Pieces
+from phalanx.core.presence import Presence
+from phalanx.core.pulse import Pulse
+from phalanx.core.recovery import Recovery
+from phalanx.core.speaker import Speaker
+from phalanx.core.stay import Means, Stay
+from phalanx.core.visitors import Domain
+from phalanx.core.window import Window
+from phalanx.explore.member import NEVER, Explored
+
+Plain = Any
+"""Integers, strings, bytes, None, and tuples of such."""
+
+WHOLLY_LEFT_OUT: tuple[type, ...] = (
+    Config,  # the same for ever
+    Codec,
+    Tables,  # what they hold stands in every frame that needs it
+    Pulse,  # times
+    Window,  # far from full
+    Pieces,  # every frame comes whole
+    Presence,  # the detector, the search and the claim are replaced by inputs
+    Counter,  # statistics
+)
+LEFT_OUT: dict[type, frozenset[str]] = {
+    # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
+    Speaker: frozenset(
+        "me view _config _lansis _dag _rank _now _out _pace_ns _means"
+        " _unordered _unstable _ordered_upto _stable_upto _window_told_closed".split()
+    ),
+    Mover: frozenset(),
+    Explored: frozenset(["_timer"]),
+    Views: frozenset(["me", "now", "_owner", "component"]),
+    Means: frozenset(["admits"]),
+    Stay: frozenset(["me", "dag", "ranked", "table", "tag"]),
+    Domain: frozenset(
+        "me view admits slot_of strangers duplicates _me _table _tag _counted _strange_ids"
+        " _claimed _waiting_bytes".split()
+    ),
+    # Read out of the payload, or about repeating it.
+    Frame: frozenset(
+        "control runs repeated_ns repeated piece table tag kind first ordered wire".split()
+    ),
+    Carried: frozenset(["reach", "table"]),
+    Cursor: frozenset(["_dag", "_view"]),
+    Order: frozenset(["_dag"]),
+}
+DEADLINES = frozenset(["_collect_until", "_answer_until", "_speak_until", "_leave_ns"])
+"""Of these it matters only whether they are set."""
+
+
+def digest(member: Explored) -> bytes:
+    """Names the normal form: 16 bytes."""
+    plain = msgspec.msgpack.encode(normal(member))
+    return blake2b(plain, digest_size=16).digest()
+
+
+def normal(thing: object) -> Plain:
+    kind = type(thing)
+    rule = _RULES.get(kind)
+    if rule is None:
+        rule = _RULES[kind] = _rule_for(kind)
+    return rule(thing)
+
+
+def _rule_for(kind: type) -> Callable[[Any], Plain]:
+    if kind in (int, str, bytes, bool, type(None)):
+        return _itself
+    if issubclass(kind, Enum):
+        return _value
+    if issubclass(kind, WHOLLY_LEFT_OUT):
+        return _nothing
+    if issubclass(kind, Recovery):
+        return _missing
+    if issubclass(kind, dict):
+        return _sorted_items
+    if issubclass(kind, set | frozenset):
+        return _sorted
+    if issubclass(kind, list | tuple | deque | array):
+        return _each
+    return _fields_of(kind)
+
+
+def _itself(thing: Plain) -> Plain:
+    return thing
+
+
+def _value(thing: Enum) -> Plain:
+    return thing.value
+
+
+def _nothing(thing: object) -> Plain:
+    return None
+
+
+def _each(things: Iterable[object]) -> Plain:
+    return tuple([normal(thing) for thing in things])
+
+
+def _sorted(things: Iterable[object]) -> Plain:
+    return tuple(sorted([normal(thing) for thing in things]))
+
+
+def _sorted_items(things: dict[object, object]) -> Plain:
+    pairs = [(normal(key), normal(value)) for key, value in things.items()]
+    return tuple(sorted(pairs, key=itemgetter(0)))
+
+
+def _missing(recovery: Recovery) -> Plain:
+    """What is asked for; not when, nor how often."""
+    return tuple(sorted(recovery.missing))
+
+
+def _fields_of(kind: type) -> Callable[[Any], Plain]:
+    """A rule for objects: each field that is not left out, in the order of their names."""
+    left_out: frozenset[str] = frozenset()
+    fields: dict[str, None] = {}
+    for base in kind.__mro__:
+        left_out |= LEFT_OUT.get(base, frozenset())
+        slots = base.__dict__.get("__slots__", ())
+        fields.update(dict.fromkeys([slots] if isinstance(slots, str) else slots))
+    if issubclass(kind, msgspec.Struct):
+        fields.update(dict.fromkeys(kind.__struct_fields__))
+    assert fields or "__dict__" in dir(kind), f"{kind} cannot be read"
+    names = tuple(sorted(name for name in fields if name not in left_out))
+
+    def of_slots(thing: object) -> Plain:
+        return tuple([_field(name, getattr(thing, name)) for name in names])
+
+    def of_dict(thing: object) -> Plain:
+        mine = vars(thing)
+        return tuple(
+            [_field(name, mine[name]) for name in sorted(mine) if name not in left_out]
+        )
+
+    if kind is Past:
+        return _past
+    return of_slots if names else of_dict
+
+
+def _field(name: str, value: object) -> Plain:
+    if name in DEADLINES:
+        return value != NEVER
+    return normal(value)
+
+
+def _past(past: Past) -> Plain:
+    """Its order matters only for what is forgotten first, when there is far too much."""
+    return (
+        _sorted(past._views),
+        _sorted(past._contexts),
+        _sorted_items(past._newest),  # type: ignore[arg-type]
+        _sorted(past._coloured),
+    )
+
+
+_RULES: dict[type, Callable[[Any], Plain]] = {}

@@ -1,0 +1,158 @@
+"""Breadth first through every state of a world; the shortest way to each kind of violation."""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from collections.abc import Callable
+from time import perf_counter
+
+import msgspec
+
+from phalanx.explore.histories import Finding
+from phalanx.explore.seats import Action
+from phalanx.explore.settling import Settling
+from phalanx.explore.world import Options, State, World
+
+EVERY = 4096
+"""States between two looks at the clock."""
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Something that must not be, and what leads to it."""
+
+    check: str
+    text: str
+    path: tuple[Action, ...]
+
+
+class Result(msgspec.Struct):
+    """What a search came to."""
+
+    states: int = 0
+    transitions: int = 0
+    ends: int = 0
+    depth: int = 0
+    seconds: float = 0.0
+    complete: bool = False
+    actors: int = 0
+    counts: dict[str, int] = {}
+    """How often each check failed. A state that fails is not followed further."""
+    violations: list[Violation] = []
+    """The first of each kind."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    seconds: float = float("inf")
+    states: float = float("inf")
+    violations: float = float("inf")
+    """Stop when so many states have failed."""
+
+
+Watch = Callable[[Result, int], None]
+"""Told now and then how far it is, and how many states wait."""
+
+
+class Search:
+    """One search. `run` may be called once."""
+
+    def __init__(self, options: Options, reduction: bool = True) -> None:
+        self.world = World(options)
+        self._reduction = reduction
+        self._settling = Settling(self.world)
+        self.first = begin(self.world, self._settling)
+        self._states: list[State] = [self.first]
+        self._parents = array("L", [0])
+        self.result = Result(states=1)
+
+    def run(self, limits: Limits, watch: Watch | None = None) -> Result:
+        """Everything there is, or as much as the limits allow."""
+        collecting = gc.isenabled()
+        gc.disable()  # millions of tuples, no cycles
+        try:
+            self._run(limits, watch)
+        finally:
+            if collecting:
+                gc.enable()
+        return self.result
+
+    def _run(self, limits: Limits, watch: Watch | None) -> None:
+        result, states, parents = self.result, self._states, self._parents
+        started, seen = perf_counter(), {self.first}
+        at, level = 0, 1
+        while at < len(states):
+            if at == level:
+                result.depth += 1
+                level = len(states)
+            if at % EVERY == 0:
+                result.seconds = perf_counter() - started
+                if watch is not None:
+                    watch(result, len(states) - at)
+                if result.seconds > limits.seconds:
+                    break
+            if len(states) >= limits.states or sum(result.counts.values()) >= limits.violations:
+                break
+            for after in self._after(at, seen):
+                result.transitions += 1
+                if after in seen:
+                    continue
+                seen.add(after)
+                found = self.world.verdict(after)
+                if found is None:
+                    states.append(after)
+                    parents.append(at)
+                else:
+                    result.states += 1
+                    self._failed(found, at, after, [])
+            at += 1
+        result.states += len(states) - 1
+        result.complete = at == len(states)
+        result.seconds = perf_counter() - started
+        result.actors = len(self.world.actors.facts)
+
+    def _after(self, at: int, seen: set[State]) -> list[State]:
+        """Where a state leads to; what is wrong if it is an end."""
+        state = self._states[at]
+        if self._reduction:
+            chosen = self.world.reduced(state)
+            if chosen is not None and any(after not in seen for _, after in chosen):
+                return [after for _, after in chosen]
+        steps, end = self.world.steps(state)
+        if end:
+            self.result.ends += 1
+            wrong = self._settling.finding(state)
+            if wrong is not None:
+                self._failed(wrong[0], at, None, wrong[1])
+        return [after for _, after in steps]
+
+    # -------------------------------------------------------------- violations
+
+    def _failed(self, found: Finding, at: int, after: State | None, more: list[Action]) -> None:
+        counts = self.result.counts
+        counts[found.check] = counts.get(found.check, 0) + 1
+        if counts[found.check] > 1:
+            return
+        path = self._path(at)
+        if after is not None:
+            path.append(self._action(self._states[at], after))
+        self.result.violations.append(Violation(found.check, found.text, (*path, *more)))
+
+    def _path(self, at: int) -> list[Action]:
+        """The actions that lead to a state."""
+        places = [at]
+        while places[-1]:
+            places.append(self._parents[places[-1]])
+        states = [self._states[place] for place in reversed(places)]
+        return [self._action(a, b) for a, b in zip(states, states[1:], strict=False)]
+
+    def _action(self, before: State, after: State) -> Action:
+        return next(action for action, state in self.world.steps(before)[0] if state == after)
+
+
+def begin(world: World, settling: Settling) -> State:
+    """Where a search starts: after the boot, or when all members of a component have spoken."""
+    state = world.boot()
+    if world.options.young:
+        return state
+    settled, _ = settling.drained((*state[:-1], world.empty))
+    return (*settled[:-1], world.full)

@@ -1,0 +1,271 @@
+"""All seats: what can happen next, with and without reduction.
+
+A state is one seat for each process and a purse with what faults are left. What can happen:
+
+    deliver p q    p takes the next unit that q sent        collect p   alpha of p is over
+    fetch p q k    p gets frame k of q, which it misses and which is not on its way, from whoever
+                   still has it
+    attempt p q    p hears a HELLO of q, a stranger         (costs an attempt)
+    break p q      p holds q for failed                     (costs a suspicion)
+    data p         p's user sends a message                 (costs a message)
+    drop p q       the next unit from q to p is lost        (costs a loss)
+    crash p                                                 (costs a crash)
+    lose p q       all that q, crashed, sent last never reaches p
+    notice p q     p holds q for failed, which is so
+
+and, only when none of `deliver`, `collect`, `fetch` and `notice` can happen, in this order:
+
+    fetch p q k    q repeats its last frame, which p lacks without knowing
+    ack p          p sends an ack-only frame that others wait for
+    answer p       T_change of p is over       speak p   T_view of p is over
+    notice p q     q, of p's view, is in another one and will not come back
+
+`answer` and `speak` can happen at any time while there are time-outs in the purse.
+
+Reduction. Actions of different processes commute: each changes one actor, takes from the front
+of its own queues and adds to the end of others'. They interfere only over the purse, over a
+HELLO or a missing frame (which depend on another's state), over a crash, and over being quiet.
+So let p be a process to which something is on its way from every other one, that misses no
+frame, that forgets none in its next step, and that can spend nothing; and let nobody crash or
+hear HELLOs any more. Nothing that the others do before p acts disables, enables or changes an
+action of p, nor is it changed by one: the actions of p are a persistent set (Godefroid 1996),
+and it is enough to follow these. All ends of the search are reached that way. What is wrong with
+histories is wrong for ever (`histories`), and every state leads to an end, so each kind of
+violation is found at an end if it is to be found at all. Should the search ever go round in
+a circle, `search` follows everything from a state whose chosen successors are all known.
+
+Symmetry is not used: slots, batches and the choice among views of one epoch go by names and
+digests, so a permuted state need not behave as a permutation of the other's behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from phalanx.config import lan
+from phalanx.core.effects import Service
+from phalanx.explore.actors import Actors
+from phalanx.explore.histories import Finding, Histories
+from phalanx.explore.seats import Action, Moves, Seat, Seats
+
+State = tuple[int, ...]
+"""The seat of each process, then the purse."""
+Step = tuple[Action, State]
+
+PURSE = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts")
+ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS = range(len(PURSE))
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What is explored."""
+
+    members: int = 2
+    start: tuple[tuple[int, ...], ...] = ()
+    """Who boots together; everybody alone unless told."""
+    attempts: int = 0
+    suspicions: int = 0
+    crashes: int = 0
+    losses: int = 0
+    data: int = 0
+    timeouts: int = 0
+    mode: Literal["hold", "flow"] = "hold"
+    service: Service = Service.AGREED
+    young: bool = False
+    """Components have just booted; else all their members have spoken."""
+
+    @property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        return self.start or tuple((p,) for p in range(self.members))
+
+
+class World:
+    """Every state of a small group."""
+
+    def __init__(self, options: Options) -> None:
+        n = self.n = options.members
+        self.options = options
+        self.actors = Actors(n, lan(mode=options.mode), options.service)
+        self.histories = Histories(options.mode == "hold", options.service)
+        self.seats = Seats(self.actors, self.histories)
+        self._purses: list[tuple[int, ...]] = []
+        self._purse_of: dict[tuple[int, ...], int] = {}
+        self._everybody = (1 << n) - 1
+        self._others = [tuple(q for q in range(n) if q != p) for p in range(n)]
+        self.empty = self._purse((0,) * len(PURSE))
+        self.full = self._purse(tuple(getattr(options, name) for name in PURSE))
+
+    def boot(self) -> State:
+        """Everybody has started; nothing has happened."""
+        seats = [0] * self.n
+        for component in self.options.components:
+            for p in component:
+                first = self.actors.boot(p, component)
+                assert not first.units
+                history = self.histories.begin(p, first.events)
+                seats[p] = self.seats.number(Seat(p, first.actor, history, ((),) * self.n))
+        return (*seats, self.full)
+
+    def verdict(self, state: State) -> Finding | None:
+        """What is wrong with what members have seen."""
+        return self.histories.verdict(tuple([self.seats.history[s] for s in state[:-1]]))
+
+    # -------------------------------------------------------------- what can happen
+
+    def steps(self, state: State) -> tuple[list[Step], bool]:
+        """All that can happen; and whether it is an end: nothing need happen any more."""
+        moves = self.moves(state)
+        out = self._free(state, moves)
+        calm = not out
+        if calm:
+            out = next((tier for tier in self._quiet(state, moves) if tier), [])
+        end = not out
+        if state[-1] != self.empty:
+            out += self._bought(state, moves)
+        if any(m.gone for m in moves):
+            out += self._lost(state, moves)
+        return out, end
+
+    def reduced(self, state: State) -> list[Step] | None:
+        """A part of the steps that is enough, if there is one."""
+        purse = self._purses[state[-1]]
+        if purse[ATTEMPTS] or purse[CRASHES] or purse[LOSSES] or purse[DATA]:
+            return None
+        moves = self.moves(state)
+        if any(m.gone for m in moves):
+            return None
+        for p, m in enumerate(moves):
+            if (
+                m.heard == self._everybody ^ 1 << p
+                and m.keeps
+                and not m.wants
+                and not (purse[SUSPICIONS] and m.breaks)
+                and not (purse[TIMEOUTS] and m.timers)
+            ):
+                return [(action, self.moved(state, p, *done)) for action, *done in m.free]
+        return None
+
+    def moved(self, state: State, p: int, seat: int, units: tuple[int, ...]) -> State:
+        """The state after a process took another seat and sent something."""
+        new = list(state)
+        new[p] = seat
+        if units:
+            put = self.seats.put
+            for q in self._others[p]:
+                new[q] = put(new[q], p, units)
+        return tuple(new)
+
+    def moves(self, state: State) -> list[Moves]:
+        found, known = self.seats.found, self.seats.moves
+        return [known[seat] or found(seat) for seat in state[:-1]]
+
+    def _free(self, state: State, moves: list[Moves]) -> list[Step]:
+        out: list[Step] = []
+        for p, m in enumerate(moves):
+            for action, seat, units in m.free:
+                out.append((action, self.moved(state, p, seat, units)))
+            for q, number in m.wants:
+                for r in self._others[p]:
+                    if not moves[r].gone:
+                        unit = self.seats.facts(state[r]).held.get((q, number))
+                        if unit is not None:
+                            out += self._given(state, ("fetch", p, q, number), "take", unit)
+                            break
+        if any(m.gone for m in moves):
+            for p, q in self._pairs(moves):
+                if moves[q].gone and q in self.seats.facts(state[p]).known:
+                    out += self._given(state, ("notice", p, q, 0), "break", q)
+        return out
+
+    def _given(self, state: State, action: Action, what: str, whom: int) -> list[Step]:
+        done = self.seats.given(state[action[1]], what, whom)
+        return [] if done is None else [(action, self.moved(state, action[1], *done))]
+
+    def _pairs(self, moves: list[Moves]) -> Iterator[tuple[int, int]]:
+        """A live process and another."""
+        for p, m in enumerate(moves):
+            if not m.gone:
+                for q in self._others[p]:
+                    yield p, q
+
+    def _quiet(self, state: State, moves: list[Moves]) -> Iterator[list[Step]]:
+        """What happens when nothing else can; each only if nothing before it can."""
+        facts = self.seats.facts
+        again: list[Step] = []
+        for p, q in self._pairs(moves):
+            if not moves[q].gone:
+                last = facts(state[q]).last
+                here, unit = facts(state[p]), facts(state[q]).held.get((q, last))
+                if here.have[q] < last and unit is not None and (q, last) not in here.waiting:
+                    again += self._given(state, ("fetch", p, q, last), "take", unit)
+        yield again
+        yield self._all(state, [m.acks for m in moves])
+        late = self._all(state, [m.timers for m in moves])
+        for p, q in self._pairs(moves):
+            if not moves[q].gone and q in facts(state[p]).known:
+                if facts(state[q]).view.id != facts(state[p]).view.id and not moves[p].busy:
+                    late += self._given(state, ("notice", p, q, 0), "break", q)
+        yield late
+
+    def _all(self, state: State, moves: list[tuple[tuple[Action, int, tuple[int, ...]], ...]]) -> list[Step]:
+        return [
+            (action, self.moved(state, p, seat, units))
+            for p, mine in enumerate(moves)
+            for action, seat, units in mine
+        ]
+
+    # -------------------------------------------------------------- what costs
+
+    def _bought(self, state: State, moves: list[Moves]) -> list[Step]:
+        purse, out = self._purses[state[-1]], []
+        if purse[SUSPICIONS]:
+            out += self._paid(SUSPICIONS, self._all(state, [m.breaks for m in moves]))
+        if purse[DATA]:
+            out += self._paid(DATA, self._all(state, [m.data for m in moves]))
+        if purse[LOSSES]:
+            out += self._paid(LOSSES, self._all(state, [m.drops for m in moves]))
+        if purse[TIMEOUTS]:
+            out += self._paid(TIMEOUTS, self._all(state, [m.timers for m in moves]))
+        if purse[ATTEMPTS]:
+            out += self._paid(ATTEMPTS, self.attempts(state))
+        if purse[CRASHES]:
+            for p, m in enumerate(moves):
+                if not m.gone:
+                    crashed = self.moved(state, p, self.seats.crashed(state[p]), ())
+                    out += self._paid(CRASHES, [(("crash", p, 0, 0), crashed)])
+        return out
+
+    def attempts(self, state: State) -> list[Step]:
+        """Strangers that hear of each other; whatever it costs."""
+        moves, out = self.moves(state), []
+        for p, q in self._pairs(moves):
+            if not moves[q].gone and not moves[p].busy:
+                hello = self.seats.facts(state[q]).hello
+                out += self._given(state, ("attempt", p, q, 0), "take", hello)
+        return out
+
+    def _lost(self, state: State, moves: list[Moves]) -> list[Step]:
+        out = []
+        for p, q in self._pairs(moves):
+            if moves[q].gone and moves[p].heard >> q & 1:
+                seat = self.seats.lost(state[p], q)
+                out.append((("lose", p, q, 0), self.moved(state, p, seat, ())))
+        return out
+
+    def _paid(self, item: int, steps: list[Step]) -> list[Step]:
+        """The same steps, less money."""
+        return [(action, (*state[:-1], self._less(state[-1], item))) for action, state in steps]
+
+    def _less(self, purse: int, item: int) -> int:
+        left = list(self._purses[purse])
+        left[item] -= 1
+        return self._purse(tuple(left))
+
+    def _purse(self, amounts: tuple[int, ...]) -> int:
+        number = self._purse_of.get(amounts)
+        if number is None:
+            number = self._purse_of[amounts] = len(self._purses)
+            self._purses.append(amounts)
+        return number

@@ -1,0 +1,55 @@
+"""Protocols with one rule broken, to see that the checkers bite.
+
+A checker that has never caught anything proves nothing. Each mutant here breaks one rule of
+the core as a careless change would, by replacing a method or two while `apply(name)` is in
+force; a hunt under it (`phalanx.sim.hunt`) must end in a violation or get stuck. Nothing outside
+tests and sweeps may import this package.
+
+    fixed       order, delivery and reliable broadcast within one view
+    closing     when a view is closed: contexts, fault sets, evidence, epochs
+    joining     which components unite, and who has moved
+    crossing    what is delivered where: tags, phases, floors, carried frames
+    seeking     who is alive, who is sought, whose name it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from phalanx.errors import ConfigurationError
+from phalanx.sim.mutants import closing, crossing, fixed, joining, seeking
+from phalanx.sim.mutants.mutant import Mutant, Patch
+
+__all__ = ["MUTANTS", "Mutant", "apply"]
+
+MUTANTS: dict[str, Mutant] = {
+    **fixed.MUTANTS,
+    **closing.MUTANTS,
+    **joining.MUTANTS,
+    **crossing.MUTANTS,
+    **seeking.MUTANTS,
+}
+"""Every mutant by name."""
+
+
+@contextmanager
+def apply(name: str) -> Iterator[None]:
+    """The core with one rule broken, while the context is open."""
+    if name not in MUTANTS:
+        raise ConfigurationError("mutant", name, f"choose among {', '.join(MUTANTS)}")
+    with ExitStack() as stack:
+        for patch in MUTANTS[name].patches:
+            stack.enter_context(_replaced(patch))
+        yield
+
+
+@contextmanager
+def _replaced(patch: Patch) -> Iterator[None]:
+    owner, name, broken = patch
+    sound = vars(owner)[name]  # a rule that has moved elsewhere must not be patched in vain
+    setattr(owner, name, broken)
+    try:
+        yield
+    finally:
+        setattr(owner, name, sound)
