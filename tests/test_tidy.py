@@ -158,6 +158,7 @@ ORDER = [
     "service",
     "journal",
     "sim",
+    "explore",
     "net",
     "engine",
     "group",

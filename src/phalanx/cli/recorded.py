@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from phalanx.config import Mode
 from phalanx.errors import EventFileError
 from phalanx.journal import eventfile
 from phalanx.journal.events import Event
@@ -34,6 +35,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     stuck: str | None = None
     exception: str | None = None
     scenario: str = ""
+    mode: Mode | None = None
+    undisturbed_ns: int = 0
+    """From when on nothing was done to any member."""
 
 
 def manifest(result: RunResult, mutant: str | None = None) -> dict[str, Any]:
@@ -47,6 +51,8 @@ def manifest(result: RunResult, mutant: str | None = None) -> dict[str, Any]:
         stuck=result.stuck_because,
         exception=result.exception,
         scenario=to_toml(result.scenario),
+        mode=result.scenario.config_of(result.scenario.members[0]).mode,
+        undisturbed_ns=result.scenario.undisturbed_ns(),
     )
     facts = msgspec.to_builtins(known)
     assert isinstance(facts, dict)
@@ -61,7 +67,12 @@ def check_events(file: str, as_json: bool) -> None:
     except msgspec.ValidationError as error:
         raise EventFileError(file, 1, f"a strange manifest ({error})", "restore it") from None
     try:
-        report = check(rows, expect_liveness=known.expect_liveness)
+        report = check(
+            rows,
+            expect_liveness=known.expect_liveness,
+            mode=known.mode,
+            undisturbed_ns=known.undisturbed_ns,
+        )
     except ValueError as error:
         raise EventFileError(file, None, str(error), "give the rows of one run") from error
     digest = digest_of_rows(rows)

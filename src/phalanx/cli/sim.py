@@ -24,9 +24,9 @@ from phalanx.cli.recorded import check_events, manifest
 from phalanx.cli.telling import Progress, replay_line, run_line, tell, tell_failure, tell_sweep
 from phalanx.journal import eventfile
 from phalanx.sim import show
-from phalanx.sim.demo import demo_scenario
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.demo import INTRODUCTION, demo_scenario
 from phalanx.sim.hunt import hunt_all
+from phalanx.sim.kinds import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.run import run
 from phalanx.sim.scenario import Scenario
 from phalanx.sim.scenariofile import load, to_toml
@@ -36,9 +36,14 @@ from phalanx.sim.sweep import Seeds, broken_by, sweep
 _MEMBERS = click.option(
     "--members",
     type=Range(1, MEMBERS_MAX, closed=True),
-    default=(2, 8),
     metavar="LO:HI",
-    help="How many members a group has, both included; 2:8 unless told.",
+    help="How many members a group has, both included; 3:8 unless told, of a fixed view 2:8.",
+)
+_KIND = click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default="membership",
+    help="Whether members come and go (membership, the default) or stay in one view (fixed).",
 )
 _SEED = Whole(0, SEED_MAX)
 _SEEDS = Range(0, SEED_MAX, closed=False)
@@ -97,6 +102,7 @@ def run_command(
     help="Seeds from A up to, not including, B.",
 )
 @_MEMBERS
+@_KIND
 @_JOBS
 @_MUTANT
 @click.option("--until-failure", is_flag=True, help="Stop soon after the first failure.")
@@ -104,7 +110,8 @@ def run_command(
 @_JSON
 def sweep_command(
     seeds: tuple[int, int],
-    members: tuple[int, int],
+    members: tuple[int, int] | None,
+    kind: Kind,
     jobs: int | None,
     mutant: str | None,
     until_failure: bool,
@@ -114,12 +121,13 @@ def sweep_command(
     """Play a random scenario for each seed, on all cores.
 
     \b
-    Example:
-      phalanx sim sweep --seeds 0:5000 --members 2:8 --json
+    Examples:
+      phalanx sim sweep --seeds 0:1000
+      phalanx sim sweep --kind fixed --seeds 0:5000 --members 2:8 --json
     """
     _check_mutant(mutant)
     started = perf_counter()
-    chosen = Seeds(*seeds, *members)
+    chosen = Seeds(*seeds, *(members or MEMBERS[kind]), kind)
     watch = Progress(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
     try:
         tally = sweep(chosen, jobs, mutant, until_failure, watch)
@@ -129,13 +137,13 @@ def sweep_command(
     facts = tally.summary(perf_counter() - started)
     lowest = tally.lowest_failing_seed
     if lowest is not None:
-        facts["replay"] = replay_line(lowest, members, mutant)
+        facts["replay"] = replay_line(lowest, chosen, mutant)
     if as_json:
         click.echo(json.dumps(facts))
     else:
         tell_sweep(facts)
     if lowest is not None:
-        tell_failure(tally, members, mutant, small)
+        tell_failure(tally, chosen, mutant, small)
     if tally.interrupted:
         raise click.Abort
     if tally.failed_runs:
@@ -146,6 +154,7 @@ def sweep_command(
 @click.argument("file", required=False, type=click.Path())
 @click.option("--seed", type=_SEED, help="A seed of a sweep.")
 @_MEMBERS
+@_KIND
 @_MUTANT
 @click.option("--save", type=click.Path(), metavar="FILE.toml", help="Write the scenario there.")
 @click.option(
@@ -157,7 +166,8 @@ def replay_command(
     ctx: click.Context,
     file: str | None,
     seed: int | None,
-    members: tuple[int, int],
+    members: tuple[int, int] | None,
+    kind: Kind,
     mutant: str | None,
     save: str | None,
     small: str | None,
@@ -167,13 +177,13 @@ def replay_command(
 
     \b
     Examples:
-      phalanx sim replay --seed 4711 --members 2:8 --save failing.toml
+      phalanx sim replay --seed 4711 --members 3:8 --save failing.toml
       phalanx sim replay events.jsonl
     """
     if (file is None) == (seed is None):
         raise click.UsageError("give either a FILE of events or --seed N")
     if file is not None:
-        for name in ("members", "mutant", "save", "small"):
+        for name in ("members", "kind", "mutant", "save", "small"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 option = "shrink" if name == "small" else name
                 raise click.UsageError(f"--{option} goes with --seed N, not with a FILE of events")
@@ -182,7 +192,7 @@ def replay_command(
     assert seed is not None
     check_places(save, small)
     _check_mutant(mutant)
-    scenario = random_scenario(seed, *members)
+    scenario = scenario_of(seed, *(members or MEMBERS[kind]), kind)
     if save is not None:
         _write_scenario(save, scenario)
     with broken_by(mutant):
@@ -238,7 +248,7 @@ def mutants_command(
 @click.option("--seed", type=_SEED, default=1, help="Another course of events.")
 @_JSON
 def demo_command(seed: int, as_json: bool) -> None:
-    """Show a small group on a bad network: what each member saw, and what held.
+    """Show a small group on a bad network: its views over time, what each member saw, what held.
 
     \b
     Example:
@@ -246,12 +256,10 @@ def demo_command(seed: int, as_json: bool) -> None:
     """
     result = run(demo_scenario(seed))
     if not as_json:
-        click.echo("Five members on a network that loses one packet in ten. ada3 is ada's third")
-        click.echo("message; the causal ones of eli were for ada and bea alone.")
-        click.echo("")
-        for line in show.deliveries(result.rows, result.scenario.members):
+        lines = [*INTRODUCTION, "", *show.deliveries(result.rows, result.scenario.members), ""]
+        lines += ["changes of view", *show.changes(result.rows), ""]
+        for line in lines:
             click.echo(line)
-        click.echo("")
     tell(result, as_json)
 
 

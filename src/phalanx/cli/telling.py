@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from phalanx.sim import show
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.kinds import scenario_of
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenariofile import to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.story import story
-from phalanx.sim.sweep import Tally, broken_by
+from phalanx.sim.sweep import Seeds, Tally, broken_by
 
 WIDTH = 80
 
@@ -47,7 +47,11 @@ def tell_sweep(facts: dict[str, Any]) -> None:
     if facts["slowest_seed"] is not None:
         slowest, seconds = facts["slowest_seed"], facts["slowest_seed_seconds"]
         lines.append(f"slowest: seed {slowest}, {seconds:.2f} s")
-    lines += [f"faults: {faults or 'none'}", "times put to the test:"]
+    lines.append(f"faults: {faults or 'none'}")
+    if facts["cases"]:
+        cases = ", ".join(f"{case} {count:,}" for case, count in facts["cases"].items())
+        lines.append(f"cases: {cases}")
+    lines.append("times put to the test:")
     for name, row in facts["properties"].items():
         found = f"  VIOLATED {row['violated']:,} times" if row["violated"] else ""
         lines.append(f"  {row['evaluated']:>13,}  {name}{found}")
@@ -56,7 +60,7 @@ def tell_sweep(facts: dict[str, Any]) -> None:
     _say(lines)
 
 
-def tell_failure(tally: Tally, members: tuple[int, int], mutant: str | None, small: bool) -> None:
+def tell_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
     """The lowest failing seed, the line that replays it and its story, on stderr.
 
     After an interrupt only what is known: whoever pressed Ctrl-C does not want to wait.
@@ -64,9 +68,9 @@ def tell_failure(tally: Tally, members: tuple[int, int], mutant: str | None, sma
     seed = tally.lowest_failing_seed
     assert seed is not None
     lines = [f"lowest failing seed: {seed} ({', '.join(tally.lowest_failure)})"]
-    lines.append(f"replay: {replay_line(seed, members, mutant)}")
+    lines.append(f"replay: {replay_line(seed, seeds, mutant)}")
     if not tally.interrupted:
-        scenario = random_scenario(seed, *members)
+        scenario = scenario_of(seed, seeds.lo, seeds.hi, seeds.kind)
         with broken_by(mutant):
             result = run(scenario)
             lines += story(result)
@@ -78,9 +82,11 @@ def tell_failure(tally: Tally, members: tuple[int, int], mutant: str | None, sma
         click.echo(line, err=True)
 
 
-def replay_line(seed: int, members: tuple[int, int], mutant: str | None) -> str:
+def replay_line(seed: int, seeds: Seeds, mutant: str | None) -> str:
     """The command that plays a seed of a sweep again."""
-    return f"phalanx sim replay --seed {seed} --members {members[0]}:{members[1]}{_broken(mutant)}"
+    kind = "" if seeds.kind == "membership" else f" --kind {seeds.kind}"
+    group = f"--members {seeds.lo}:{seeds.hi}"
+    return f"phalanx sim replay --seed {seed} {group}{kind}{_broken(mutant)}"
 
 
 def run_line(file: str, mutant: str | None) -> str:

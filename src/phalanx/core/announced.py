@@ -16,7 +16,6 @@ from phalanx.core.framing import decode_tag
 from phalanx.core.ids import (
     MEMBERS_MAX,
     MemberId,
-    ViewId,
     digest_of,
     encode_member,
     table_digest,
@@ -70,8 +69,11 @@ def component_of(frame: Frame) -> Component | None:
     return None
 
 
-def is_view(view: ViewId, members: tuple[MemberId, ...], context: bytes) -> bool:
+def is_view(component: Component) -> bool:
     """Whether this id can be that of a view of these members in this context."""
+    view, members, context = component.view, component.members, component.context
+    if not members or not _is_ranked(members):
+        return False
     if view.joins == view.removals == 0:
         boot = digest_of(b"boot", *map(encode_member, members))
         return context == boot and view.digest == digest_of(b"view", context)
@@ -86,13 +88,13 @@ def is_possible(frame: Frame, table: tuple[MemberId, ...], sender: MemberId) -> 
         return False
     if len(announce.vector) != len(table) or len(announce.floors) != len(table):
         return False
-    if not all(_is_ranked(c.members) and c.members for c in announce.components):
+    if not all(map(is_view, announce.components)):
         return False
     mine = component_of(frame)
     if mine is None or sender not in mine.members:
         return False
     where = origin(announce.components, sender)
-    if where is not mine or not is_view(mine.view, mine.members, announce.context):
+    if where is not mine or mine.context != announce.context:
         return False
     if announce.vector[frame.wire] != frame.number or announce.floors[frame.wire] >= frame.number:
         return frame.phase == 0 and announce.vector[frame.wire] == frame.number

@@ -135,10 +135,12 @@ Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 
 
 class Component(msgspec.Struct, frozen=True, array_like=True):
-    """A view that takes part in a join, with its members."""
+    """A view that takes part in a join: its id follows from the members and the context, so
+    that a made-up one is seen."""
 
     view: ViewId
     members: Members
+    context: Digest = bytes(8)
 
 
 Components = Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)]

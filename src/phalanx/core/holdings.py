@@ -20,7 +20,35 @@ from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 VISITS_MAX = 2048
 """So many frames one request may make a member look at."""
 
-Archive = dict[MemberId, dict[int, Frame]]
+GENERATIONS_MAX = 8
+"""So many views that have ended lie in the archive at most, however often they change."""
+
+
+class Archive:
+    """Frames of views that have ended, by name."""
+
+    __slots__ = ("_generations",)
+
+    def __init__(self) -> None:
+        self._generations: list[dict[MemberId, dict[int, Frame]]] = []
+
+    def add(self, frames: dict[MemberId, dict[int, Frame]]) -> None:
+        """A view has ended."""
+        self._generations.append(frames)
+        del self._generations[:-GENERATIONS_MAX]
+
+    def get(self, member: MemberId, number: int) -> Frame | None:
+        for frames in reversed(self._generations):
+            frame = frames.get(member, {}).get(number)
+            if frame is not None:
+                return frame
+        return None
+
+    def clear(self) -> None:
+        self._generations.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._generations)
 
 
 class Holdings:
@@ -162,14 +190,13 @@ class Holdings:
         for want in nack.wants:
             member, mask = names[want.sender], decode_mask(want.fragments)
             slot = self.slot_of.get(member, -1)
-            stored = self.archive.get(member, {})
             for number in range(want.first, want.last + 1)[:visits]:
                 visits -= 1
                 frame = self._held((slot, number)) if slot >= 0 else None
                 if frame is not None and slot != self._me:
                     self.recovery.answer_later(now, (slot, number), mask, want.attempt, 1)
                     continue
-                frame = frame or stored.get(number)
+                frame = frame or self.archive.get(member, number)
                 if frame is not None and budget > 0:
                     packets = self._repeat(now, frame, mask)
                     budget -= sum(map(len, packets))

@@ -7,6 +7,7 @@ break. All packets are unnumbered and may be lost.
 from __future__ import annotations
 
 from phalanx.config import Config
+from phalanx.core.announced import is_view
 from phalanx.core.detector import NEVER, Detector, Judged, Probing
 from phalanx.core.dice import Dice
 from phalanx.core.effects import PeerJudged
@@ -144,7 +145,7 @@ class Presence:
         sender = attempt.sender
         if sender == self.me or self.claim.pending:
             return []
-        if sender not in attempt.component.members:
+        if sender not in attempt.component.members or not is_view(attempt.component):
             stay.domain.refused["impossible"] += 1
             return []
         held = self._namesakes(now, attempt.component, stay)

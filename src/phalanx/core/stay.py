@@ -36,7 +36,7 @@ class Means:
         self.dice = dice
         self.admits = admits
         self.tables = Tables()
-        self.archive: Archive = {}
+        self.archive = Archive()
 
 
 class Stay:
@@ -165,15 +165,16 @@ class Stay:
             slot = old.slot_of.get(member)
             if slot is not None:
                 new.visit(member, old.dag.have[slot])
-        archive = new.archive
+        stored: dict[MemberId, dict[int, Frame]] = {}
         again: list[Frame] = []
         for slot, member in enumerate(old.roster):
             frames = old.dag.frames[slot]
             if frames:
-                archive.setdefault(member, {}).update(frames)
+                stored[member] = frames
             rank = self.ranked.get(member)
             if rank is not None:
                 have = new.dag.have[rank]
                 again += [f for number, f in sorted(frames.items()) if number > have]
+        new.archive.add(stored)
         for frame in [*again, *old.waiting()]:
             new.readmit(old.roster[frame.sender], frame)

@@ -36,11 +36,8 @@ class Moves(msgspec.Struct, frozen=True, gc=False):
     """Frames that it misses and that are not on their way."""
     heard: int
     """Bit mask of the processes of which something is on its way."""
-    breaks: tuple[Move, ...]
-    data: tuple[Move, ...]
-    drops: tuple[Move, ...]
-    timers: tuple[Move, ...]
-    acks: tuple[Move, ...]
+    known: tuple[int, ...]
+    """With whom it could break."""
     keeps: bool
     """Whatever it does next, it still holds all frames that it holds now."""
     busy: bool
@@ -127,9 +124,9 @@ class Seats:
         seat = self.seats[number]
         p = seat.process
         if seat.actor == GONE or self.facts(number).broken:
-            return Moves((), (), 0, (), (), (), (), (), keeps=True, busy=False, gone=True)
+            return Moves((), (), 0, (), keeps=True, busy=False, gone=True)
         facts = self.facts(number)
-        free, drops, coming, heard = [], [], set(), 0
+        free, coming, heard = [], set(), 0
         for q, queue in enumerate(seat.inbox):
             if not queue:
                 continue
@@ -137,30 +134,30 @@ class Seats:
             rest = _with(seat.inbox, q, queue[1:])
             outcome = self.actors.do(seat.actor, "take", queue[0])
             free.append((("deliver", p, q, 0), self._after(seat, outcome, rest), outcome.units))
-            dropped = self.number(msgspec.structs.replace(seat, inbox=rest))
-            drops.append((("drop", p, q, 0), dropped, ()))
             coming |= {self.actors.units[unit].place for unit in queue}
         if facts.collecting:
-            free += self._own(number, "collect")
+            free += self.own(number, "collect")
         wants = tuple(place for place in facts.missing if place not in coming)
-        breaks = [m for q in facts.known for m in self._own(number, "break", q)]
-        return Moves(
-            tuple(free),
-            wants,
-            heard,
-            tuple(breaks),
-            tuple(self._own(number, "data")),
-            tuple(drops),
-            tuple(self._own(number, "answer") + self._own(number, "speak")),
-            tuple(self._own(number, "ack") if facts.owes else ()),
-            all(facts.held.keys() <= self.facts(after).held.keys() for _, after, _ in free),
-            facts.busy,
-            gone=False,
-        )
+        keeps = all(facts.held.keys() <= self.facts(after).held.keys() for _, after, _ in free)
+        return Moves(tuple(free), wants, heard, facts.known, keeps, facts.busy, gone=False)
 
-    def _own(self, number: int, what: str, whom: int = 0) -> list[Move]:
-        done = self.given(number, what, whom)
-        return [((what, self.seats[number].process, whom, 0), *done)] if done else []
+    def own(self, seat: int, what: str, whom: int = 0) -> list[Move]:
+        """The move that it makes when told to; none if that changes nothing."""
+        done = self.given(seat, what, whom)
+        return [((what, self.seats[seat].process, whom, 0), *done)] if done else []
+
+    def drops(self, seat: int) -> list[Move]:
+        """The next unit from a sender is lost."""
+        old = self.seats[seat]
+        return [
+            (
+                ("drop", old.process, q, 0),
+                self.number(msgspec.structs.replace(old, inbox=_with(old.inbox, q, queue[1:]))),
+                (),
+            )
+            for q, queue in enumerate(old.inbox)
+            if queue
+        ]
 
     def _after(self, seat: Seat, outcome: Outcome, inbox: tuple[tuple[int, ...], ...]) -> int:
         history = self.histories.extend(seat.process, seat.history, outcome.events)

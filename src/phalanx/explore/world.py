@@ -40,7 +40,7 @@ digests, so a permuted state need not behave as a permutation of the other's beh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -49,7 +49,7 @@ from phalanx.config import lan
 from phalanx.core.effects import Service
 from phalanx.explore.actors import Actors
 from phalanx.explore.histories import Finding, Histories
-from phalanx.explore.seats import Action, Moves, Seat, Seats
+from phalanx.explore.seats import Action, Move, Moves, Seat, Seats
 
 State = tuple[int, ...]
 """The seat of each process, then the purse."""
@@ -94,6 +94,13 @@ class World:
         self._purse_of: dict[tuple[int, ...], int] = {}
         self._everybody = (1 << n) - 1
         self._others = [tuple(q for q in range(n) if q != p) for p in range(n)]
+        self._prices = (
+            (SUSPICIONS, self._breaks),
+            (DATA, self._data),
+            (LOSSES, self.seats.drops),
+            (TIMEOUTS, self._timers),
+            (CRASHES, self._crashes),
+        )
         self.empty = self._purse((0,) * len(PURSE))
         self.full = self._purse(tuple(getattr(options, name) for name in PURSE))
 
@@ -131,7 +138,7 @@ class World:
     def reduced(self, state: State) -> list[Step] | None:
         """A part of the steps that is enough, if there is one."""
         purse = self._purses[state[-1]]
-        if purse[ATTEMPTS] or purse[CRASHES] or purse[LOSSES] or purse[DATA]:
+        if any(purse[:SUSPICIONS]) or any(purse[SUSPICIONS + 1 :]):
             return None
         moves = self.moves(state)
         if any(m.gone for m in moves):
@@ -141,8 +148,7 @@ class World:
                 m.heard == self._everybody ^ 1 << p
                 and m.keeps
                 and not m.wants
-                and not (purse[SUSPICIONS] and m.breaks)
-                and not (purse[TIMEOUTS] and m.timers)
+                and not (purse[SUSPICIONS] and m.known)
             ):
                 return [(action, self.moved(state, p, *done)) for action, *done in m.free]
         return None
@@ -201,40 +207,50 @@ class World:
                 if here.have[q] < last and unit is not None and (q, last) not in here.waiting:
                     again += self._given(state, ("fetch", p, q, last), "take", unit)
         yield again
-        yield self._all(state, [m.acks for m in moves])
-        late = self._all(state, [m.timers for m in moves])
+        yield self._each(state, moves, self._acks)
+        late = self._each(state, moves, self._timers)
         for p, q in self._pairs(moves):
             if not moves[q].gone and q in facts(state[p]).known:
                 if facts(state[q]).view.id != facts(state[p]).view.id and not moves[p].busy:
                     late += self._given(state, ("notice", p, q, 0), "break", q)
         yield late
 
-    def _all(self, state: State, moves: list[tuple[tuple[Action, int, tuple[int, ...]], ...]]) -> list[Step]:
+    def _each(
+        self, state: State, moves: list[Moves], find: Callable[[int], list[Move]]
+    ) -> list[Step]:
+        """What every live process can do of a kind."""
         return [
             (action, self.moved(state, p, seat, units))
-            for p, mine in enumerate(moves)
-            for action, seat, units in mine
+            for p, m in enumerate(moves)
+            if not m.gone
+            for action, seat, units in find(state[p])
         ]
+
+    def _acks(self, seat: int) -> list[Move]:
+        return self.seats.own(seat, "ack") if self.seats.facts(seat).owes else []
+
+    def _timers(self, seat: int) -> list[Move]:
+        return self.seats.own(seat, "answer") + self.seats.own(seat, "speak")
+
+    def _breaks(self, seat: int) -> list[Move]:
+        known = self.seats.facts(seat).known
+        return [move for q in known for move in self.seats.own(seat, "break", q)]
+
+    def _data(self, seat: int) -> list[Move]:
+        return self.seats.own(seat, "data")
+
+    def _crashes(self, seat: int) -> list[Move]:
+        return [(("crash", self.seats.seats[seat].process, 0, 0), self.seats.crashed(seat), ())]
 
     # -------------------------------------------------------------- what costs
 
     def _bought(self, state: State, moves: list[Moves]) -> list[Step]:
         purse, out = self._purses[state[-1]], []
-        if purse[SUSPICIONS]:
-            out += self._paid(SUSPICIONS, self._all(state, [m.breaks for m in moves]))
-        if purse[DATA]:
-            out += self._paid(DATA, self._all(state, [m.data for m in moves]))
-        if purse[LOSSES]:
-            out += self._paid(LOSSES, self._all(state, [m.drops for m in moves]))
-        if purse[TIMEOUTS]:
-            out += self._paid(TIMEOUTS, self._all(state, [m.timers for m in moves]))
+        for item, find in self._prices:
+            if purse[item]:
+                out += self._paid(item, self._each(state, moves, find))
         if purse[ATTEMPTS]:
             out += self._paid(ATTEMPTS, self.attempts(state))
-        if purse[CRASHES]:
-            for p, m in enumerate(moves):
-                if not m.gone:
-                    crashed = self.moved(state, p, self.seats.crashed(state[p]), ())
-                    out += self._paid(CRASHES, [(("crash", p, 0, 0), crashed)])
         return out
 
     def attempts(self, state: State) -> list[Step]:

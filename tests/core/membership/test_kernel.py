@@ -110,6 +110,13 @@ class Bench:
         self.collects().passes(COLLECT_NS)
         return self
 
+    def joins(self) -> Bench:
+        """The joint view with x is installed."""
+        self.commits()
+        for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
+            self.hears(member, Join(()), BOTH, view)
+        return self
+
 
 def attempt(sender: MemberId, component: Component) -> Attempt:
     return Attempt(sender, 1, component, (A,))
@@ -165,6 +172,13 @@ def test_a_foreigner_starts_nothing_while_a_fault_is_not_closed() -> None:
     assert bench.kernel.stage == "IDLE"
 
 
+def test_the_attempt_of_a_member_that_is_held_for_failed_starts_nothing() -> None:
+    bench = Bench()
+    bench.kernel.break_with((C,))
+    bench.kernel.attempted(attempt(C, HERE))
+    assert bench.kernel.stage == "IDLE"
+
+
 def test_an_attempt_that_nobody_answers_is_forgotten() -> None:
     bench = Bench()
     bench.kernel.foreign(X, AWAY.id)
@@ -194,6 +208,15 @@ def test_an_attempt_during_which_a_member_broke_becomes_a_proposal_without_it() 
     assert bench.owner.said == [Join((C,), DELIVERED)]
 
 
+def test_an_attempt_during_which_a_frame_of_a_change_came_becomes_a_proposal() -> None:
+    bench = Bench()
+    bench.kernel.foreign(X, AWAY.id)
+    bench.hears(B, None)
+    bench.passes(COLLECT_NS)
+    assert bench.kernel.stage == "COMMIT"
+    assert bench.owner.said == [Join((), DELIVERED)]
+
+
 def test_a_start_takes_faults_along_that_are_not_closed() -> None:
     """PROTOCOLS B.2 item 8: only one's own start needs them closed, a member's attempt does not."""
     bench = Bench()
@@ -213,6 +236,12 @@ def test_the_attempt_of_a_member_of_the_view_starts_here_too_and_is_not_answered
     assert bench.owner.attempts == 0
 
 
+def test_a_members_attempt_from_another_view_than_mine_starts_nothing() -> None:
+    bench = Bench()
+    bench.kernel.attempted(attempt(B, Component(ViewId(0, 1, b"another!"), (A, B))))
+    assert bench.kernel.stage == "IDLE"
+
+
 def test_the_attempt_of_a_foreigner_starts_here_and_is_taken_in_at_once() -> None:
     bench = Bench()
     bench.kernel.attempted(attempt(X, THERE))
@@ -221,12 +250,31 @@ def test_the_attempt_of_a_foreigner_starts_here_and_is_taken_in_at_once() -> Non
 
 
 def test_an_attempt_from_a_view_that_was_merged_is_of_no_use() -> None:
-    bench = Bench().commits()
-    bench.hears(B, Join(()), BOTH)
-    bench.hears(C, Join(()), BOTH)
-    bench.hears(X, Join(()), BOTH, AWAY)
-    assert len(bench.owner.changes) == 1
+    bench = Bench().joins()
     bench.kernel.attempted(attempt(Y, THERE))
+    assert bench.kernel.stage == "IDLE"
+
+
+def test_a_view_of_which_a_change_lies_under_a_join_is_merged_with_it() -> None:
+    elsewhere = boot_view([X, Y])
+    bench = Bench().commits()
+    bench.hears(Y, None, (), elsewhere, process=False)
+    for member, view in ((B, HOME), (C, HOME)):
+        bench.hears(member, Join(()), BOTH, view)
+    bench.hears(X, Join(()), BOTH, AWAY, reach={Y: 1})
+    assert len(bench.owner.changes) == 1
+    bench.kernel.foreign(Y, elsewhere.id)
+    assert bench.kernel.stage == "IDLE"
+
+
+def test_who_comes_from_a_view_that_was_installed_here_is_no_foreigner() -> None:
+    bench = Bench().joins()
+    before = bench.kernel.view
+    bench.kernel.break_with((X,))
+    for member in (B, C):
+        bench.hears(member, Fault(JOINT, (X,), (X,), False), view=before)
+    assert bench.kernel.view.members == (A, B, C)
+    bench.kernel.foreign(X, before.id)
     assert bench.kernel.stage == "IDLE"
 
 
@@ -252,6 +300,14 @@ def test_an_attempt_that_comes_after_the_proposal_waits_for_the_next_view() -> N
 def test_an_attempt_from_another_view_that_waited_starts_nothing() -> None:
     bench = Bench().commits()
     bench.kernel.attempted(attempt(Y, Component(boot_view([Y]).id, (Y,))))
+    for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
+        bench.hears(member, Join(()), BOTH, view)
+    assert bench.kernel.stage == "IDLE"
+
+
+def test_an_attempt_from_the_view_before_that_waited_starts_nothing() -> None:
+    bench = Bench().commits()
+    bench.kernel.attempted(attempt(B, HERE))
     for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
         bench.hears(member, Join(()), BOTH, view)
     assert bench.kernel.stage == "IDLE"
@@ -358,9 +414,7 @@ def test_other_proposals_are_nothing_to_an_idle_member(
 
 
 def test_the_proposal_that_made_the_view_is_no_news_in_it() -> None:
-    bench = Bench().commits()
-    for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
-        bench.hears(member, Join(()), BOTH, view)
+    bench = Bench().joins()
     bench.hears(B, Join(()), BOTH)
     assert bench.kernel.stage == "IDLE"
 
@@ -373,6 +427,14 @@ def test_a_proposal_with_a_further_component_is_united_and_proposed_anew() -> No
     assert bench.kernel.components == three
     assert bench.owner.said == [Join((), DELIVERED)] * 2
     assert bench.kernel.proposal_id == digest(*three)
+
+
+def test_a_proposal_from_a_view_that_its_sender_has_left_since_is_not_united() -> None:
+    bench = Bench().commits()
+    bench.kernel.heard(X, ViewId(5, 0, b"newer678"))
+    third = boot_view([Y])
+    bench.hears(X, Join(()), (*BOTH, Component(third.id, third.members)), AWAY)
+    assert bench.kernel.components == BOTH
 
 
 def test_a_proposal_with_a_further_failure_is_united_and_proposed_anew() -> None:
@@ -421,17 +483,16 @@ def test_a_proposal_that_leaves_me_out_is_a_break_with_its_sender() -> None:
     assert bench.owner.said[-1] == joint(B)
 
 
-def test_a_foreigners_proposal_that_leaves_me_out_without_my_view_is_nothing() -> None:
+def test_a_proposal_that_leaves_me_out_without_my_view_is_nothing() -> None:
     bench = Bench().commits()
     bench.hears(X, Join((A,)), (THERE,), AWAY)
+    bench.hears(B, Join((A,)), (THERE,))
     assert bench.kernel.after == NOBODY
     assert len(bench.owner.said) == 1
 
 
 def test_a_proposal_with_a_component_that_was_merged_before_is_refused() -> None:
-    bench = Bench().commits()
-    for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
-        bench.hears(member, Join(()), BOTH, view)
+    bench = Bench().joins()
     now_here = Component(bench.kernel.view.id, bench.kernel.view.members)
     stale = Component(AWAY.id, (X, Y))  # y never left the view that x came from
     bench.hears(B, Join(()), (now_here, stale), bench.kernel.view)
@@ -455,10 +516,25 @@ def test_members_of_my_view_that_stand_in_a_newer_one_without_me_are_left_out() 
     assert bench.owner.said == [Join((B,), DELIVERED)]
 
 
+def test_who_stood_in_an_older_view_is_not_left_out() -> None:
+    bench = Bench(View(ViewId(2, 0, b"home5678"), (A, B, C), b"context2"))
+    older = Component(ViewId(1, 0, b"older678"), (B, X))
+    bench.kernel.attempted(attempt(X, older))
+    assert older in bench.kernel.components
+    assert bench.kernel.before == NOBODY, "b is here now"
+
+
+def test_a_member_of_my_view_that_went_on_without_me_has_moved() -> None:
+    bench = Bench()
+    after = removal_view(HOME, HOME.context, frozenset({B, C}))
+    assert bench.kernel.has_moved(B, after.id, frozenset(after.members), HOME.context)
+
+
 def test_a_member_of_my_view_that_speaks_from_a_context_i_never_shared_has_moved() -> None:
     newer, context = moved_on(B, X)
     bench = Bench()
     assert bench.kernel.has_moved(B, newer.view, frozenset(newer.members), context)
+    assert bench.kernel.has_moved(B, newer.view, frozenset({A, B, X}), context), "even with me"
     bench.kernel.moved(B, newer)
     assert bench.owner.said == [at_home(B)]
 
@@ -468,6 +544,12 @@ def test_a_member_that_speaks_from_my_view_or_an_older_one_has_not_moved() -> No
     everybody = frozenset(HOME.members)
     assert not bench.kernel.has_moved(B, HOME.id, everybody, HOME.context)
     assert not bench.kernel.has_moved(A, ViewId(9, 0, b"whatever"), frozenset({A}), b"context9")
+
+
+def test_a_member_that_speaks_from_the_next_view_of_my_context_has_not_moved() -> None:
+    bench = Bench().joins()
+    after = removal_view(bench.kernel.view, JOINT, frozenset({A, B, X}))
+    assert not bench.kernel.has_moved(B, after.id, frozenset(after.members), JOINT)
 
 
 def test_in_a_join_a_member_that_speaks_from_a_newer_view_without_me_has_moved() -> None:
@@ -600,6 +682,13 @@ def test_faults_that_name_me_are_a_break_with_whoever_says_so() -> None:
     assert bench.kernel.faulty == {B}
 
 
+def test_a_set_with_me_in_it_is_never_installed_here() -> None:
+    bench = Bench()
+    bench.hears(B, at_home(A))
+    bench.hears(C, at_home(A))
+    assert [change.view.members for change in bench.owner.changes] == [(A,)]
+
+
 def test_faults_that_name_me_in_another_context_are_nothing() -> None:
     bench = Bench()
     bench.hears(B, Fault(b"whatever", (A,), (A,), False))
@@ -608,7 +697,7 @@ def test_faults_that_name_me_in_another_context_are_nothing() -> None:
 
 def test_faults_that_foreigners_name_in_their_own_change_are_nothing() -> None:
     bench = Bench().commits()
-    bench.hears(X, Fault(AWAY.context, (A, B), (A, B), False), (THERE,), AWAY)
+    bench.hears(X, Fault(AWAY.context, (B,), (B,), False), (THERE,), AWAY)
     assert bench.kernel.after | bench.kernel.before == NOBODY
 
 
@@ -687,6 +776,19 @@ def test_a_join_whose_members_had_all_proposed_is_installed_though_one_is_faulty
     assert change.phase == 1, "x is on its way out"
     assert (bench.kernel.faulty, bench.kernel.out) == ({X}, NOBODY)
     assert bench.kernel.barred(X)
+
+
+def test_a_join_that_closes_with_all_and_with_fewer_is_installed_with_all_first() -> None:
+    bench = Bench().commits()
+    for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
+        bench.hears(member, Join(()), BOTH, view, process=False)
+    bench.hears(X, joint(C), BOTH, AWAY, process=False)
+    bench.kernel.break_with((C,))
+    bench.hears(B, joint(C), BOTH, reach={C: 1, X: 2})
+    assert [(c.cause, c.view.members) for c in bench.owner.changes] == [
+        ("join", (A, B, C, X)),
+        ("removal", (A, B, X)),
+    ]
 
 
 # ---------------------------------------------------------------------------- transit
@@ -777,6 +879,15 @@ def test_who_has_not_spoken_in_a_new_view_in_time_is_late() -> None:
     bench.kernel.watch()
     assert bench.passes(CHANGE_NS - 1) == []
     assert bench.passes(1) == [C]
+
+
+def test_nobody_owes_an_answer_to_a_proposal_that_was_installed() -> None:
+    bench = Bench().commits()
+    bench.hears(B, Join(()), BOTH)
+    bench.hears(C, Join(()), BOTH)
+    bench.kernel.now += 1_000
+    bench.hears(X, Join(()), BOTH, AWAY)
+    assert bench.kernel.deadline() == COLLECT_NS + 1_000 + CHANGE_NS, "the first word in it is owed"
 
 
 def test_nobody_is_late_once_all_have_spoken() -> None:

@@ -121,7 +121,7 @@ class Views:
 
     @property
     def component(self) -> Component:
-        return Component(self.view.id, self.view.members)
+        return Component(self.view.id, self.view.members, self.view.context)
 
     @property
     def changing(self) -> bool:
