@@ -17,8 +17,11 @@ def follows(node: Any, place: Place) -> bool:
     return bool(node.vector[place[0]] >= place[1])
 
 
-def decide(seen: list[Any], gone: list[Place], n: int, order: str) -> list[Place]:
-    """The batch that leaves now by the definition, slowly: votes, sources, stability."""
+def decide(
+    seen: list[Any], gone: list[Place], n: int, order: str, ended: bool = False
+) -> list[Place]:
+    """The batch that leaves now by the definition, slowly: votes, sources, stability. When the view
+    has ended, those that have not voted never will (PROTOCOLS A.3: defunct)."""
     pending = [m for m in seen if m.ordered and (m.sender, m.number) not in gone]
     cands = [
         (m.sender, m.number)
@@ -36,14 +39,15 @@ def decide(seen: list[Any], gone: list[Place], n: int, order: str) -> list[Place
                     tail[c].append(m.sender)
     if not cands:
         return []
+    known = n if ended else len(vote)
     if order == "all-ack":
-        return sorted(cands) if len(vote) == n else []
+        return sorted(cands) if known == n else []
 
     def prefers(a: Place, b: Place) -> int:
         return sum(1 for v in vote.values() if a in v and b not in v)
 
     def can_beat(a: Place, b: Place) -> bool:
-        return 2 * (n - len(vote) + prefers(a, b)) > n
+        return 2 * (n - known + prefers(a, b)) > n
 
     sources = [c for c in cands if not any(can_beat(o, c) for o in cands if o != c)]
     if not sources:
@@ -55,7 +59,7 @@ def decide(seen: list[Any], gone: list[Place], n: int, order: str) -> list[Place
     enough = any(2 * v > n for v in votes.values())
     if order == "toto":
         enough = enough and all(2 * len(tail[s]) >= n for s in sources)
-    return sorted(sources) if len(vote) == n or enough else []
+    return sorted(sources) if known == n or enough else []
 
 
 def make(order: str, dag: Dag) -> Order:
@@ -124,3 +128,63 @@ def test_table_1_of_the_paper_delivers_all_three(dags: Any) -> None:
         steps.append([(f.sender, f.number) for f in toto.insert(frame)])
     assert steps[:-1] == [[]] * 6
     assert steps[-1] == [(b, 1), (c, 1), (e, 2)]
+
+
+# ---------------------------------------------------------------------------- the end of a view
+
+
+@pytest.mark.parametrize("order", ["toto", "early", "all-ack"])
+def test_when_a_view_ends_what_is_pending_leaves_as_the_definition_says(
+    dags: Any, order: str
+) -> None:
+    rng = random.Random(13)
+    left_over = 0
+    for _ in range(200):
+        n = rng.randrange(1, 7)
+        nodes = dags.random_nodes(rng, n, rng.randrange(4, 28))
+        dag = Dag(n)
+        fast = make(order, dag)
+        gone: list[Place] = []
+        for node in dags.random_extension(rng, nodes, n):
+            frame = dags.frame_of(node, dag.latest[node.sender])
+            dag.insert(frame)
+            gone += [(f.sender, f.number) for f in fast.insert(frame)]
+        expected: list[Place] = []
+        while batch := decide(nodes, gone + expected, n, order, ended=True):
+            expected += batch
+        assert [(f.sender, f.number) for f in fast.close()] == expected
+        assert sorted(gone + expected) == sorted((m.sender, m.number) for m in nodes if m.ordered)
+        left_over += len(expected)
+    assert left_over > 100, "there was something to close"
+
+
+@pytest.mark.parametrize("order", ["toto", "all-ack"])
+def test_members_that_end_a_view_with_the_same_frames_agree(dags: Any, order: str) -> None:
+    """Also on the numbers of the batches: they are told with each message."""
+    rng = random.Random(17)
+    for _ in range(200):
+        n = rng.randrange(2, 8)
+        nodes = dags.random_nodes(rng, n, rng.randrange(8, 50))
+        orders = []
+        for _ in range(2):
+            dag = Dag(n)
+            fast = make(order, dag)
+            frames = []
+            for node in dags.random_extension(rng, nodes, n):
+                frame = dags.frame_of(node, dag.latest[node.sender])
+                dag.insert(frame)
+                frames += fast.insert(frame)
+            frames += fast.close()
+            orders.append([(f.batch, f.sender, f.number) for f in frames])
+        assert orders[0] == orders[1]
+
+
+def test_what_a_view_takes_over_comes_first_one_after_the_other(dags: Any) -> None:
+    dag = Dag(1)
+    toto = ToTo(dag)
+    carried = [dags.frame_of(dags.node(0, k, (k,), True), (k - 1,)) for k in (1, 2)]
+    toto.place(carried)
+    own = dags.frame_of(dags.node(0, 1, (1,), True), (0,))
+    dag.insert(own)
+    assert toto.insert(own) == [own]
+    assert [f.batch for f in (*carried, own)] == [1, 2, 3]

@@ -41,3 +41,54 @@ def test_an_acknowledgement_is_never_taken_back(dags: Any) -> None:
     dag.insert(dags.frame_of(dags.node(1, 2, (1, 2), False), (2, 1)))
     assert dag.latest[1] == [2, 2]
     assert dag.stable == [2, 0]
+
+
+# ---------------------------------------------------------------------------- apart
+
+
+def test_a_dag_begins_behind_what_closed_the_view_before(dags: Any) -> None:
+    dag = Dag(2, [7, 3])
+    assert dag.ready(dags.frame_of(dags.node(0, 8, (8, 0), False), (0, 0)))
+    assert not dag.ready(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
+    dag.insert(dags.frame_of(dags.node(1, 4, (7, 4), False), (0, 0)))
+    assert dag.have == [7, 4]
+
+
+def test_a_frame_apart_proves_nothing_stable_and_is_nobodys_last_word(dags: Any) -> None:
+    dag = Dag(2)
+    dag.insert(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
+    apart = dags.frame_of(dags.node(1, 1, (1, 1), False), (0, 0))
+    dag.insert_apart(apart)
+    assert (dag.have, apart.vector) == ([1, 1], [1, 1])
+    assert dag.frames[1] == {1: apart}, "it can be repeated"
+    assert dag.latest == [[1, 0], [0, 0]]
+    assert (dag.stable, dag.moved) == ([0, 0], [])
+    assert not dag.all_spoke
+
+
+def test_a_frame_apart_counts_for_what_follows_what(dags: Any) -> None:
+    dag = Dag(2)
+    after = dags.frame_of(dags.node(0, 1, (1, 1), False), (0, 0))
+    assert not dag.ready(after)
+    dag.insert_apart(dags.frame_of(dags.node(1, 1, (0, 1), False), (0, 0)))
+    assert dag.ready(after)
+
+
+def test_a_place_for_another_component_changes_nothing_for_the_members(dags: Any) -> None:
+    dag = Dag(1)
+    dag.add_place(5)
+    visitor = dags.frame_of(dags.node(1, 6, (0, 6), False), (0, 0))
+    assert dag.ready(visitor)
+    dag.insert_apart(visitor)
+    assert (dag.have, visitor.vector) == ([0, 6], [0, 6])
+    assert dag.changed_since(0) == ([], []), "no member acknowledges a visitor"
+    dag.insert(dags.frame_of(dags.node(0, 1, (1,), False), (0,)))
+    assert dag.stable == [1]
+
+
+def test_all_have_spoken_when_every_member_has_a_frame_in_the_view(dags: Any) -> None:
+    dag = Dag(2, [7, 3])
+    dag.insert(dags.frame_of(dags.node(0, 8, (8, 0), False), (0, 0)))
+    assert not dag.all_spoke, "what lies below the beginning is not spoken here"
+    dag.insert(dags.frame_of(dags.node(1, 4, (0, 4), False), (0, 0)))
+    assert dag.all_spoke

@@ -12,6 +12,7 @@ from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
 from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
 from phalanx.core.framing import encode_frame, encode_tag
+from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId, View, boot_view, table_digest
 from phalanx.core.lansis import AHEAD_ASKED_MAX, POOL_BYTES, Lansis
 
@@ -33,7 +34,7 @@ def tag(n: int = 3) -> bytes:
 
 
 def lansis(n: int = 3, config: Config | None = None) -> Lansis:
-    return Lansis(0, view(n), None, {}, CODEC, config or lan(), Dice(1))
+    return Lansis(0, view(n), None, Archive(), CODEC, config or lan(), Dice(1))
 
 
 def ack_frame(sender: int, number: int, n: int = 3, **acks: int) -> Whole:

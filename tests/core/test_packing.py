@@ -82,3 +82,59 @@ def test_parts_make_a_message_again_only_if_they_are_all_there() -> None:
     assert [assembly.add(part(i), b"ab") for i in (0, 2)] == [None, None]
     assert [assembly.add(part(i, total=5), b"ab") for i in range(3)] == [None, None, None]
     assert [assembly.add(part(i, total=7), b"ab") for i in range(3)] == [None, None, None]
+
+
+# ---------------------------------------------------------------------------- a change of view
+
+
+def test_a_large_message_that_left_in_part_is_sent_anew() -> None:
+    box = Outbox(100)
+    put(box, [b"x", bytes(250), b"y"])
+    before = box.bytes
+    box.take()
+    after_first = box.bytes
+    box.take()
+    box.take()
+    box.again()
+    assert box.bytes == after_first < before
+    frames = [box.take() for _ in range(4)]
+    assert [[(r.first, r.part, r.parts) for r, _ in frame] for frame in frames] == [
+        [(2, 0, 3)],
+        [(2, 1, 3)],
+        [(2, 2, 3)],
+        [(3, 0, 1)],
+    ]
+    assert (box.bytes, box.messages) == (0, 0)
+
+
+def test_nothing_is_sent_anew_that_left_whole_or_not_at_all() -> None:
+    box = Outbox(100)
+    put(box, [b"x" * 96, b"y"])
+    box.take()
+    waiting = box.bytes
+    box.again()
+    assert box.bytes == waiting
+    assert [(r.first, r.part) for r, _ in box.take()] == [(2, 0)]
+
+
+def test_a_message_in_front_is_large_if_no_frame_holds_it() -> None:
+    box = Outbox(100)
+    assert not box.is_large
+    put(box, [bytes(96)])
+    assert not box.is_large
+    put(box, [bytes(97)])
+    box.take()
+    assert box.is_large
+
+
+def test_receivers_get_their_new_ranks_and_who_is_gone_gets_none() -> None:
+    box = Outbox(1000)
+    put(box, [b"a"], (0, 2))
+    put(box, [b"b"], (1,))
+    put(box, [b"c"])
+    box.readdress({0: 1, 2: 0})
+    assert [(run.to, bodies) for run, bodies in box.take()] == [
+        ((0, 1), [b"a"]),
+        ((), [b"b"]),
+        (None, [b"c"]),
+    ]

@@ -44,13 +44,16 @@ class Border(msgspec.Struct, frozen=True):
     closing: Reach
 
     def carries(self, item: Carried) -> bool:
+        return self.carries_on(item.view, item.sender, item.number)
+
+    def carries_on(self, view: ViewId, sender: MemberId, number: int) -> bool:
         """carried(m; u, og, cl) of PROTOCOLS B.7."""
-        where = self.origins.get(item.sender)
-        if where is None or not epoch(item.view) < epoch(self.view.id):
+        where = self.origins.get(sender)
+        if where is None or not epoch(view) < epoch(self.view.id):
             return False
-        if epoch(item.view) >= epoch(where.view):
+        if epoch(view) >= epoch(where.view):
             return True
-        return not covers(self.closing, item.sender, item.number)
+        return not covers(self.closing, sender, number)
 
 
 def carried_from(frame: Frame, sender: MemberId, view: ViewId) -> Carried:

@@ -21,6 +21,7 @@ from phalanx.core.frames import (
     Join,
     Said,
 )
+from phalanx.core.framing import decode_tag
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.contexts import Reach, covers, epoch
 from phalanx.core.membership.ledger import Entry
@@ -95,10 +96,13 @@ class Mover(Speaker):
         domain.take(now, frame, counts=False)
         if frame.phase == 1 and frame.tag == stay.tag:
             stay.note_floor(frame.sender, frame.number)
-        if inside and old and not stay.transit:
+        if inside and old:
             stay.address(frame)
-            self._deliver(now, [frame], out)
-        elif frame.runs and frame.phase == 1:
+            if kernel.phase == 0:
+                self._deliver(now, [frame], out)
+            else:
+                stay.hold(frame)
+        if frame.runs and frame.phase == 1 and not (inside and old and kernel.phase == 0):
             self._carry[sender, frame.number] = carried_from(frame, sender, component.view)
         self._pulse.stir()
         if frame.vector[self._rank] < self._dag.have[self._rank]:
@@ -145,7 +149,12 @@ class Mover(Speaker):
         )
         carry = self._carry
         carried = {place: item for place, item in carry.items() if border.carries(item)}
-        before.close(self._ending(change, border) if before.transit else [], together, out)
+        before.close(
+            self._taken_over(border),
+            lambda frame: self._is_ending(frame, change, border),
+            together,
+            out,
+        )
         self._progress.add(before.cursor.delivered())
         transit = change.phase == 1
         stay = Stay(self.me, border, transit, self._means, now)
@@ -173,16 +182,23 @@ class Mover(Speaker):
         assert all(f.sender != stay.rank for f in stay.domain.waiting()), "own frames wait"
         self._presence.moved(now, stay, bool(joined), bool(left))
 
-    def _ending(self, change: Change, border: Border) -> list[Carried]:
-        """What was carried into the view that ends and goes no further."""
+    def _taken_over(self, border: Border) -> list[Carried]:
+        """What the view that ends, in transit, took over from below its beginning, and what the
+        next view does not carry on."""
         ending = self._stay.border
         return [
             item
-            for item in self._carry.values()
-            if ending.carries(item)
-            and covers(change.closing, item.sender, item.number)
-            and not border.carries(item)
+            for place, item in self._carry.items()
+            if ending.carries(item) and covers(ending.closing, *place) and not border.carries(item)
         ]
+
+    def _is_ending(self, frame: Frame, change: Change, border: Border) -> bool:
+        """Whether a frame that was held back is the ending view's, not the next one's."""
+        view, sender = decode_tag(frame.tag), change.before.members[frame.sender]
+        if view == change.before.id:
+            return True
+        under = covers(change.closing, sender, frame.number)
+        return under and not border.carries_on(view, sender, frame.number)
 
     # -------------------------------------------------------------- leaving
 

@@ -6,6 +6,7 @@ A member makes one stay after the other; the frames that the next one needs are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import gt
 
 from phalanx.config import Config
@@ -76,6 +77,7 @@ class Stay:
         self.young = n > 1
         """Not all members have spoken in it yet: frames say what they refer to."""
         self._held: list[Frame] = []
+        """Frames that entered and are kept from delivery until the view ends."""
         self._last_message = [0] * n
         """Per sender, its last frame here that holds messages."""
         self.settled = not self.young
@@ -85,9 +87,8 @@ class Stay:
     def deliver(self, now: int, entered: list[Frame], out: list[Effect], keep: bool) -> None:
         """Frames of the view have entered: what may go up goes up, what is stable is forgotten
         unless it has to be kept."""
-        if self.transit:
-            self._held += entered
-            return
+        if self._held or self.transit:
+            entered = [frame for frame in entered if not self._must_wait(frame)]
         order, cursor = self.order, self.cursor
         deliveries: list[Deliver] = []
         ordered: list[Frame] = []
@@ -103,6 +104,18 @@ class Stay:
             self.window.progressed(now)
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
 
+    def hold(self, frame: Frame) -> None:
+        """A frame of an earlier view has entered while this one is ending: whether it is delivered
+        here or in the next is decided by what closes this one."""
+        self._held.append(frame)
+
+    def _must_wait(self, frame: Frame) -> bool:
+        """Hold a frame back if nothing is delivered yet, or if it follows one that is held."""
+        if self.transit or any(frame.vector[h.sender] >= h.number for h in self._held):
+            self._held.append(frame)
+            return True
+        return False
+
     def begin(self, carried: list[Carried], out: list[Effect]) -> None:
         """What the view takes over from below its beginning leaves first."""
         frames = [settle_in(item, self.view, self.ranked) for item in in_order(carried)]
@@ -115,15 +128,23 @@ class Stay:
         out += deliveries
 
     def close(
-        self, carried: list[Carried], together: tuple[MemberId, ...], out: list[Effect]
+        self,
+        carried: list[Carried],
+        belongs: Callable[[Frame], bool],
+        together: tuple[MemberId, ...],
+        out: list[Effect],
     ) -> None:
-        """The view has ended: everything in it leaves, with the marker where it belongs."""
+        """The view has ended: everything in it leaves, with the marker where it belongs.
+
+        In transit `carried` is what it took over and has not delivered yet; `belongs` says which
+        of the frames that were held back are this view's.
+        """
         before: list[Effect] = []
         if self.transit:
             self.transit = False
             self.begin(carried, before)
-            held, self._held = self._held, []
-            self.deliver(0, held, before, keep=True)
+        held, self._held = self._held, []
+        self.deliver(0, [frame for frame in held if belongs(frame)], before, keep=True)
         out += before
         deliveries: list[Deliver] = []
         marker = self.cursor.close(self.order.close(), deliveries)

@@ -155,8 +155,9 @@ class Explored(Member):
         """The frames that it could repeat, as their senders sent them."""
         domain = self._lansis
         out: dict[tuple[MemberId, int], Frame] = {}
-        for member, stored in domain.archive.items():
-            out.update({(member, number): frame for number, frame in stored.items()})
+        for frames_of in domain.archive._generations:
+            for member, stored in frames_of.items():
+                out.update({(member, number): frame for number, frame in stored.items()})
         for slot, member in enumerate(domain.roster):
             for frames in (domain._waiting[slot], domain.dag.frames[slot]):
                 out.update({(member, number): frame for number, frame in frames.items()})

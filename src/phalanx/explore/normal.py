@@ -28,6 +28,8 @@ from phalanx.core.codec import Codec
 from phalanx.core.delivery.agreed import Order
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.frames import Frame
+from phalanx.core.holdings import Archive
+from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.past import Past
 from phalanx.core.membership.views import Views
 from phalanx.core.mover import Mover
@@ -102,8 +104,8 @@ def _rule_for(kind: type) -> Callable[[Any], Plain]:
         return _value
     if issubclass(kind, WHOLLY_LEFT_OUT):
         return _nothing
-    if issubclass(kind, Recovery):
-        return _missing
+    if kind in _SPECIAL:
+        return _SPECIAL[kind]
     if issubclass(kind, dict):
         return _sorted_items
     if issubclass(kind, set | frozenset):
@@ -157,23 +159,39 @@ def _fields_of(kind: type) -> Callable[[Any], Plain]:
     names = tuple(sorted(name for name in fields if name not in left_out))
 
     def of_slots(thing: object) -> Plain:
-        return tuple([_field(name, getattr(thing, name)) for name in names])
+        return tuple([_field(thing, name, getattr(thing, name)) for name in names])
 
     def of_dict(thing: object) -> Plain:
         mine = vars(thing)
         return tuple(
-            [_field(name, mine[name]) for name in sorted(mine) if name not in left_out]
+            [_field(thing, name, mine[name]) for name in sorted(mine) if name not in left_out]
         )
 
-    if kind is Past:
-        return _past
     return of_slots if names else of_dict
 
 
-def _field(name: str, value: object) -> Plain:
+def _field(owner: object, name: str, value: object) -> Plain:
     if name in DEADLINES:
         return value != NEVER
+    if name == "_stash" and isinstance(owner, Kernel):
+        return _stash(owner)
     return normal(value)
+
+
+def _stash(kernel: Kernel) -> Plain:
+    """Attempts that came too early count only if their view is the next one here; one that this
+    member is not in can never be. Order and number are nothing."""
+    return _sorted({entry for entry in kernel._stash if kernel.me in entry[1].members})
+
+
+def _archive(archive: Archive) -> Plain:
+    """Which frames can be repeated; of their fields only the bytes matter any more."""
+    return _sorted(
+        (member, number, frame.payload)
+        for frames_of in archive._generations
+        for member, stored in frames_of.items()
+        for number, frame in stored.items()
+    )
 
 
 def _past(past: Past) -> Plain:
@@ -186,4 +204,9 @@ def _past(past: Past) -> Plain:
     )
 
 
+_SPECIAL: dict[type, Callable[[Any], Plain]] = {
+    Archive: _archive,
+    Past: _past,
+    Recovery: _missing,
+}
 _RULES: dict[type, Callable[[Any], Plain]] = {}

@@ -35,10 +35,16 @@ from phalanx.core.membership.ledger import Entry
 from phalanx.core.membership.views import NEVER, Change
 
 A, B, C, X, Y = (MemberId(name) for name in "abcxy")
+
+
+def part(view: View) -> Component:
+    return Component(view.id, view.members, view.context)
+
+
 HOME = boot_view([A, B, C])
-HERE = Component(HOME.id, HOME.members)
+HERE = part(HOME)
 AWAY = boot_view([X])
-THERE = Component(AWAY.id, AWAY.members)
+THERE = part(AWAY)
 DELIVERED = Delivered((B,), (7,))
 NOBODY: frozenset[MemberId] = frozenset()
 COLLECT_NS, CHANGE_NS = lan().collect_ns, lan().change_ns
@@ -289,7 +295,7 @@ def test_an_attempt_is_of_no_use_if_its_sender_has_spoken_from_a_newer_view_sinc
 def test_an_attempt_that_comes_after_the_proposal_waits_for_the_next_view() -> None:
     bench = Bench().commits()
     joined = join_view(BOTH, JOINT, frozenset({A, B, C, X}))
-    bench.kernel.attempted(attempt(B, Component(joined.id, joined.members)))
+    bench.kernel.attempted(attempt(B, part(joined)))
     for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
         bench.hears(member, Join(()), BOTH, view)
     assert bench.kernel.view == joined
@@ -299,7 +305,7 @@ def test_an_attempt_that_comes_after_the_proposal_waits_for_the_next_view() -> N
 
 def test_an_attempt_from_another_view_that_waited_starts_nothing() -> None:
     bench = Bench().commits()
-    bench.kernel.attempted(attempt(Y, Component(boot_view([Y]).id, (Y,))))
+    bench.kernel.attempted(attempt(Y, part(boot_view([Y]))))
     for member, view in ((B, HOME), (C, HOME), (X, AWAY)):
         bench.hears(member, Join(()), BOTH, view)
     assert bench.kernel.stage == "IDLE"
@@ -317,7 +323,7 @@ def test_attempts_that_wait_are_few() -> None:
     bench = Bench().commits()
     for k in range(10 * STASH_MAX):
         stranger = MemberId(f"s{k}")
-        bench.kernel.attempted(attempt(stranger, Component(boot_view([stranger]).id, (stranger,))))
+        bench.kernel.attempted(attempt(stranger, part(boot_view([stranger]))))
     assert len(bench.kernel._stash) == STASH_MAX
 
 
@@ -328,17 +334,17 @@ def test_a_component_with_a_second_holder_of_a_name_is_not_taken_in() -> None:
     bench = Bench()
     bench.kernel.foreign(X, AWAY.id)
     again = MemberId("b", 2)
-    bench.kernel.attempted(attempt(again, Component(boot_view([again]).id, (again,))))
+    bench.kernel.attempted(attempt(again, part(boot_view([again]))))
     assert bench.kernel.components == (HERE,)
 
 
 def test_a_component_that_would_make_the_view_too_large_is_not_taken_in() -> None:
     bench = Bench()
     crowd = tuple(sorted(MemberId(f"s{k}") for k in range(MEMBERS_MAX - 2)))
-    bench.kernel.attempted(attempt(crowd[0], Component(boot_view(crowd).id, crowd)))
+    bench.kernel.attempted(attempt(crowd[0], part(boot_view(crowd))))
     assert bench.kernel.components == (HERE,)
     fits = crowd[1:]
-    bench.kernel.attempted(attempt(fits[0], Component(boot_view(fits).id, fits)))
+    bench.kernel.attempted(attempt(fits[0], part(boot_view(fits))))
     assert len(bench.kernel.joining) == MEMBERS_MAX
 
 
@@ -422,7 +428,7 @@ def test_the_proposal_that_made_the_view_is_no_news_in_it() -> None:
 def test_a_proposal_with_a_further_component_is_united_and_proposed_anew() -> None:
     bench = Bench().commits()
     third = boot_view([Y])
-    three = tuple(sorted((*BOTH, Component(third.id, third.members)), key=lambda c: c.view))
+    three = tuple(sorted((*BOTH, part(third)), key=lambda c: c.view))
     bench.hears(X, Join(()), three, AWAY)
     assert bench.kernel.components == three
     assert bench.owner.said == [Join((), DELIVERED)] * 2
@@ -433,7 +439,7 @@ def test_a_proposal_from_a_view_that_its_sender_has_left_since_is_not_united() -
     bench = Bench().commits()
     bench.kernel.heard(X, ViewId(5, 0, b"newer678"))
     third = boot_view([Y])
-    bench.hears(X, Join(()), (*BOTH, Component(third.id, third.members)), AWAY)
+    bench.hears(X, Join(()), (*BOTH, part(third)), AWAY)
     assert bench.kernel.components == BOTH
 
 
@@ -493,7 +499,7 @@ def test_a_proposal_that_leaves_me_out_without_my_view_is_nothing() -> None:
 
 def test_a_proposal_with_a_component_that_was_merged_before_is_refused() -> None:
     bench = Bench().joins()
-    now_here = Component(bench.kernel.view.id, bench.kernel.view.members)
+    now_here = part(bench.kernel.view)
     stale = Component(AWAY.id, (X, Y))  # y never left the view that x came from
     bench.hears(B, Join(()), (now_here, stale), bench.kernel.view)
     assert stale not in bench.kernel.components

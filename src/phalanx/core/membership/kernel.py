@@ -51,6 +51,8 @@ from phalanx.core.membership.ledger import Entry, context_of
 from phalanx.core.membership.views import COLLECT, COMMIT, IDLE, NEVER, Views
 
 STASH_MAX = 64
+STRAIN_MAX = 3
+"""Members get up to this power of two more time to answer."""
 JOINS_AHEAD_MAX = 1 << 20
 """A component whose epoch is further ahead than this is not believed."""
 
@@ -200,6 +202,7 @@ class Kernel(Views):
     def spoken(self) -> None:
         """All members of the view have spoken in it."""
         self._speak_until = NEVER
+        self._strain = max(self._strain - 1, 0)
 
     def expire(self) -> list[MemberId]:
         """A deadline has come. Members that did not answer in time, for `break_with`."""
@@ -208,12 +211,14 @@ class Kernel(Views):
             self._collected()
             self.check()
         if now >= self._answer_until:
-            self._answer_until = now + self._config.change_ns
+            self._answer_until = now + self._change_ns()
             late = self._unanswered()
         if now >= self._speak_until:
-            self._speak_until = now + self._config.change_ns
+            self._speak_until = now + self._change_ns()
             if not self.changing:
                 late = self._owner.unspoken()
+        if late:
+            self._strain = min(self._strain + 1, STRAIN_MAX)
         return late
 
     def _unanswered(self) -> list[MemberId]:
@@ -277,7 +282,7 @@ class Kernel(Views):
     def _say(self, said: Join | Fault) -> None:
         number, reach = self._owner.say(said)
         self.phase = 1
-        self._answer_until = self.now + self._config.change_ns
+        self._answer_until = self.now + self._change_ns()
         announce = Announce(self.announced(), self.context_id, (), (), said)
         entry = Entry(self.me, number, self.view.id, 1, announce, reach)
         self._ledger.write(entry)

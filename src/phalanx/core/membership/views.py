@@ -116,6 +116,8 @@ class Views:
         self._collect_until = NEVER
         self._answer_until = NEVER
         self._speak_until = NEVER
+        self._strain = 0
+        """How often of late members did not answer in time: then they get more of it."""
 
     # -------------------------------------------------------------- what can be asked
 
@@ -250,9 +252,14 @@ class Views:
         if self.stage is IDLE:
             self._replay()
 
+    def _change_ns(self) -> int:
+        """How long members have to answer. On a network that is slower than the settings say,
+        changes would else break each other off for ever."""
+        return self._config.change_ns << self._strain
+
     def watch(self) -> None:
         """A view of several has begun: its members must speak in it in time."""
-        self._speak_until = self.now + self._config.change_ns
+        self._speak_until = self.now + self._change_ns()
 
     def _replay(self) -> None:
         """The change is over: what was put off comes up again."""
