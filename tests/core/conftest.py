@@ -15,9 +15,11 @@ from phalanx.core.effects import (
     DeadlinePassed,
     Deliver,
     Effect,
+    Given,
     Service,
     Submit,
     Transmit,
+    ViewInstalled,
 )
 from phalanx.core.frames import Frame, FrameKind, Run
 from phalanx.core.ids import MemberId, boot_view
@@ -124,15 +126,42 @@ class Mesh:
     inboxes: list[list[bytes]] = field(default_factory=list)
     seen: list[list[Effect]] = field(default_factory=list)
     carry: Callable[[int, int, bytes], list[bytes]] = lambda a, b, packet: [packet]
+    dead: set[int] = field(default_factory=set)
+    sides: list[set[int]] = field(default_factory=list)
+    """Who hears whom, if not everybody does."""
 
     def give(self, i: int, effects: list[Effect]) -> None:
         self.seen[i] += effects
         for effect in effects:
             if isinstance(effect, Transmit):
                 for j in range(len(self.members)):
-                    if j != i:
+                    if j != i and self.hears(i, j):
                         for packet in effect.packets:
                             self.inboxes[j] += self.carry(i, j, packet)
+
+    def hears(self, i: int, j: int) -> bool:
+        if self.dead & {i, j}:
+            return False
+        return not self.sides or any({i, j} <= side for side in self.sides)
+
+    def cut(self, *sides: set[int]) -> None:
+        """Members hear only those of their own side; no sides: everybody."""
+        self.sides = list(sides)
+
+    def crash(self, i: int) -> None:
+        self.dead.add(i)
+        self.inboxes[i].clear()
+
+    def step(self, i: int, given: Given) -> None:
+        self.give(i, self.members[i].step(self.now, given))
+
+    def add(self, member: Member) -> int:
+        """One more process, started now."""
+        self.members.append(member)
+        self.inboxes.append([])
+        self.seen.append([])
+        self.give(len(self.members) - 1, member.start(self.now))
+        return len(self.members) - 1
 
     def submit(
         self,
@@ -150,9 +179,10 @@ class Mesh:
             while any(self.inboxes):
                 for i, member in enumerate(self.members):
                     packets, self.inboxes[i] = self.inboxes[i], []
-                    if packets:
+                    if packets and i not in self.dead:
                         self.give(i, member.step(self.now, Datagrams(packets)))
-            due, i = min((due_of(m, end + 1), i) for i, m in enumerate(self.members))
+            alive = [(m, i) for i, m in enumerate(self.members) if i not in self.dead]
+            due, i = min((due_of(m, end + 1), i) for m, i in alive)
             if due > end:
                 self.now = end
                 return
@@ -171,12 +201,26 @@ class Mesh:
     def bodies(self, i: int) -> list[bytes]:
         return [body for _, _, body in self.delivered(i)]
 
+    def views(self, i: int) -> list[str]:
+        """The names of the members of every view that member i was in."""
+        return [
+            "".join(m.name for m in effect.view.members)
+            for effect in self.seen[i]
+            if isinstance(effect, ViewInstalled)
+        ]
+
 
 @pytest.fixture
 def mesh() -> Callable[..., Mesh]:
-    def build(names: str, config: Config | None = None, group: str = "g") -> Mesh:
-        view = boot_view([MemberId(name) for name in names])
-        members = [Member(m, view, group, config or lan(), i) for i, m in enumerate(view.members)]
+    def build(
+        names: str, config: Config | None = None, group: str = "g", alone: bool = False
+    ) -> Mesh:
+        """Members that boot in one view of all, or each in one of its own."""
+        everybody = boot_view([MemberId(name) for name in names])
+        members = [
+            Member(m, boot_view([m]) if alone else everybody, group, config or lan(), i)
+            for i, m in enumerate(everybody.members)
+        ]
         made = Mesh(members)
         made.inboxes = [[] for _ in members]
         made.seen = [[] for _ in members]

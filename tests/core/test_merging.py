@@ -36,7 +36,7 @@ def change(joins: dict[MemberId, Join], *components: Component) -> Change:
 
 
 def test_each_component_is_told_with_the_best_that_its_members_said() -> None:
-    joins = {A: told(a=4, b=1), B: told(a=5), C: told(c=2), D: told(d=9)}
+    joins = {A: told(a=5, b=1), B: told(a=4, b=0), C: told(c=2), D: told(d=9)}
     assert merged_from(change(joins)) == (
         Merged(LEFT.view, (A, B), ((A, 5), (B, 1)), ()),
         Merged(RIGHT.view, (C, D), ((C, 2), (D, 9)), ()),
@@ -105,4 +105,14 @@ def test_progress_is_told_of_at_most_as_many_senders_as_a_view_has_members() -> 
     told_of = progress.told({A: 1})
     assert len(told_of.members) == len(told_of.numbers) == MEMBERS_MAX
     assert len(progress._upto) == MEMBERS_MAX
-    assert MemberId(f"m{3 * MEMBERS_MAX - 1:05}") in progress._upto, "the latest are kept"
+
+
+def test_progress_forgets_first_who_was_silent_for_longest() -> None:
+    progress = Progress()
+    progress.add({A: 1})
+    progress.add({B: 1})
+    progress.add({A: 2})
+    for k in range(MEMBERS_MAX - 1):
+        progress.add({MemberId(f"m{k:05}"): 1})
+    assert A in progress.told({}).members
+    assert B not in progress.told({}).members

@@ -216,27 +216,36 @@ def replay_command(
     help="Seeds to try on each mutant; 0:200 unless told.",
 )
 @_MEMBERS
+@click.option(
+    "--directed",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Scenarios to try on mutants that survive the seeds, such as tests/sweeps/mutants.",
+)
 @_JOBS
 @_JSON
 def mutants_command(
-    seeds: tuple[int, int], members: tuple[int, int], jobs: int | None, as_json: bool
+    seeds: tuple[int, int],
+    members: tuple[int, int] | None,
+    directed: Path | None,
+    jobs: int | None,
+    as_json: bool,
 ) -> None:
     """Break one rule of the protocol after the other: does a checker notice?
 
     \b
     Example:
-      phalanx sim mutants --seeds 0:100
+      phalanx sim mutants --seeds 0:100 --directed tests/sweeps/mutants
     """
     catches = []
     if not as_json:
         click.echo(f"{'mutant':31} {'seeds':>5}  {'seed':>5}  caught by")
-    for catch in hunt_all(Seeds(*seeds, *members), jobs):
+    for catch in hunt_all(range(*seeds), members, directed, jobs):
         catches.append(catch)
         if not as_json:
-            place = "-" if catch.seed is None else str(catch.seed)
             by = ", ".join(catch.caught_by) or "NOT CAUGHT"
-            click.echo(f"{catch.mutant:31} {catch.seeds_needed:5}  {place:>5}  {by}")
-    survived = [catch.mutant for catch in catches if catch.seed is None]
+            click.echo(f"{catch.mutant:31} {catch.seeds_needed:5}  {catch.place:>5}  {by}")
+    survived = [catch.mutant for catch in catches if catch.survived]
     if as_json:
         rows = [msgspec.to_builtins(catch) for catch in catches]
         click.echo(json.dumps({"mutants": rows, "survived": survived}))

@@ -115,6 +115,8 @@ class Frame(msgspec.Struct, gc=False):
     """Set by recovery: when this member last repeated it, and which fragments since then."""
     wire: int = 0
     """The sender's index in `table`, as it stands on the wire; `sender` is its slot here."""
+    floored: bool = False
+    """Its floors were taken in."""
     handled: bool = False
     """The membership protocol has seen it: it is not handled again in the next view."""
 

@@ -104,29 +104,19 @@ class Holdings:
         self._counted: dict[tuple[int, int], int] = {}
         """Per asker and sender, the last frame counted as lost: nobody loses a frame twice."""
 
-    def kept(self, frame: Frame) -> None:
-        """A frame has entered the DAG."""
-        mine = frame.sender == self._me
-        if frame.runs:
-            size = len(frame.payload)
-            self.bytes += size
-            if mine:
-                self.own_bytes += size
-        if mine:
-            self.heard[self._me] = frame.number
-
     def drop_stable(self) -> None:
         """Forget what every member has. Call it after delivery: what is stable can be
         delivered, and delivery must not find its frames gone."""
         dag = self.dag
         for sender in dag.moved:
-            frames = dag.frames[sender]
+            frames, upto = dag.frames[sender], dag.stable[sender]
             size = 0
-            for number in range(self.dropped[sender] + 1, dag.stable[sender] + 1):
+            for number in range(self.dropped[sender] + 1, upto + 1):
                 frame = frames.pop(number)
                 if frame.runs:
                     size += len(frame.payload)
-            self.dropped[sender] = max(dag.stable[sender], self.dropped[sender])
+            if upto > self.dropped[sender]:
+                self.dropped[sender] = upto
             self.bytes -= size
             if sender == self._me:
                 self.own_bytes -= size

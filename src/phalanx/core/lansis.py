@@ -261,4 +261,9 @@ class Lansis(Holdings):
     def insert(self, frame: Frame) -> None:
         """Enter a ready frame: a foreign one, or one's own."""
         self.dag.insert(frame)
-        self.kept(frame)
+        if frame.runs:
+            self.bytes += len(frame.payload)
+        if frame.sender == self._me:
+            self.heard[self._me] = frame.number
+            if frame.runs:
+                self.own_bytes += len(frame.payload)

@@ -40,6 +40,7 @@ from phalanx.core.frames import (
 from phalanx.core.ids import MemberId
 from phalanx.core.mover import Mover
 from phalanx.core.stay import Stay
+from phalanx.errors import MemberClosed
 
 _ACK = int(FrameKind.ACK)
 NEVER = 1 << 62
@@ -58,6 +59,7 @@ class Member(Mover):
         self._enter(Stay(self.me, self._stay.border, False, self._means, now))
         self._kernel.now = now
         self._presence.start(now, self._stay)
+        self._mute = self._presence.claim.pending
         out: list[Effect] = [ViewInstalled(self.view, None, (), "boot")]
         if len(self.view.members) > 1:
             self._kernel.watch()
@@ -70,27 +72,34 @@ class Member(Mover):
         """
         out: list[Effect] = []
         if self._stopped:
+            if isinstance(given, Submit):
+                raise MemberClosed(str(self.me))
             return out
         self._now = self._kernel.now = now
         self._out = out
         match given:
             case Datagrams():
                 self._receive(now, given.packets, out)
-            case DeadlinePassed():
-                self._recover(now, out)
-                self._expire(now, out)
             case Submit(bodies, service, to):
                 self._submit(bodies, service, to, out)
+            case DeadlinePassed():
+                self._slow_due_ns = -1
+                self._recover(now, out)
+                self._expire(now, out)
+                self._lansis.steady = not self._kernel.changing
             case Close():
                 self._closed = True
             case Leave():
                 self._closed = True
+                self._slow_due_ns = -1
                 self._leave_ns = min(self._leave_ns, now + self._config.leave_ns)
             case Break(member):
+                self._slow_due_ns = -1
                 self._kernel.break_with((member,))
+                self._lansis.steady = not self._kernel.changing
             case _:
                 assert_never(given)
-        if self._lansis.special or self._kernel.changing or not self._lansis.steady:
+        if self._lansis.special or not self._lansis.steady:
             self._advance(now, out)
         self._speak(now, out)
         if self._leave_ns != NEVER:
@@ -105,11 +114,15 @@ class Member(Mover):
         """When to give DeadlinePassed, unless something else is given before."""
         if self._stopped:
             return None
-        due = NEVER if self._is_mute else self._pulse.deadline(self._is_settled)
+        due = NEVER if self._mute else self._pulse.deadline(self._is_settled)
         asks = self._lansis.recovery.deadline()
         if asks is not None and asks < due:
             due = asks
-        due = min(due, self._kernel.deadline(), self._presence.deadline(), self._leave_ns)
+        if self._slow_due_ns < 0:
+            waits = (self._kernel.deadline(), self._presence.deadline(), self._leave_ns)
+            self._slow_due_ns = min(waits)
+        if self._slow_due_ns < due:
+            due = self._slow_due_ns
         if self._outbox.messages and self._pace_ns < due and self._may_send():
             due = self._pace_ns
         return due
@@ -189,6 +202,7 @@ class Member(Mover):
                 entered = []
                 answer_to = presence.packet(now, packet, self._stay)  # type: ignore[arg-type]
                 self._transmit(answer_to, out)
+                self._slow_due_ns = -1
                 lansis = self._lansis  # the view may have changed
                 lansis.steady = not self._kernel.changing
         lansis.overdue(now)
@@ -226,6 +240,7 @@ class Member(Mover):
         """Timers of the membership: proposals, silence, searching."""
         said, judged = self._presence.expire(now, self._stay)
         self._transmit(said, out)
+        self._mute = self._kernel.leaving or self._presence.claim.pending
         out += judged
         gone = [j.target for j in judged if j.state == "FAULTY"]
         if gone:

@@ -16,6 +16,7 @@ from phalanx.core.effects import (
     ViewInstalled,
 )
 from phalanx.core.frames import (
+    Component,
     Frame,
     FrameKind,
     Join,
@@ -46,8 +47,10 @@ class Mover(Speaker):
     def _advance(self, now: int, out: list[Effect]) -> None:
         """Consider what waits, one frame at a time: each may change what the next one means."""
         kernel = self._kernel
+        self._slow_due_ns = -1
         while True:
             self._lansis.steady = False
+            self._read_floors()
             frame = self._lansis.pull()
             if frame is None:
                 break
@@ -60,6 +63,32 @@ class Mover(Speaker):
         if not kernel.changing and not self._stay.young and self._means.archive:
             self._means.archive.clear()
         self._presence.follow(now, self._stay)
+
+    def _read_floors(self) -> None:
+        """Look at what has come before its past is here: whoever has moved is followed or given
+        up, and the floors of the others tell what of that past is wanted."""
+        domain, kernel = self._lansis, self._kernel
+        for frame in domain.unread():
+            sender = domain.roster[frame.sender]
+            component = component_of(frame)
+            if component is None or not kernel.admissible(sender, frame.kind > _ACK):
+                continue
+            kernel.heard(sender, component.view)
+            if self._has_moved(frame, sender, component):
+                kernel.moved(sender, component)
+                if self._lansis is not domain:
+                    return
+                if self._has_moved(frame, sender, component):
+                    continue
+            domain.take_floors(frame)
+
+    def _has_moved(self, frame: Frame, sender: MemberId, component: Component) -> bool:
+        """Whether a frame shows that its sender is in a view that is not mine to reach."""
+        inside = frame.sender < self._stay.dag.n
+        if frame.tag == self._stay.tag or (inside and epoch(component.view) < epoch(self.view.id)):
+            return False
+        members = frozenset(component.members)
+        return self._kernel.has_moved(sender, component.view, members, component.context)
 
     def _consider(self, now: int, frame: Frame, out: list[Effect]) -> None:
         stay, kernel, domain = self._stay, self._kernel, self._lansis
@@ -84,12 +113,12 @@ class Mover(Speaker):
             domain.refuse(frame)
             return
         if frame.tag != stay.tag and not (inside and old):
-            members = frozenset(component.members)
-            if kernel.has_moved(sender, component.view, members, announce.context):
+            if self._has_moved(frame, sender, component):
                 kernel.moved(sender, component)
                 if self._lansis is domain and domain.pull() is frame:
                     domain.refuse(frame)  # it could not be followed
                 return
+            members = frozenset(component.members)
             if self.me in members and kernel.proves(announce, members):
                 return  # it waits in the new view
         process = kernel.admissible(sender, frame.kind > _ACK)
@@ -205,10 +234,12 @@ class Mover(Speaker):
     def _go(self, now: int, out: list[Effect]) -> None:
         """Leave once everything accepted has been sent, or it takes too long."""
         kernel = self._kernel
+        self._slow_due_ns = -1
         late = now >= self._leave_ns
         if not kernel.leaving and (late or not self._outbox.messages):
             if not self._presence.claim.pending:
                 kernel.leave()
+                self._mute = True
             self._leave_ns = now + self._config.leave_ns
             late = self._presence.claim.pending
         if kernel.has_left or late:

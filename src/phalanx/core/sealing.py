@@ -35,8 +35,10 @@ def announcement(
             have = number
         floor = have
         if phase:
-            inside = slot is not None and slot < stay.dag.n
-            floor = domain.floors.get(member, have if inside else 0)
+            if slot is not None and slot < stay.dag.n:
+                floor = domain.floors.get(member, have)
+            else:
+                floor = domain.floor_of(member, components)
         vector.append(have)
         floors.append(floor)
     context = stay.view.context

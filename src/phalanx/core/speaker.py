@@ -73,6 +73,10 @@ class Speaker:
         self._closed = False
         self._leave_ns = NEVER
         self._stopped = False
+        self._slow_due_ns = -1
+        """When something other than frames is due; -1 if that must be found anew."""
+        self._mute = False
+        """It may send no frames: its name is not yet its own, or it has said goodbye."""
         self._window_told_closed = False
         self._unordered: deque[Frame] = deque()
         self._unstable: deque[Frame] = deque()
@@ -120,7 +124,7 @@ class Speaker:
 
     @property
     def _is_settled(self) -> bool:
-        return self._stay.settled and not self._kernel.changing
+        return self._stay.settled and self._lansis.steady
 
     # -------------------------------------------------------------- submissions
 
@@ -166,14 +170,9 @@ class Speaker:
 
     # -------------------------------------------------------------- frames out
 
-    @property
-    def _is_mute(self) -> bool:
-        """It may send no frames: its name is not yet its own, or it has said goodbye."""
-        return self._kernel.leaving or self._presence.claim.pending
-
     def _may_send(self) -> bool:
         """Messages may leave: the window is open, and no change holds them back."""
-        if self._is_mute:
+        if self._mute:
             return False
         if self._kernel.phase and (self._config.mode == "hold" or self._outbox.is_large):
             return False
@@ -181,10 +180,10 @@ class Speaker:
 
     def _speak(self, now: int, out: list[Effect]) -> None:
         """Seal what may leave: messages if the window lets them, else acks that are owed."""
-        if self._is_mute:
+        if self._mute:
             return
         outbox = self._outbox
-        due = self._pulse.due(now, self._is_settled)
+        due = self._pulse.due(now, self._stay.settled and self._lansis.steady)
         while outbox.messages and self._may_send():
             if now < self._pace_ns and not outbox.fills_a_frame and not due:
                 break

@@ -179,9 +179,8 @@ class Stay:
         on: frames beyond the border wait here to be considered again."""
         old, new = before.domain, self.domain
         if phase:
-            new.floors.update(
-                {m: f for m, f in old.floors.items() if m in self.ranked or m in keeps}
-            )
+            new.floors.update({m: f for m, f in old.floors.items() if m in self.ranked})
+            new.foreign_floors.update({m: f for m, f in old.foreign_floors.items() if m in keeps})
         for member in sorted(keeps):
             slot = old.slot_of.get(member)
             if slot is not None:

@@ -21,7 +21,7 @@ from phalanx.core.dice import Dice
 from phalanx.core.frames import Component, Fragment, Frame, FrameKind, Refusal, Whole
 from phalanx.core.framing import decode_frame, decode_tag
 from phalanx.core.holdings import Archive
-from phalanx.core.ids import MEMBERS_MAX, MemberId, View
+from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
 from phalanx.core.lansis import Lansis
 from phalanx.core.membership.contexts import epoch, origin
 from phalanx.core.pieces import Pieces
@@ -40,6 +40,7 @@ class Domain(Lansis):
         "_tables",
         "admits",
         "floors",
+        "foreign_floors",
         "me",
         "strangers",
         "view",
@@ -63,6 +64,9 @@ class Domain(Lansis):
         self.admits = admits
         self._tables = tables
         tables.add(view.members)
+        self.foreign_floors: dict[MemberId, tuple[ViewId, int]] = {}
+        """... and of members of other components, with the view that it is a floor of: it says
+        nothing about frames of a later view, which somebody else may be in."""
         self.floors: dict[MemberId, int] = {}
         """Of members in a change, the last frame before it."""
         self.strangers = 0
@@ -157,7 +161,7 @@ class Domain(Lansis):
                 self.recovery.lost(now, frame.sender, frame.number, frame.number)
         for member in self.roster[n:]:
             del self.slot_of[member]
-            self.floors.pop(member, None)
+            self.foreign_floors.pop(member, None)
         for waiting in self._waiting[n:]:
             self._waiting_bytes -= sum(len(f.payload) for f in waiting.values())
         for slots in (self.roster, self.heard, self.dropped, self._claimed, self._waiting):
@@ -190,14 +194,12 @@ class Domain(Lansis):
         n, acks = self.dag.n, []
         # Of a frame from a view before this one only what it follows in this view matters.
         old = frame.sender < n and epoch(decode_tag(frame.tag)) < epoch(self.view.id)
-        for member, number, floor in zip(table, announce.vector, announce.floors, strict=True):
+        for member, number in zip(table, announce.vector, strict=True):
             slot = self.slot_of.get(member)
             if slot is None or slot >= n:
                 if old or not number:
                     continue
                 slot = self.visit(member)
-            if floor and self._hides(slot, origin(announce.components, member)):
-                self._treat_as_present(slot, floor)
             if member != sender and number:
                 acks.append((slot, number))
         acks.sort()
@@ -205,14 +207,42 @@ class Domain(Lansis):
         frame.ack_numbers = tuple(number for _, number in acks)
         return True
 
+    def unread(self) -> list[Frame]:
+        """Announced frames that wait and whose floors have not been taken in."""
+        return [
+            frame
+            for waiting in self._waiting
+            for frame in waiting.values()
+            if frame.control is not None and not frame.floored
+        ]
+
+    def take_floors(self, frame: Frame) -> None:
+        """A frame that may enter tells up to where others' frames are no business of ours."""
+        frame.floored = True
+        announce = frame.control
+        assert announce is not None
+        for member, floor in zip(table_of(announce), announce.floors, strict=True):
+            slot = self.slot_of.get(member)
+            where = origin(announce.components, member)
+            if slot is not None and where is not None and floor and self._hides(slot, where):
+                self._treat_as_present(slot, floor, where.view)
+
+    def floor_of(self, member: MemberId, components: tuple[Component, ...]) -> int:
+        """What to tell others about a member of another component, as that component knows it."""
+        known, where = self.foreign_floors.get(member), origin(components, member)
+        if known is None or where is None or known[0] != where.view:
+            return 0
+        return known[1]
+
     def _hides(self, slot: int, where: Component | None) -> bool:
         """Whether floors count for this slot, whose member is in that component."""
         return slot >= self.dag.n and where is not None and self.me not in where.members
 
-    def _treat_as_present(self, slot: int, floor: int) -> None:
+    def _treat_as_present(self, slot: int, floor: int, view: ViewId) -> None:
         member = self.roster[slot]
-        if floor > self.floors.get(member, 0):
-            self.floors[member] = floor
+        known = self.foreign_floors.get(member)
+        if known is None or (epoch(known[0]), known[1]) < (epoch(view), floor):
+            self.foreign_floors[member] = (view, floor)
         have = self.dag.have
         if floor <= have[slot]:
             return
@@ -275,7 +305,11 @@ class Domain(Lansis):
 
     def enter_apart(self, frame: Frame) -> None:
         self.dag.insert_apart(frame)
-        self.kept(frame)
+        size = len(frame.payload) if frame.runs else 0
+        self.bytes += size
+        if frame.sender == self._me:
+            self.heard[self._me] = frame.number
+            self.own_bytes += size
 
     def refuse(self, frame: Frame) -> None:
         """A pulled frame is of no use."""
@@ -290,6 +324,7 @@ class Domain(Lansis):
         if frame.number <= self.dag.have[slot] or frame.number in self._waiting[slot]:
             return
         frame.sender = slot
+        frame.floored = False
         if not self._translate(0, frame):
             return
         self._waiting[slot][frame.number] = frame

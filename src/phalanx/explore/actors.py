@@ -47,6 +47,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     known: tuple[int, ...]
     """With whom it could break."""
     owes: bool
+    awaits: bool
+    listens: bool
     missing: tuple[Place, ...]
     have: tuple[int, ...]
     """Per process, the last of its frames that is here without a gap."""
@@ -169,6 +171,8 @@ class Actors:
             collecting=member.stage == "COLLECT",
             known=tuple(sorted(index[m] for m in member.known)),
             owes=member.owes,
+            awaits=member.awaits,
+            listens=member.listens,
             missing=tuple((index[who], number) for who, number in member.missing()),
             have=tuple(member.count(who) for who in self.ids),
             waiting=frozenset((index[who], number) for who, number in member.waiting()),

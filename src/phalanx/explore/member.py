@@ -136,6 +136,17 @@ class Explored(Member):
         """How many messages were submitted here."""
         return self._numbered
 
+    @property
+    def awaits(self) -> bool:
+        """T_change runs."""
+        return self._kernel.changing and self._kernel._answer_until != NEVER
+
+    @property
+    def listens(self) -> bool:
+        """T_view runs, and somebody has not spoken."""
+        kernel = self._kernel
+        return not kernel.changing and kernel._speak_until != NEVER and bool(self.unspoken())
+
     def missing(self) -> list[tuple[MemberId, int]]:
         """Frames that it would ask for."""
         roster = self._lansis.roster
@@ -174,6 +185,7 @@ class Explored(Member):
 
     def frozen(self) -> bytes:
         """All of it. The one who thaws it goes on from here."""
+        self._out = []
         return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from hashlib import blake2b
 from operator import itemgetter
@@ -27,8 +27,9 @@ from phalanx.core.changeover import Carried
 from phalanx.core.codec import Codec
 from phalanx.core.delivery.agreed import Order
 from phalanx.core.delivery.cursor import Cursor
-from phalanx.core.frames import Frame
+from phalanx.core.frames import Component, Context, Fault, Frame, Join
 from phalanx.core.holdings import Archive
+from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.past import Past
 from phalanx.core.membership.views import Views
@@ -44,7 +45,10 @@ from phalanx.core.window import Window
 from phalanx.explore.member import NEVER, Explored
 
 Plain = Any
-"""Integers, strings, bytes, None, and tuples of such."""
+"""What msgspec encodes always in the same way: no sets, no dicts."""
+
+_encoded = msgspec.msgpack.Encoder().encode
+_FIRST = itemgetter(0)
 
 WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Config,  # the same for ever
@@ -57,6 +61,7 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Counter,  # statistics
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
+    object: frozenset("config codec dice admits _config _codec _dice".split()),
     # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
     Speaker: frozenset(
         "me view _config _lansis _dag _rank _now _out _pace_ns _means"
@@ -65,7 +70,6 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Mover: frozenset(),
     Explored: frozenset(["_timer"]),
     Views: frozenset(["me", "now", "_owner", "component"]),
-    Means: frozenset(["admits"]),
     Stay: frozenset(["me", "dag", "ranked", "table", "tag"]),
     Domain: frozenset(
         "me view admits slot_of strangers duplicates _me _table _tag _counted _strange_ids"
@@ -79,14 +83,15 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Cursor: frozenset(["_dag", "_view"]),
     Order: frozenset(["_dag"]),
 }
+PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, Context, Join, Fault)
+"""Values that are encoded as they are."""
 DEADLINES = frozenset(["_collect_until", "_answer_until", "_speak_until", "_leave_ns"])
 """Of these it matters only whether they are set."""
 
 
 def digest(member: Explored) -> bytes:
     """Names the normal form: 16 bytes."""
-    plain = msgspec.msgpack.encode(normal(member))
-    return blake2b(plain, digest_size=16).digest()
+    return blake2b(_encoded(normal(member)), digest_size=16).digest()
 
 
 def normal(thing: object) -> Plain:
@@ -98,7 +103,7 @@ def normal(thing: object) -> Plain:
 
 
 def _rule_for(kind: type) -> Callable[[Any], Plain]:
-    if kind in (int, str, bytes, bool, type(None)):
+    if kind in PLAIN:
         return _itself
     if issubclass(kind, Enum):
         return _value
@@ -111,7 +116,7 @@ def _rule_for(kind: type) -> Callable[[Any], Plain]:
     if issubclass(kind, set | frozenset):
         return _sorted
     if issubclass(kind, list | tuple | deque | array):
-        return _each
+        return _list if kind is list else _each
     return _fields_of(kind)
 
 
@@ -127,22 +132,28 @@ def _nothing(thing: object) -> Plain:
     return None
 
 
-def _each(things: Iterable[object]) -> Plain:
-    return tuple([normal(thing) for thing in things])
+def _each(things: Sequence[object]) -> Plain:
+    return [normal(thing) for thing in things]
+
+
+def _list(things: list[object]) -> Plain:
+    """A list holds things of one kind."""
+    if things and type(things[0]) in PLAIN:
+        return things
+    return [normal(thing) for thing in things]
 
 
 def _sorted(things: Iterable[object]) -> Plain:
-    return tuple(sorted([normal(thing) for thing in things]))
+    return sorted([_encoded(normal(thing)) for thing in things])
 
 
 def _sorted_items(things: dict[object, object]) -> Plain:
-    pairs = [(normal(key), normal(value)) for key, value in things.items()]
-    return tuple(sorted(pairs, key=itemgetter(0)))
+    return sorted([(_encoded(normal(key)), normal(value)) for key, value in things.items()], key=_FIRST)
 
 
 def _missing(recovery: Recovery) -> Plain:
     """What is asked for; not when, nor how often."""
-    return tuple(sorted(recovery.missing))
+    return sorted(recovery.missing)
 
 
 def _fields_of(kind: type) -> Callable[[Any], Plain]:
@@ -159,13 +170,11 @@ def _fields_of(kind: type) -> Callable[[Any], Plain]:
     names = tuple(sorted(name for name in fields if name not in left_out))
 
     def of_slots(thing: object) -> Plain:
-        return tuple([_field(thing, name, getattr(thing, name)) for name in names])
+        return [_field(thing, name, getattr(thing, name)) for name in names]
 
     def of_dict(thing: object) -> Plain:
         mine = vars(thing)
-        return tuple(
-            [_field(thing, name, mine[name]) for name in sorted(mine) if name not in left_out]
-        )
+        return [_field(thing, name, mine[name]) for name in sorted(mine) if name not in left_out]
 
     return of_slots if names else of_dict
 

@@ -117,13 +117,13 @@ class Search:
             chosen = self.world.reduced(state)
             if chosen is not None and any(after not in seen for _, after in chosen):
                 return [after for _, after in chosen]
-        steps, end = self.world.steps(state)
-        if end:
+        needed = self.world.needed(state)
+        if not needed:
             self.result.ends += 1
             wrong = self._settling.finding(state)
             if wrong is not None:
                 self._failed(wrong[0], at, None, wrong[1])
-        return [after for _, after in steps]
+        return [after for _, after in needed + self.world.chances(state)]
 
     # -------------------------------------------------------------- violations
 
@@ -146,7 +146,8 @@ class Search:
         return [self._action(a, b) for a, b in zip(states, states[1:], strict=False)]
 
     def _action(self, before: State, after: State) -> Action:
-        return next(action for action, state in self.world.steps(before)[0] if state == after)
+        steps = self.world.needed(before) + self.world.chances(before)
+        return next(action for action, state in steps if state == after)
 
 
 def begin(world: World, settling: Settling) -> State:

@@ -32,6 +32,8 @@ class Moves(msgspec.Struct, frozen=True, gc=False):
 
     free: tuple[Move, ...]
     """Take the next unit of a sender; end a collection."""
+    tries: tuple[tuple[Move, Move], ...]
+    """Take the next unit of a sender and answer it with an attempt to join; or do not hear it."""
     wants: tuple[Place, ...]
     """Frames that it misses and that are not on their way."""
     heard: int
@@ -39,7 +41,7 @@ class Moves(msgspec.Struct, frozen=True, gc=False):
     known: tuple[int, ...]
     """With whom it could break."""
     keeps: bool
-    """Whatever it does next, it still holds all frames that it holds now."""
+    """Whatever it does next, it still holds all frames that it holds now, and is in its view."""
     busy: bool
     gone: bool
 
@@ -124,22 +126,34 @@ class Seats:
         seat = self.seats[number]
         p = seat.process
         if seat.actor == GONE or self.facts(number).broken:
-            return Moves((), (), 0, (), keeps=True, busy=False, gone=True)
+            return Moves((), (), (), 0, (), keeps=True, busy=False, gone=True)
         facts = self.facts(number)
-        free, coming, heard = [], set(), 0
+        free: list[Move] = []
+        tries: list[tuple[Move, Move]] = []
+        coming, heard = set(), 0
         for q, queue in enumerate(seat.inbox):
             if not queue:
                 continue
             heard |= 1 << q
-            rest = _with(seat.inbox, q, queue[1:])
-            outcome = self.actors.do(seat.actor, "take", queue[0])
-            free.append((("deliver", p, q, 0), self._after(seat, outcome, rest), outcome.units))
             coming |= {self.actors.units[unit].place for unit in queue}
+            action, rest = ("deliver", p, q, 0), _with(seat.inbox, q, queue[1:])
+            outcome = self.actors.do(seat.actor, "take", queue[0])
+            move = (action, self._after(seat, outcome, rest), outcome.units)
+            if all(self.actors.units[unit].place is not None for unit in outcome.units):
+                free.append(move)
+            else:
+                deaf = self.number(msgspec.structs.replace(seat, inbox=rest))
+                tries.append((move, (action, deaf, ())))
         if facts.collecting:
             free += self.own(number, "collect")
         wants = tuple(place for place in facts.missing if place not in coming)
-        keeps = all(facts.held.keys() <= self.facts(after).held.keys() for _, after, _ in free)
-        return Moves(tuple(free), wants, heard, facts.known, keeps, facts.busy, gone=False)
+        keeps = all(
+            facts.held.keys() <= self.facts(after).held.keys()
+            and facts.view.id == self.facts(after).view.id
+            for _, after, _ in free
+        )
+        moves = (tuple(free), tuple(tries), wants)
+        return Moves(*moves, heard, facts.known, keeps, facts.busy, gone=False)
 
     def own(self, seat: int, what: str, whom: int = 0) -> list[Move]:
         """The move that it makes when told to; none if that changes nothing."""

@@ -32,10 +32,10 @@ class Settling:
         """Where everything that need happen leads to, and how; nothing is spent."""
         path: list[Action] = []
         while True:
-            steps, end = self._world.steps(state)
-            if end or len(path) > STEPS_MAX:
+            needed = self._world.needed(state)
+            if not needed or len(path) > STEPS_MAX:
                 return state, path
-            action, state = min(steps, key=_rank)
+            action, state = min(needed, key=_rank)
             path.append(action)
 
     def finding(self, end: State) -> tuple[Finding, list[Action]] | None:
@@ -43,7 +43,7 @@ class Settling:
         found = self._at_end(end)
         if found is not None:
             return found, []
-        state = (*end[:-1], self._world.empty)
+        state = (*end[:-1], self._world.endless)
         path: list[Action] = []
         passed: list[State] = []
         for _ in range(4 + 2 * self._world.n):

@@ -5,7 +5,7 @@ A state is one seat for each process and a purse with what faults are left. What
     deliver p q    p takes the next unit that q sent        collect p   alpha of p is over
     fetch p q k    p gets frame k of q, which it misses and which is not on its way, from whoever
                    still has it
-    attempt p q    p hears a HELLO of q, a stranger         (costs an attempt)
+    attempt p q    p hears a HELLO of q, a stranger, and says AJ  (costs an attempt)
     break p q      p holds q for failed                     (costs a suspicion)
     data p         p's user sends a message                 (costs a message)
     drop p q       the next unit from q to p is lost        (costs a loss)
@@ -56,6 +56,8 @@ State = tuple[int, ...]
 Step = tuple[Action, State]
 
 PURSE = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts")
+ENDLESS = -1
+"""An amount that never gets less."""
 ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS = range(len(PURSE))
 
 
@@ -102,6 +104,7 @@ class World:
             (CRASHES, self._crashes),
         )
         self.empty = self._purse((0,) * len(PURSE))
+        self.endless = self._purse((ENDLESS,) + (0,) * (len(PURSE) - 1))
         self.full = self._purse(tuple(getattr(options, name) for name in PURSE))
 
     def boot(self) -> State:
@@ -121,24 +124,25 @@ class World:
 
     # -------------------------------------------------------------- what can happen
 
-    def steps(self, state: State) -> tuple[list[Step], bool]:
-        """All that can happen; and whether it is an end: nothing need happen any more."""
+    def needed(self, state: State) -> list[Step]:
+        """What happens sooner or later by itself; nothing at an end."""
         moves = self.moves(state)
-        out = self._free(state, moves)
-        calm = not out
-        if calm:
-            out = next((tier for tier in self._quiet(state, moves) if tier), [])
-        end = not out
+        free = self._free(state, moves)
+        return free or next((tier for tier in self._quiet(state, moves) if tier), [])
+
+    def chances(self, state: State) -> list[Step]:
+        """What may happen, or never."""
+        moves, out = self.moves(state), []
         if state[-1] != self.empty:
             out += self._bought(state, moves)
         if any(m.gone for m in moves):
             out += self._lost(state, moves)
-        return out, end
+        return out
 
     def reduced(self, state: State) -> list[Step] | None:
         """A part of the steps that is enough, if there is one."""
         purse = self._purses[state[-1]]
-        if any(purse[:SUSPICIONS]) or any(purse[SUSPICIONS + 1 :]):
+        if any(purse[CRASHES:]):
             return None
         moves = self.moves(state)
         if any(m.gone for m in moves):
@@ -148,6 +152,8 @@ class World:
                 m.heard == self._everybody ^ 1 << p
                 and m.keeps
                 and not m.wants
+                and not m.tries
+                and not (purse[ATTEMPTS] and not m.busy)
                 and not (purse[SUSPICIONS] and m.known)
             ):
                 return [(action, self.moved(state, p, *done)) for action, *done in m.free]
@@ -172,6 +178,13 @@ class World:
         for p, m in enumerate(moves):
             for action, seat, units in m.free:
                 out.append((action, self.moved(state, p, seat, units)))
+            for paid, unheard in m.tries:
+                if self._purses[state[-1]][ATTEMPTS]:
+                    action, seat, units = paid
+                    out += self._paid(ATTEMPTS, [(action, self.moved(state, p, seat, units))])
+                else:
+                    action, seat, units = unheard
+                    out.append((action, self.moved(state, p, seat, units)))
             for q, number in m.wants:
                 for r in self._others[p]:
                     if not moves[r].gone:
@@ -230,7 +243,12 @@ class World:
         return self.seats.own(seat, "ack") if self.seats.facts(seat).owes else []
 
     def _timers(self, seat: int) -> list[Move]:
-        return self.seats.own(seat, "answer") + self.seats.own(seat, "speak")
+        facts, out = self.seats.facts(seat), []
+        if facts.awaits:
+            out += self.seats.own(seat, "answer")
+        if facts.listens:
+            out += self.seats.own(seat, "speak")
+        return out
 
     def _breaks(self, seat: int) -> list[Move]:
         known = self.seats.facts(seat).known
@@ -276,7 +294,7 @@ class World:
 
     def _less(self, purse: int, item: int) -> int:
         left = list(self._purses[purse])
-        left[item] -= 1
+        left[item] -= left[item] > 0
         return self._purse(tuple(left))
 
     def _purse(self, amounts: tuple[int, ...]) -> int:

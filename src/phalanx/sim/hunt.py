@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from phalanx.sim.kinds import MEMBERS, scenario_of
-from phalanx.sim.mutants import MUTANTS, Mutant, apply
-from phalanx.sim.run import run
+from phalanx.sim.mutants import MUTANTS, apply
+from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenariofile import load
-from phalanx.sim.sweep import Seeds
 from phalanx.sim.workers import in_order
 
 
@@ -44,46 +44,48 @@ class Catch(msgspec.Struct, frozen=True):
         return self.scenario or ("-" if self.seed is None else str(self.seed))
 
 
-def hunt(mutant: str, seeds: Seeds, directed: Path | None = None) -> Catch:
+def hunt(
+    mutant: str,
+    seeds: range,
+    members: tuple[int, int] | None = None,
+    directed: Path | None = None,
+) -> Catch:
     """Play seeds under one mutant until a run fails, then its scenarios in folder `directed`.
 
-    The kind of the seeds is the mutant's own; their numbers of members count if they were given
-    for that kind.
+    The seeds are of the mutant's kind, with groups as large as `members` says or that kind has.
     """
     broken = MUTANTS[mutant]
-    chosen = _chosen(seeds, broken)
+    lo, hi = members or MEMBERS[broken.kind]
+    catch = Catch(mutant, broken.breaks, len(seeds), None, None, 0, ())
     with apply(mutant):
-        for seed in range(chosen.first, chosen.end):
-            result = run(scenario_of(seed, chosen.lo, chosen.hi, chosen.kind))
+        for played, seed in enumerate(seeds, start=1):
+            result = run(scenario_of(seed, lo, hi, broken.kind))
             if result.failed:
-                played = seed - chosen.first + 1
-                members = len(result.scenario.members)
-                return Catch(mutant, broken.breaks, played, seed, None, members, result.signature)
-        played = max(0, chosen.end - chosen.first)
+                return _caught(catch, result, seeds_needed=played, seed=seed)
         for name in broken.scenarios if directed is not None else ():
             assert directed is not None
             result = run(load(directed / f"{name}.toml"))
             if result.failed:
-                members = len(result.scenario.members)
-                return Catch(mutant, broken.breaks, played, None, name, members, result.signature)
-    return Catch(mutant, broken.breaks, played, None, None, 0, ())
+                return _caught(catch, result, scenario=name)
+    return catch
 
 
-def _chosen(seeds: Seeds, mutant: Mutant) -> Seeds:
-    if seeds.kind == mutant.kind:
-        return seeds
-    lo, hi = MEMBERS[mutant.kind]
-    return msgspec.structs.replace(seeds, kind=mutant.kind, lo=lo, hi=hi)
+def _caught(catch: Catch, result: RunResult, **where: Any) -> Catch:
+    size = len(result.scenario.members)
+    return msgspec.structs.replace(catch, members=size, caught_by=result.signature, **where)
 
 
 def hunt_all(
-    seeds: Seeds, jobs: int | None = None, directed: Path | None = None
+    seeds: range,
+    members: tuple[int, int] | None = None,
+    directed: Path | None = None,
+    jobs: int | None = None,
 ) -> Generator[Catch, None, None]:
     """Every mutant, on as many processes as there are cores, in their order."""
     workers = min(jobs or os.cpu_count() or 1, len(MUTANTS))
-    tasks = ((mutant, seeds, directed) for mutant in MUTANTS)
+    tasks = ((mutant, seeds, members, directed) for mutant in MUTANTS)
     yield from in_order(_hunt, tasks, workers)
 
 
-def _hunt(task: tuple[str, Seeds, Path | None]) -> Catch:
+def _hunt(task: tuple[str, range, tuple[int, int] | None, Path | None]) -> Catch:
     return hunt(*task)

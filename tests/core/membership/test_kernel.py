@@ -879,6 +879,30 @@ def test_each_word_of_ones_own_gives_the_others_time_anew() -> None:
     assert bench.kernel.deadline() == 2 * CHANGE_NS - 1
 
 
+def test_who_is_late_again_and_again_gets_more_and_more_time() -> None:
+    """On a network slower than the settings say, changes would else break each other off."""
+    bench = Bench()
+    bench.kernel.break_with((C,))
+    spans = []
+    for _ in range(7):
+        spans.append((bench.kernel.deadline() - bench.kernel.now) // CHANGE_NS)
+        assert bench.passes(bench.kernel.deadline() - bench.kernel.now) == [B]
+    assert spans == [1, 1, 2, 4, 8, 8, 8]
+
+
+def test_patience_wears_off_as_views_begin_well() -> None:
+    bench = Bench()
+    bench.kernel.break_with((C,))
+    bench.passes(CHANGE_NS)
+    bench.passes(CHANGE_NS)
+    spans = []
+    for _ in range(4):
+        bench.kernel.watch()
+        spans.append((bench.kernel._speak_until - bench.kernel.now) // CHANGE_NS)
+        bench.kernel.spoken()
+    assert spans == [4, 2, 1, 1]
+
+
 def test_who_has_not_spoken_in_a_new_view_in_time_is_late() -> None:
     bench = Bench()
     bench.owner.silent = [C]

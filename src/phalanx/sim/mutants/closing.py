@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.core import announced
+from phalanx.core import announced, presence
 from phalanx.core.frames import Announce, Component, Context, Fault, Join
 from phalanx.core.ids import MemberId, View, ViewId, digest_of, encode_member
 from phalanx.core.membership import contexts, views
@@ -157,7 +157,7 @@ def named_by_members(
     return View(ViewId(joins, removals, digest), members, context)
 
 
-def any_view(view: ViewId, members: tuple[MemberId, ...], context: bytes) -> bool:
+def any_view(component: Component) -> bool:
     return True
 
 
@@ -254,7 +254,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "view-id-reused": Mutant(
         "name a view by its epoch and members alone, whatever change made it",
-        ((contexts, "_view", named_by_members), (announced, "is_view", any_view)),
+        (
+            (contexts, "_view", named_by_members),
+            (announced, "is_view", any_view),
+            (presence, "is_view", any_view),
+        ),
         "membership",
     ),
     "removal-forgets-the-join": Mutant(

@@ -15,8 +15,9 @@ from phalanx.core import stay as stays
 from phalanx.core.changeover import Border, Carried, in_order, settle_in
 from phalanx.core.effects import Deliver, Effect, ViewInstalled
 from phalanx.core.frames import Component, Frame
-from phalanx.core.ids import MemberId
-from phalanx.core.membership.contexts import Reach, covers, epoch
+from phalanx.core.framing import decode_tag
+from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.membership.contexts import Reach, covers
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.ledger import Entry
 from phalanx.core.membership.views import Change, Views
@@ -76,30 +77,41 @@ def cut_at_any_elector(self: Mover, change: Change) -> None:
 
 
 def close_with_early_frames(
-    self: Stay, carried: list[Carried], together: tuple[MemberId, ...], out: list[Effect]
+    self: Stay,
+    carried: list[Carried],
+    belongs: Callable[[Frame], bool],
+    together: tuple[MemberId, ...],
+    out: list[Effect],
 ) -> None:
     early = in_order(getattr(self, "early", []))
     frames = [settle_in(item, self.view, self.ranked) for item in early]
     for frame in frames:
         self.address(frame)
     self.deliver(0, frames, out, keep=True)
-    _CLOSE(self, carried, together, out)
+    _CLOSE(self, carried, belongs, together, out)
 
 
-def all_that_is_here(self: Mover, change: Change, border: Border) -> list[Carried]:
+def all_that_is_here(self: Mover, frame: Frame, change: Change, border: Border) -> bool:
     """Everything in my DAG, whether what closed the view follows it or not."""
-    ending = self._stay.border
-    return [i for i in self._carry.values() if ending.carries(i) and not border.carries(i)]
+    view, sender = decode_tag(frame.tag), change.before.members[frame.sender]
+    return view == change.before.id or not border.carries_on(view, sender, frame.number)
 
 
-def carried_on_too(self: Mover, change: Change, border: Border) -> list[Carried]:
+def carried_on_too(self: Mover, frame: Frame, change: Change, border: Border) -> bool:
     """What the next view carries is not taken out of this one."""
+    sender = change.before.members[frame.sender]
+    return frame.phase == 0 or covers(change.closing, sender, frame.number)
+
+
+def taken_over_again(self: Mover, border: Border) -> list[Carried]:
     ending = self._stay.border
-    return [
-        item
-        for item in self._carry.values()
-        if ending.carries(item) and covers(change.closing, item.sender, item.number)
-    ]
+    return [i for p, i in self._carry.items() if ending.carries(i) and covers(ending.closing, *p)]
+
+
+def nothing_waits(self: Stay, frame: Frame) -> bool:
+    if self.transit:
+        self._held.append(frame)
+    return self.transit
 
 
 _INSTALL = Mover.install
@@ -118,16 +130,13 @@ def calm_after_a_removal(self: Views, out: frozenset[MemberId]) -> None:
     self.phase = 1 if self.faulty != self.out else 0
 
 
-def carried_only_from_the_origin(self: Border, item: Carried) -> bool:
-    where = self.origins.get(item.sender)
-    return where is not None and item.view == where.view and item.view != self.view.id
+def carried_only_from_the_origin(self: Border, view: ViewId, sender: MemberId, number: int) -> bool:
+    where = self.origins.get(sender)
+    return where is not None and view == where.view and view != self.view.id
 
 
-def carried_from_below_only(self: Border, item: Carried) -> bool:
-    where = self.origins.get(item.sender)
-    if where is None or not epoch(item.view) < epoch(self.view.id):
-        return False
-    return covers(self.closing, item.sender, item.number) and epoch(item.view) >= epoch(where.view)
+def carried_from_below_only(self: Border, view: ViewId, sender: MemberId, number: int) -> bool:
+    return covers(self.closing, sender, number) and _CARRIES_ON(self, view, sender, number)
 
 
 def vote_in_phase_1(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
@@ -171,6 +180,7 @@ def send_while_held(self: Speaker) -> bool:
     return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
 
 
+_CARRIES_ON = Border.carries_on
 _INSTALL_REMOVAL = Views._install_removal
 _CONSIDER = Mover._consider
 _ENTER_APART = Domain.enter_apart
@@ -271,12 +281,17 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "no-closing-cut": Mutant(
         "deliver at the end of a view all that is here, not what closed it follows",
-        ((Mover, "_ending", all_that_is_here),),
+        ((Mover, "_is_ending", all_that_is_here),),
         "membership",
     ),
     "carried-frames-delivered-twice": Mutant(
         "deliver in a view that ends also what the next one carries on",
-        ((Mover, "_ending", carried_on_too),),
+        ((Mover, "_is_ending", carried_on_too), (Mover, "_taken_over", taken_over_again)),
+        "membership",
+    ),
+    "followers-of-held-frames": Mutant(
+        "deliver frames that follow one which is held back until the view ends",
+        ((Stay, "_must_wait", nothing_waits),),
         "membership",
     ),
     "phase-not-taken-over": Mutant(
@@ -291,12 +306,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "carried-only-from-the-origin": Mutant(
         "carry on only frames that were sent in the view their sender came from",
-        ((Border, "carries", carried_only_from_the_origin),),
+        ((Border, "carries_on", carried_only_from_the_origin),),
         "membership",
     ),
     "carried-from-below-only": Mutant(
         "carry on only frames that what closed the view follows",
-        ((Border, "carries", carried_from_below_only),),
+        ((Border, "carries_on", carried_from_below_only),),
         "membership",
     ),
     "votes-in-phase-1": Mutant(
