@@ -43,7 +43,8 @@ _KIND = click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default="membership",
-    help="Whether members come and go (membership, the default) or stay in one view (fixed).",
+    help="What happens: members come and go (membership, the default), all at once (storm), or "
+    "everybody stays in one view (fixed).",
 )
 _SEED = Whole(0, SEED_MAX)
 _SEEDS = Range(0, SEED_MAX, closed=False)

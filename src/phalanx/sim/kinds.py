@@ -7,17 +7,20 @@ from typing import Literal
 
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.scenario import Scenario
+from phalanx.sim.storm import random_storm
 from phalanx.sim.turmoil import random_membership_scenario
 
-Kind = Literal["fixed", "membership"]
+Kind = Literal["fixed", "membership", "storm"]
 
 KINDS: dict[Kind, Callable[[int, int, int], Scenario]] = {
     "fixed": random_scenario,
     "membership": random_membership_scenario,
+    "storm": random_storm,
 }
-"""`fixed`: one view from beginning to end. `membership`: members come and go."""
+"""`fixed`: one view from beginning to end. `membership`: members come and go. `storm`: faster than
+the group can follow."""
 
-MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 8), "membership": (3, 8)}
+MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 8), "membership": (3, 8), "storm": (3, 5)}
 """How many members a group has unless told."""
 
 

@@ -1,0 +1,208 @@
+"""Random scenarios in which everything happens at once: changes of view that run into each other.
+
+Where `turmoil` lets a group settle now and then, here the time-outs are short, links differ a lot,
+and partitions, cuts, bursts, pauses, crashes, leaves and restarts follow each other within
+milliseconds, under dense traffic: frames of three views are in flight at a time. Small groups:
+what can go wrong with six can go wrong with four.
+
+Delays stay well below the time that members get to answer: else no group could ever form.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from phalanx.sim.generate import names_of, often
+from phalanx.sim.scenario import (
+    MS,
+    SECOND,
+    Burst,
+    Crash,
+    Cut,
+    Heal,
+    Leave,
+    Link,
+    Network,
+    Partition,
+    Pause,
+    Restart,
+    Scenario,
+    Traffic,
+)
+
+US = 1_000
+MEMBERS_LO, MEMBERS_HI = 3, 5
+_ROUND_TRIPS = 8
+"""Members get at least so many of the longest delays to answer."""
+_EVENTS = (
+    "partition",
+    "partition",
+    "heal",
+    "cut",
+    "one-way",
+    "deaf",
+    "burst",
+    "burst",
+    "crash",
+    "pause",
+    "pause",
+    "leave",
+    "restart",
+)
+
+
+def random_storm(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMBERS_HI) -> Scenario:
+    """The scenario of a seed: the same in every process and on every machine."""
+    dice = Random(f"storm {seed}")
+    names = names_of(dice.randrange(members_lo, members_hi + 1))
+    alone = often(dice, 30)
+    network, links, slowest = _network(dice, names)
+    begin = (150 if alone else 20) * MS
+    faults, end = _faults(dice, names, begin)
+    tables: dict[str, Any] = {key: tuple(rows) for key, rows in faults.items()}
+    return Scenario(
+        name="storm",
+        about=f"storm, drawn from seed {seed} with {members_lo}:{members_hi} members",
+        seed=seed,
+        members=names,
+        start="alone" if alone else "together",
+        patience_ns=30 * SECOND,
+        steps_max=500_000,
+        config=_config(dice, slowest),
+        network=network,
+        link=links,
+        traffic=_traffic(dice, names, begin, end),
+        **tables,
+    )
+
+
+def _config(dice: Random, slowest: int) -> dict[str, Any]:
+    change = max(dice.choice((30, 60, 120)) * MS, _ROUND_TRIPS * slowest)
+    config: dict[str, Any] = {
+        "mode": dice.choice(("flow", "flow", "hold")),
+        "fail_ns": max(dice.choice((60, 100, 150, 250)) * MS, _ROUND_TRIPS * slowest),
+        "alive_idle_ns": dice.choice((15, 25, 40)) * MS,
+        "alive_busy_ns": dice.choice((5, 10)) * MS,
+        "probe_ns": dice.choice((5, 10)) * MS,
+        "hello_ns": dice.choice((20, 40, 80)) * MS,
+        "collect_ns": dice.choice((3, 8, 20, 40)) * MS,
+        "change_ns": change,
+        "claim_ns": 2 * MS,
+        "ack_lazy_ns": 5 * MS,
+    }
+    if often(dice, 15):
+        config["order"] = "all-ack"
+    return config
+
+
+def _network(dice: Random, names: tuple[str, ...]) -> tuple[Network, tuple[Link, ...], int]:
+    wire: dict[str, Any] = {"delay_ns": dice.choice((100, 300, 1000, 3000)) * US}
+    if often(dice, 50):
+        wire["jitter_ns"] = dice.choice((300, 2000, 6000)) * US
+    if often(dice, 40):
+        wire["loss_ppm"] = dice.choice((10_000, 50_000, 150_000))
+    if often(dice, 20):
+        wire["reorder_ppm"] = 100_000
+        wire["late_ns"] = dice.choice((2, 8, 20)) * MS
+    links = []
+    if often(dice, 60):
+        for sender in names:
+            for receiver in names:
+                if sender != receiver and often(dice, 40):
+                    delay = dice.choice((20, 500, 2000, 8000, 20_000)) * US
+                    links.append(Link(from_=(sender,), to=(receiver,), delay_ns=delay))
+    slowest = max([wire["delay_ns"], *(link.delay_ns or 0 for link in links)])
+    slowest += wire.get("jitter_ns", 0) + wire.get("late_ns", 0)
+    return Network(**wire), tuple(links), slowest
+
+
+def _faults(dice: Random, names: tuple[str, ...], begin: int) -> tuple[dict[str, list[Any]], int]:
+    """The faults, and when the last of them comes."""
+    tables: dict[str, list[Any]] = {}
+    running, gone, now, severed = list(names), list[str](), begin, False
+    for _ in range(dice.randrange(2, 10)):
+        kind = dice.choice(_EVENTS)
+        row: Any = None
+        if kind == "partition" and len(names) > 1:
+            row, severed = Partition(at_ns=now, groups=_groups(dice, names)), True
+        elif kind == "heal" and severed:
+            row, severed = Heal(at_ns=now), False
+        elif kind in ("cut", "one-way", "deaf") and len(names) > 1:
+            row, kind = _cut(dice, names, now, kind), "cut"
+        elif kind == "burst":
+            row = _burst(dice, names, now)
+        elif kind == "pause":
+            length = dice.choice((3, 15, 60, 150, 400)) * MS
+            row = Pause(member=dice.choice(names), at_ns=now, for_ns=length)
+        elif kind in ("crash", "leave") and len(running) > 2 and often(dice, 60):
+            member = running.pop(dice.randrange(len(running)))
+            gone.append(member)
+            if kind == "crash":
+                row = Crash(member=member, at_ns=now, lose=often(dice, 60))
+            else:
+                row = Leave(member=member, at_ns=now)
+        elif kind == "restart" and gone:
+            member = gone.pop()
+            running.append(member)
+            row = Restart(member=member, at_ns=now)
+        if row is not None:
+            tables.setdefault(kind, []).append(row)
+            now += 1 + dice.randrange(dice.choice((5, 60, 60, 400)) * MS)
+    if severed:
+        tables.setdefault("heal", []).append(Heal(at_ns=now))
+    return tables, now
+
+
+def _groups(dice: Random, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    mixed = dice.sample(names, len(names))
+    first = dice.randrange(1, len(names))
+    groups = [tuple(mixed[:first])]
+    if first < len(names) - 1 and often(dice, 30):
+        groups.append((mixed[first],))
+    return tuple(groups)
+
+
+def _cut(dice: Random, names: tuple[str, ...], now: int, kind: str) -> Cut:
+    sender, receiver = dice.sample(names, 2)
+    return Cut(
+        at_ns=now,
+        for_ns=dice.choice((2, 10, 40, 120, 300)) * MS,
+        from_=(sender,),
+        to=None if kind == "deaf" else (receiver,),
+        both=kind == "cut",
+    )
+
+
+def _burst(dice: Random, names: tuple[str, ...], now: int) -> Burst:
+    aim: dict[str, Any] = {}
+    if often(dice, 80):
+        aim["from_"] = (dice.choice(names),)
+    if often(dice, 80):
+        aim["to"] = (dice.choice(names),)
+    return Burst(at_ns=now, for_ns=dice.choice((1, 3, 8, 20, 60)) * MS, **aim)
+
+
+def _traffic(dice: Random, names: tuple[str, ...], begin: int, end: int) -> tuple[Traffic, ...]:
+    span = end + 100 * MS - begin
+    tables = []
+    for name in names:
+        if often(dice, 80):
+            gap = dice.choice((1, 2, 5, 12)) * MS
+            tables.append(
+                Traffic(
+                    from_=name,
+                    at_ns=begin - 20 * MS + dice.randrange(10 * MS),
+                    count=max(1, min(120, span // gap)),
+                    every_ns=gap // 2,
+                    jitter_ns=gap,
+                    size=dice.choice((0, 10, 60)),
+                    service=dice.choice(("agreed", "causal", "safe", "any", "any")),
+                    to="some" if often(dice, 15) else "all",
+                )
+            )
+    if often(dice, 15):
+        at = begin + dice.randrange(max(1, end - begin))
+        large = 80_000 if len(names) < 5 else 30_000
+        tables.append(Traffic(from_=dice.choice(names), at_ns=at, size=large))
+    return tuple(tables)
