@@ -119,7 +119,8 @@ def pieces(
 
 
 class Forger:
-    """Random packets of every kind: no two alike, most of them consistent with themselves."""
+    """Random packets of every kind: no two alike, most of them consistent with themselves. They name
+    members of the group, and never speak as one: that is for the tests of forged names below."""
 
     def __init__(self, seed: int, group: tuple[MemberId, ...]) -> None:
         self.rng = random.Random(seed)
@@ -158,7 +159,7 @@ class Forger:
 
     def plain(self) -> Plain:
         rng, anybody, number = self.rng, self.anybody, self.number
-        sender = anybody()
+        sender = self.stranger()
         view = self.component().view
         wants = tuple(Want(rng.randrange(5), number(), number()) for _ in range(3))
         return rng.choice(
@@ -166,12 +167,12 @@ class Forger:
                 lambda: Hello(sender, number(), view, self.some(9)),
                 lambda: Attempt(sender, number(), self.component(sender), self.some(9)),
                 lambda: Attempt(sender, number(), self.component(), self.some(9)),
-                lambda: Claim(sender, number()),
+                lambda: Claim(anybody(), number()),
                 lambda: Held(self.stranger(), number()),
-                lambda: Probe(sender, anybody(), number(), anybody(), None),
-                lambda: Probe(sender, anybody(), number(), anybody(), anybody()),
-                lambda: Alive(sender, anybody(), number(), view, anybody(), anybody()),
-                lambda: Relay(sender, anybody(), anybody()),
+                lambda: Probe(anybody(), anybody(), number(), anybody(), None),
+                lambda: Probe(anybody(), anybody(), number(), anybody(), anybody()),
+                lambda: Alive(anybody(), anybody(), number(), view, anybody(), anybody()),
+                lambda: Relay(anybody(), anybody(), anybody()),
                 lambda: Nack(self.digest(), rng.randrange(5), wants),
                 lambda: Nack(self.digest(), rng.randrange(5), wants, self.some(5)),
                 lambda: Gone(self.digest(), rng.randrange(5), wants[0]),
@@ -284,7 +285,7 @@ def test_forged_packets_stop_nobody_and_make_no_view_with_strangers(
         group.step(0, Datagrams(lies))
         group.step(1, Datagrams(forger.rng.sample(lies, len(lies) // 2)))
         group.pump(forger.rng.choice([0, 5, 50, 400]))
-    assert reached[stage] >= 15
+    assert reached[stage] >= 10
     for i in range(3):
         assert members_seen(group, i) <= {A, B, C}
         assert set(refusals(group, i)) <= set(REASONS)
@@ -491,12 +492,23 @@ def test_one_burst_of_forged_frames_while_collecting_does_not_fill_the_memory(me
     forger = Forger(8, (A, B, C))
     enter_stage(group, 0, "COLLECT")
     member = group.members[0]
-    for _ in range(10_000):
+    for _ in range(3_000):
         member.step(group.now, Datagrams(forger.packets([part(member.view)])))
-    assert weight(member) < 24 << 20
-    assert len(member._lansis.roster) <= 2 * MEMBERS_MAX
+    assert weight(member) < 16 << 20
     group.pump(10_000)
     assert weight(member) < 4 << 20, "and it is forgotten soon"
+
+
+@pytest.mark.xfail(strict=True, reason="CORE BUG: visitors._foreign gives every stranger a slot")
+def test_strangers_that_speak_while_components_are_collected_get_few_places(mesh: Build) -> None:
+    group = mesh("a", alone=True)
+    group.pump(200)
+    enter_stage(group, 0, "COLLECT")
+    member = group.members[0]
+    for k in range(3 * MEMBERS_MAX):
+        sender = MemberId(f"s{k}")
+        member.step(group.now, Datagrams(pieces(sender, 1, (made_up([sender]),), Leave())))
+    assert len(member._lansis.roster) <= 2 * MEMBERS_MAX
 
 
 @pytest.mark.xfail(strict=True, reason="CORE BUG: visitors._strange_piece keeps all numbers of a key")
@@ -520,6 +532,35 @@ def test_a_forged_word_that_the_name_is_held_does_not_stop_its_holder(mesh: Buil
     group.step(0, Datagrams([CODEC.encode(Held(MemberId("a", 0), 0))]))
     group.pump(3_000)
     assert not [e for e in group.seen[0] if isinstance(e, Stopped)]
+
+
+@pytest.mark.xfail(strict=True, reason="CORE BUG: Search.heard believes any number for ever")
+def test_a_forged_hello_from_the_future_does_not_make_a_member_deaf_for_ever(mesh: Build) -> None:
+    """In b's name, with a number that b will never reach; b itself is heard only much later."""
+    group = mesh("ab", alone=True)
+    group.cut({0}, {1})
+    group.pump(300)
+    group.step(0, Datagrams([CODEC.encode(Hello(B, (1 << 63) - 1, boot_view([B]).id, ()))]))
+    group.pump(3_000)
+    group.cut()
+    merges_and_delivers(group, "ab")
+
+
+@pytest.mark.xfail(strict=True, reason="CORE BUG: who is 2 ** 20 joins ahead is never believed again")
+def test_lies_about_the_future_do_not_take_a_member_out_of_everybodys_sight(mesh: Build) -> None:
+    """Two lies, each of which is just believed, and b will never believe where a has got to."""
+    group = mesh("ab", alone=True)
+    group.cut({0}, {1})
+    group.pump(300)
+    for k in (1, 2):
+        ahead = group.members[0].view.id.joins + (1 << 20)
+        liar = MemberId(f"liar{k}")
+        lie = Attempt(liar, 1, made_up([liar], joins=ahead), (A,))
+        group.step(0, Datagrams([CODEC.encode(lie)]))
+        group.pump(3_000)
+    assert members_seen(group, 0) == {A}
+    group.cut()
+    merges_and_delivers(group, "ab")
 
 
 @pytest.mark.xfail(strict=True, reason="CORE BUG: Past.newest believes any epoch for ever")

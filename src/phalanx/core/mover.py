@@ -80,7 +80,7 @@ class Mover(Speaker):
                     return
                 if self._has_moved(frame, sender, component):
                     continue
-            domain.take_floors(frame)
+            domain.take_floors(frame, kernel.components)
 
     def _has_moved(self, frame: Frame, sender: MemberId, component: Component) -> bool:
         """Whether a frame shows that its sender is in a view that is not mine to reach."""

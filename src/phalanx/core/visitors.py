@@ -216,16 +216,27 @@ class Domain(Lansis):
             if frame.control is not None and not frame.floored
         ]
 
-    def take_floors(self, frame: Frame) -> None:
-        """A frame that may enter tells up to where others' frames are no business of ours."""
-        frame.floored = True
+    def take_floors(self, frame: Frame, known: tuple[Component, ...]) -> None:
+        """A frame that may enter tells up to where others' frames are no business of ours.
+
+        Not of a member that is in a later component than the one it is `known` in: what it said
+        in that one may be what closes the join under way.
+        """
         announce = frame.control
         assert announce is not None
+        frame.floored = True
         for member, floor in zip(table_of(announce), announce.floors, strict=True):
             slot = self.slot_of.get(member)
             where = origin(announce.components, member)
-            if slot is not None and where is not None and floor and self._hides(slot, where):
+            if slot is None or where is None or not floor or not self._hides(slot, where):
+                continue
+            if self._is_later(where, origin(known, member)):
+                frame.floored = False
+            else:
                 self._treat_as_present(slot, floor, where.view)
+
+    def _is_later(self, where: Component, known: Component | None) -> bool:
+        return known is not None and epoch(where.view) > epoch(known.view)
 
     def floor_of(self, member: MemberId, components: tuple[Component, ...]) -> int:
         """What to tell others about a member of another component, as that component knows it."""
