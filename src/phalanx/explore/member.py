@@ -145,7 +145,9 @@ class Explored(Member):
     def listens(self) -> bool:
         """T_view runs, and somebody has not spoken."""
         kernel = self._kernel
-        return not kernel.changing and kernel._speak_until != NEVER and bool(self.unspoken())
+        if kernel.changing or kernel._speak_until == NEVER:
+            return False
+        return any(member != self.me for member in self.unspoken())
 
     def missing(self) -> list[tuple[MemberId, int]]:
         """Frames that it would ask for."""

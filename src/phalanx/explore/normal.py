@@ -69,7 +69,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     ),
     Mover: frozenset(),
     Explored: frozenset(["_timer"]),
-    Views: frozenset(["me", "now", "_owner", "component"]),
+    Views: frozenset(["me", "now", "_owner", "_strain"]),
     Stay: frozenset(["me", "dag", "ranked", "table", "tag"]),
     Domain: frozenset(
         "me view admits slot_of strangers duplicates _me _table _tag _counted _strange_ids"

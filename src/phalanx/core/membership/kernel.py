@@ -202,7 +202,6 @@ class Kernel(Views):
     def spoken(self) -> None:
         """All members of the view have spoken in it."""
         self._speak_until = NEVER
-        self._strain = max(self._strain - 1, 0)
 
     def expire(self) -> list[MemberId]:
         """A deadline has come. Members that did not answer in time, for `break_with`."""
@@ -219,6 +218,7 @@ class Kernel(Views):
                 late = self._owner.unspoken()
         if late:
             self._strain = min(self._strain + 1, STRAIN_MAX)
+            self._strained_ns = now
         return late
 
     def _unanswered(self) -> list[MemberId]:

@@ -38,6 +38,8 @@ from phalanx.core.membership.ledger import Ledger
 from phalanx.core.membership.past import Past
 
 NEVER = 1 << 62
+CALM_CHANGES = 256
+"""After so many times `change_ns` without anybody being late, all is forgotten."""
 
 IDLE: Literal["IDLE"] = "IDLE"
 COLLECT: Literal["COLLECT"] = "COLLECT"
@@ -118,6 +120,7 @@ class Views:
         self._speak_until = NEVER
         self._strain = 0
         """How often of late members did not answer in time: then they get more of it."""
+        self._strained_ns = 0
 
     # -------------------------------------------------------------- what can be asked
 
@@ -255,7 +258,10 @@ class Views:
     def _change_ns(self) -> int:
         """How long members have to answer. On a network that is slower than the settings say,
         changes would else break each other off for ever."""
-        return self._config.change_ns << self._strain
+        change = self._config.change_ns
+        if self._strain and self.now - self._strained_ns > CALM_CHANGES * change:
+            self._strain = 0
+        return change << self._strain
 
     def watch(self) -> None:
         """A view of several has begun: its members must speak in it in time."""

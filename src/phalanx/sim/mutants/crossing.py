@@ -175,7 +175,7 @@ def _acks(frame: Frame) -> list[tuple[int, int]]:
 
 
 def send_while_held(self: Speaker) -> bool:
-    if self._is_mute:
+    if self._mute:
         return False
     return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
 
@@ -202,6 +202,11 @@ def floors_for_members(self: Domain, slot: int, where: Component | None) -> bool
 
 def floors_for_visitors(self: Domain, slot: int, where: Component | None) -> bool:
     return slot >= self.dag.n
+
+
+def floor_of_any_view(self: Domain, member: MemberId, components: tuple[Component, ...]) -> int:
+    known = self.foreign_floors.get(member)
+    return 0 if known is None else known[1]
 
 
 # ------------------------------------------------------------------ from one view to the next
@@ -347,6 +352,11 @@ MUTANTS: dict[str, Mutant] = {
     "floors-of-my-own-components": Mutant(
         "let a floor hide frames of a component that counts me",
         ((Domain, "_hides", floors_for_visitors),),
+        "membership",
+    ),
+    "floor-of-any-view": Mutant(
+        "tell the floor of a member of another component, whatever view it is a floor of",
+        ((Domain, "floor_of", floor_of_any_view),),
         "membership",
     ),
     "carried-in-any-order": Mutant(

@@ -1,0 +1,282 @@
+"""Live members and what is on its way between them: the ground that `walks` goes over.
+
+The members are the product's own, with time standing still (`member`). Each hears the packets
+of every other one in order, unless they are lost, and only from its own side of a split. Frames
+that it misses it can fetch from anybody on its side who has them, as NACKs would bring about.
+
+`settle` heals everything and lets all that need happen do so, in a fixed order, timers last: then
+nobody may be stuck (J4), everybody has delivered its own messages (J6), those in one view have
+delivered the same (J2f), and strangers that hear of each other end up in one view (J8).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from phalanx.config import lan
+from phalanx.core.effects import Break, Datagrams, Effect, Service, Stopped, Transmit
+from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore.histories import Finding, Histories, events_of
+from phalanx.explore.member import NOW, Explored, Timer
+
+Packets = tuple[bytes, ...]
+Place = tuple[MemberId, int]
+
+ROUNDS_MAX = 1_000
+"""So often everybody is asked what need happen, before that is held for endless."""
+
+
+class Crowd:
+    """A group of processes. Whoever moves it looks at `wrong` after each step."""
+
+    def __init__(self, components: list[list[int]], hold: bool, service: Service) -> None:
+        n = self.n = sum(map(len, components))
+        self.ids = [MemberId(f"m{i}") for i in range(n)]
+        self.index = {member: i for i, member in enumerate(self.ids)}
+        self.side = [0] * n
+        """Who is on the same side can reach each other."""
+        self.gone: set[int] = set()
+        self.wrong: Finding | None = None
+        self.story: list[str] = []
+        """What was done, in order, for a person."""
+        self._histories = Histories(hold, service)
+        self._history = [0] * n
+        self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
+        """Per receiver and sender."""
+        config = lan(mode="hold" if hold else "flow")
+        self.members: list[Explored] = []
+        for p in range(n):
+            component = next(c for c in components if p in c)
+            view = boot_view([self.ids[i] for i in sorted(component)])
+            member = Explored(self.ids[p], view, config)
+            self.members.append(member)
+            self._history[p] = self._histories.begin(p, events_of(member.start(NOW), self.index))
+
+    # -------------------------------------------------------------- what can be asked
+
+    def live(self) -> list[int]:
+        return [p for p in range(self.n) if p not in self.gone]
+
+    def reaches(self, p: int, q: int) -> bool:
+        return self.side[p] == self.side[q]
+
+    def verdict(self) -> Finding | None:
+        """What is wrong with what the members have seen."""
+        return self.wrong or self._histories.verdict(tuple(self._history))
+
+    def wanted(self, p: int) -> list[tuple[Place, Packets]]:
+        """Frames that a process misses and somebody on its side can repeat."""
+        found = []
+        for place in self.members[p].missing():
+            for r in self.live():
+                packets = self._repeated(r, place) if r != p and self.reaches(p, r) else None
+                if packets is not None:
+                    found.append((place, packets))
+                    break
+        return found
+
+    def _repeated(self, p: int, place: Place) -> Packets | None:
+        member, (who, number) = self.members[p], place
+        domain = member._lansis
+        slot = domain.slot_of.get(who)
+        frame = None if slot is None else domain._held((slot, number))
+        frame = frame or domain.archive.get(who, number)
+        return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 0))
+
+    # -------------------------------------------------------------- what can be done
+
+    def act(self, p: int, what: str, step: Callable[[Explored], list[Effect]]) -> None:
+        """A process does something. An exception is a finding, and its end."""
+        self.story.append(f"m{p} {what}")
+        try:
+            effects = step(self.members[p])
+        except Exception as error:
+            self.wrong = Finding("JX", f"m{p} raised {type(error).__name__}: {error}")
+            self.gone.add(p)
+            return
+        for effect in effects:
+            if isinstance(effect, Transmit):
+                self._send(p, tuple(effect.packets))
+            elif isinstance(effect, Stopped):
+                self.gone.add(p)
+        events = events_of(effects, self.index)
+        if events:
+            self._history[p] = self._histories.extend(p, self._history[p], events)
+
+    def _send(self, p: int, packets: Packets) -> None:
+        for q in self.live():
+            if q != p and self.reaches(p, q):
+                self.inbox[q][p].append(packets)
+
+    def take(self, p: int, what: str, packets: Packets) -> None:
+        self.act(p, what, lambda member: member.step(NOW, Datagrams(packets)))
+
+    def deliver(self, p: int, q: int) -> None:
+        """What q sent first of all that is on its way to p arrives."""
+        self.take(p, f"hears m{q}", self.inbox[p][q].popleft())
+
+    def fetch(self, p: int, place: Place, packets: Packets) -> None:
+        self.take(p, f"fetches frame {place[1]} of {place[0].name}", packets)
+
+    def greet(self, p: int, q: int) -> None:
+        """A HELLO of a stranger."""
+        self.take(p, f"hears of m{q}", (self.members[q].hello(),))
+
+    def break_with(self, p: int, q: int) -> None:
+        self.act(p, f"breaks with m{q}", lambda m: m.step(NOW, Break(self.ids[q])))
+
+    def pass_timer(self, p: int, timer: Timer) -> None:
+        self.act(p, timer, lambda member: member.pass_timer(timer))
+
+    def end(self, p: int) -> None:
+        """The process is no more."""
+        self.story.append(f"m{p} ends")
+        self.gone.add(p)
+
+    # -------------------------------------------------------------- settling
+
+    def settle(self) -> Finding | None:
+        """Everything heals, and nobody but chance has been in the way of one common view."""
+        self.side = [0] * self.n
+        self.story.append("all can reach each other")
+        found = self._settled()
+        for _ in range(4 + 2 * self.n):
+            if found is not None or self._is_united():
+                return found
+            if not self._strangers_meet():
+                return self.wrong or Finding("J8", f"no two find each other: {self.shown()}")
+            found = self._settled()
+        return Finding("J8", f"no common view: {self.shown()}")
+
+    def _settled(self) -> Finding | None:
+        for _ in range(ROUNDS_MAX):
+            if self.wrong is not None:
+                return self.wrong
+            if not any(tier() for tier in self._tiers()):
+                return self.verdict() or self._at_end()
+        return Finding("J4", f"it does not end: {self.shown()}")
+
+    def _tiers(self) -> Iterator[Callable[[], bool]]:
+        """What happens by itself; each only if nothing before it does. All tell if it did."""
+        yield lambda: self._each(self._hear_all)
+        yield lambda: self._any(self._collect)
+        yield lambda: self._each(self._hear_last)
+        yield lambda: self._each(self._acknowledge)
+        yield lambda: self._any(self._answer)
+        yield lambda: self._any(self._stop)
+        yield lambda: self._any(self._notice)
+
+    def _each(self, do: Callable[[int], None]) -> bool:
+        changed = False
+        for p in self.live():
+            if p not in self.gone and self.wrong is None:
+                before = self._state(p)
+                do(p)
+                changed = changed or self._state(p) != before
+        return changed
+
+    def _any(self, do: Callable[[int], None]) -> bool:
+        for p in self.live():
+            before = self._state(p)
+            do(p)
+            if self._state(p) != before:
+                return True
+        return False
+
+    def _state(self, p: int) -> tuple[object, ...]:
+        member, kernel = self.members[p], self.members[p]._kernel
+        coming = sum(map(len, self.inbox[p]))
+        sent = sum(len(self.inbox[q][p]) for q in self.live())
+        sets = (kernel.faulty, kernel.before, kernel.after, kernel.components)
+        have = [member.count(who) for who in self.ids]
+        waits = (member.waiting(), member.missing())
+        return (member.view.id, member.stage, sets, have, waits, coming, sent, p in self.gone)
+
+    def _hear_all(self, p: int) -> None:
+        for q in range(self.n):
+            while self.inbox[p][q] and p not in self.gone:
+                self.deliver(p, q)
+        for place, packets in self.wanted(p):
+            if p not in self.gone:
+                self.fetch(p, place, packets)
+        for who in sorted(self.members[p].known):
+            if self.index[who] in self.gone and p not in self.gone:
+                self.break_with(p, self.index[who])
+
+    def _collect(self, p: int) -> None:
+        if self.members[p].stage == "COLLECT":
+            self.pass_timer(p, "collect")
+
+    def _hear_last(self, p: int) -> None:
+        """Keep-alives: whoever lacks another's last frame gets it."""
+        for q in self.live():
+            place = (self.ids[q], self.members[q].count(self.ids[q]))
+            here = self.members[p]
+            if q == p or here.count(place[0]) >= place[1] or place in here.waiting():
+                continue
+            packets = self._repeated(q, place)
+            if packets is not None and p not in self.gone:
+                self.fetch(p, place, packets)
+
+    def _acknowledge(self, p: int) -> None:
+        """Keep-alives, as long as something waits for one; alone, too, for what is safe."""
+        member = self.members[p]
+        waits = member.owes or not (member.busy or member.resting)
+        if waits and not member._kernel.leaving:
+            self.pass_timer(p, "ack")
+
+    def _answer(self, p: int) -> None:
+        self.pass_timer(p, "answer")
+        if p not in self.gone:
+            self.pass_timer(p, "speak")
+
+    def _stop(self, p: int) -> None:
+        if self.members[p]._kernel.leaving:
+            self.end(p)
+
+    def _notice(self, p: int) -> None:
+        """A member of its view is in another one and will not come back."""
+        member = self.members[p]
+        for who in sorted(member.known):
+            if not member.busy and self.members[self.index[who]].view.id != member.view.id:
+                self.break_with(p, self.index[who])
+
+    def _strangers_meet(self) -> bool:
+        for p in self.live():
+            for q in self.live():
+                if q != p and self.ids[q] not in self.members[p].view.members:
+                    self.greet(p, q)
+                    if self.members[p].busy:
+                        return True
+        return False
+
+    def _is_united(self) -> bool:
+        views = {self.members[p].view for p in self.live()}
+        return len(views) <= 1 and all(len(view.members) == len(self.live()) for view in views)
+
+    def _at_end(self) -> Finding | None:
+        stories = [self._histories.stories[history] for history in self._history]
+        for p in self.live():
+            if not self.members[p].resting:
+                return Finding("J4", f"m{p} is stuck: {self.shown()}")
+            told = {message for done in stories[p].delivered for message in done}
+            for number in range(1, self.members[p].accepted + 1):
+                if (p, number) not in told:
+                    return Finding("J6", f"m{p} has not delivered its own message {number}")
+        for p, q in combinations(self.live(), 2):
+            if stories[p].views[-1].view == stories[q].views[-1].view:
+                if set(stories[p].delivered[-1]) != set(stories[q].delivered[-1]):
+                    return Finding("J2f", f"m{p} and m{q} deliver different messages in the end")
+        return None
+
+    def shown(self) -> str:
+        """Where everybody is, in a line."""
+        out = []
+        for p in self.live():
+            view = self.members[p].view
+            names = " ".join(member.name for member in view.members)
+            busy = " changing" if self.members[p].busy else ""
+            out.append(f"m{p} in {view.id} ({names}){busy}")
+        return "; ".join(out)

@@ -1,0 +1,178 @@
+"""Random walks of small groups: one way through what can happen, drawn from a seed.
+
+Where `search` follows everything, a walk follows one way, so the group may be larger and the way
+longer: messages, splits and heals, crashes, goodbyes, false suspicions, attempts to join, lost
+packets, slow links, early time-outs. Then all heals, and the group must settle (`crowd`). What is
+found has the names of `histories` and `settling`. `models/join_check2.py` walks its own model of
+the protocol in the same way; this one walks the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from phalanx.core.effects import Leave, Service, Submit
+from phalanx.explore.crowd import Crowd
+from phalanx.explore.histories import Finding
+from phalanx.explore.member import NOW
+
+STEPS_MAX = 200
+SERVICES = (Service.AGREED, Service.AGREED, Service.SAFE, Service.CAUSAL)
+
+Chance = tuple[float, Callable[[], None]]
+"""How likely something is, against the others, and how to do it."""
+
+
+class Walk:
+    """The walk of a seed, with groups of lo to hi: the same in every process."""
+
+    def __init__(self, seed: int, lo: int = 2, hi: int = 5) -> None:
+        dice = self._dice = Random(f"walk {seed}")
+        n = dice.randrange(lo, hi + 1)
+        self.service = dice.choice(SERVICES)
+        self.crowd = Crowd(_components(dice, n), dice.random() < 0.25, self.service)
+        self._messages = dice.randrange(8)
+        self._suspicions = dice.randrange(4)
+        self._crashes = dice.choice((0, 0, 1))
+        self._splits = dice.choice((0, 1, 1, 2, 3))
+        self._goodbyes = dice.choice((0, 0, 0, 1))
+        self._attempts = dice.randrange(1, 7)
+        self._losses = dice.choice((0, 0, 2, 6))
+        self._time_outs = dice.choice((0, 0, 1, 2))
+        self._speed = [[dice.choice((1.0, 1.0, 1.0, 0.15)) for _ in range(n)] for _ in range(n)]
+
+    def run(self) -> Finding | None:
+        """What went wrong, None if nothing did."""
+        dice, crowd = self._dice, self.crowd
+        for _ in range(dice.randrange(8, STEPS_MAX)):
+            chances = list(self._chances())
+            if not chances:
+                break
+            dice.choices([do for _, do in chances], [weight for weight, _ in chances])[0]()
+            if crowd.wrong is not None:
+                break
+        return crowd.verdict() or crowd.settle()
+
+    # -------------------------------------------------------------- what can happen
+
+    def _chances(self) -> Iterator[Chance]:
+        crowd = self.crowd
+        for p in crowd.live():
+            yield from self._arrivals(p)
+            if not crowd.members[p]._kernel.leaving:
+                yield from self._own(p)
+                yield from self._breaks(p)
+                yield from self._greetings(p)
+        if self._splits:
+            yield 0.08, self._split
+        if len(set(crowd.side)) > 1:
+            yield 0.12, self._heal
+
+    def _arrivals(self, p: int) -> Iterator[Chance]:
+        crowd = self.crowd
+        for q in range(crowd.n):
+            if crowd.inbox[p][q] and crowd.reaches(p, q):
+                yield self._speed[q][p], lambda q=q: crowd.deliver(p, q)  # type: ignore[misc]
+                if self._losses:
+                    yield 0.04, lambda q=q: self._lose(p, q)  # type: ignore[misc]
+        if crowd.members[p].missing():
+            yield 0.5, lambda: self._fetch(p)
+
+    def _own(self, p: int) -> Iterator[Chance]:
+        crowd, member = self.crowd, self.crowd.members[p]
+        yield 0.05, lambda: crowd.pass_timer(p, "ack")
+        if self._messages:
+            yield 0.4, lambda: self._say(p)
+        if member.stage == "COLLECT":
+            yield 0.25, lambda: crowd.pass_timer(p, "collect")
+        if self._time_outs and member.busy:
+            yield 0.03, lambda: self._time_out(p)
+        if self._crashes:
+            yield 0.02, lambda: self._crash(p)
+        if self._goodbyes:
+            yield 0.03, lambda: self._leave(p)
+
+    def _breaks(self, p: int) -> Iterator[Chance]:
+        crowd = self.crowd
+        for who in sorted(crowd.members[p].known):
+            q = crowd.index[who]
+            if q in crowd.gone or not crowd.reaches(p, q):
+                yield 0.25, lambda q=q: crowd.break_with(p, q)  # type: ignore[misc]
+            elif self._suspicions:
+                yield 0.04, lambda q=q: self._suspect(p, q)  # type: ignore[misc]
+
+    def _greetings(self, p: int) -> Iterator[Chance]:
+        crowd, member = self.crowd, self.crowd.members[p]
+        if self._attempts and not member.busy:
+            for q in crowd.live():
+                if crowd.reaches(p, q) and crowd.ids[q] not in member.view.members:
+                    yield 0.15, lambda q=q: self._greet(p, q)  # type: ignore[misc]
+
+    # -------------------------------------------------------------- what costs
+
+    def _say(self, p: int) -> None:
+        self._messages -= 1
+        self.crowd.act(p, "says", lambda m: m.step(NOW, Submit([b"x"], self.service)))
+
+    def _lose(self, p: int, q: int) -> None:
+        self._losses -= 1
+        self.crowd.inbox[p][q].popleft()
+        self.crowd.story.append(f"m{p} does not hear m{q}")
+
+    def _fetch(self, p: int) -> None:
+        found = self.crowd.wanted(p)
+        if found:
+            self.crowd.fetch(p, *self._dice.choice(found))
+
+    def _suspect(self, p: int, q: int) -> None:
+        self._suspicions -= 1
+        self.crowd.break_with(p, q)
+
+    def _greet(self, p: int, q: int) -> None:
+        self._attempts -= 1
+        self.crowd.greet(p, q)
+
+    def _time_out(self, p: int) -> None:
+        self._time_outs -= 1
+        self.crowd.pass_timer(p, "answer")
+
+    def _leave(self, p: int) -> None:
+        self._goodbyes -= 1
+        self.crowd.act(p, "leaves", lambda m: m.step(NOW, Leave()))
+
+    def _crash(self, p: int) -> None:
+        """Of what it sent last, each of the others loses an end."""
+        self._crashes -= 1
+        self.crowd.end(p)
+        for inbox in self.crowd.inbox:
+            for _ in range(self._dice.randrange(len(inbox[p]) + 1)):
+                inbox[p].pop()
+
+    def _split(self) -> None:
+        """What is on its way to the other side gets there after the heal, or never."""
+        crowd, dice = self.crowd, self._dice
+        self._splits -= 1
+        crowd.side = [dice.randrange(2) for _ in range(crowd.n)]
+        crowd.story.append(f"split {crowd.side}")
+        for p in range(crowd.n):
+            for q in range(crowd.n):
+                if not crowd.reaches(p, q) and dice.random() < 0.5:
+                    crowd.inbox[p][q].clear()
+
+    def _heal(self) -> None:
+        self.crowd.side = [0] * self.crowd.n
+        self.crowd.story.append("heal")
+
+
+def _components(dice: Random, n: int) -> list[list[int]]:
+    """Who boots together."""
+    order = list(range(n))
+    dice.shuffle(order)
+    often = dice.choice((0.0, 0.3, 0.6))
+    components: list[list[int]] = [[]]
+    for p in order:
+        if components[-1] and dice.random() < often:
+            components.append([])
+        components[-1].append(p)
+    return components
