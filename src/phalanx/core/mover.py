@@ -112,7 +112,8 @@ class Mover(Speaker):
         if inside and old and frame.phase == 0:
             domain.refuse(frame)
             return
-        if frame.tag != stay.tag and not (inside and old):
+        process = kernel.admissible(sender, frame.kind > _ACK)
+        if process and frame.tag != stay.tag and not (inside and old):
             if self._has_moved(frame, sender, component):
                 kernel.moved(sender, component)
                 if self._lansis is domain and domain.pull() is frame:
@@ -121,7 +122,6 @@ class Mover(Speaker):
             members = frozenset(component.members)
             if self.me in members and kernel.proves(announce, members):
                 return  # it waits in the new view
-        process = kernel.admissible(sender, frame.kind > _ACK)
         domain.take(now, frame, counts=False)
         if frame.phase == 1 and frame.tag == stay.tag:
             stay.note_floor(frame.sender, frame.number)

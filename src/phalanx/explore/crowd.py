@@ -221,10 +221,10 @@ class Crowd:
                 self.fetch(p, place, packets)
 
     def _acknowledge(self, p: int) -> None:
-        """Keep-alives, as long as something waits for one; alone, too, for what is safe."""
+        """Keep-alives that somebody waits for: others, or its own safe messages if it is alone."""
         member = self.members[p]
-        waits = member.owes or not (member.busy or member.resting)
-        if waits and not member._kernel.leaving:
+        alone = len(member.view.members) == 1 and not (member.busy or member.resting)
+        if (member.owes or alone) and not member._kernel.leaving:
             self.pass_timer(p, "ack")
 
     def _answer(self, p: int) -> None:

@@ -1,0 +1,123 @@
+"""Groups whose members come and go, from seeds and from cuts.
+
+1. Every guarantee holds in random turmoil and in random storms, and nothing gets stuck.
+2. Every guarantee is put to the test, and every case that matters really occurs.
+3. No single link, and no single direction of one, changes a view when it is cut.
+4. With default settings a crash and a heal lead to the next view in time.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from phalanx.journal.events import ViewInstall
+from phalanx.sim.kinds import Kind
+from phalanx.sim.run import run
+from phalanx.sim.scenario import (
+    MS,
+    SECOND,
+    Crash,
+    Cut,
+    Heal,
+    Network,
+    Partition,
+    Scenario,
+    Traffic,
+)
+from phalanx.sim.sweep import Seeds, run_seeds
+
+NAMES = ("ada", "bea", "cyd", "dov")
+CASES = {
+    "carried",
+    "fault_in_join",
+    "from_crashed",
+    "held",
+    "joined_3_or_more",
+    "large_across",
+    "markers",
+    "merges_2",
+    "merges_3_or_more",
+    "restarted_joined",
+    "stopped_left",
+    "stopped_name_in_use",
+    "subset_across",
+    "transitional_safe",
+    "views_join",
+    "views_removal",
+    "window_closed_across",
+}
+
+
+@pytest.mark.parametrize("kind", ["membership", "storm"])
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_members_that_come_and_go_keep_every_guarantee(first: int, kind: Kind) -> None:
+    lo, hi = (3, 8) if kind == "membership" else (3, 5)
+    tally = run_seeds(Seeds(first, first + 10, lo, hi, kind))
+    lowest = tally.lowest_failing_seed
+    line = f"phalanx sim replay --kind {kind} --members {lo}:{hi} --seed {lowest}"
+    assert lowest is None, f"{tally.lowest_failure}; {line}"
+    assert tally.runs == 10
+
+
+def test_every_guarantee_is_put_to_the_test_and_every_case_occurs() -> None:
+    tally = run_seeds(Seeds(100, 140, 3, 8, "membership"))
+    assert tally.never_evaluated == []
+    assert not CASES - set(tally.cases)
+    assert "stopped_for_nothing" not in tally.cases
+
+
+def talk(every_ns: int = 60 * MS, count: int = 60) -> tuple[Traffic, ...]:
+    return tuple(Traffic(from_=name, every_ns=every_ns, count=count, size=50) for name in NAMES)
+
+
+@pytest.mark.parametrize(("sender", "receiver"), list(permutations(NAMES, 2)))
+def test_a_cut_link_changes_no_view(sender: str, receiver: str) -> None:
+    both = sender < receiver  # each link once in both directions, and once in one
+    cut = Cut(at_ns=300 * MS, for_ns=5 * SECOND, from_=(sender,), to=(receiver,), both=both)
+    scenario = Scenario(
+        name="cut", members=NAMES, network=Network(jitter_ns=MS // 10), traffic=talk(), cut=(cut,)
+    )
+    result = run(scenario)
+    assert not result.failed, result.signature
+    assert result.cases["semi"] > 0  # it was noticed
+    assert [row.cause for row in result.rows if isinstance(row, ViewInstall)] == ["BOOT"] * 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_crash_is_followed_by_a_view_within_1200_ms(seed: int) -> None:
+    at = SECOND + 37 * MS * seed
+    crash = (Crash(member=NAMES[seed % 4], at_ns=at),)
+    result = run(Scenario(name="crash", seed=seed, members=NAMES, traffic=talk(), crash=crash))
+    assert not result.failed, result.signature
+    installs = [r.sim_ns or 0 for r in result.rows if isinstance(r, ViewInstall)]
+    after = [at_ns for at_ns in installs if at_ns > at]
+    assert len(after) == 3
+    assert max(after) - at <= 1_200 * MS
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_heal_is_followed_by_a_merged_view_within_1500_ms(seed: int) -> None:
+    at = 3 * SECOND + 41 * MS * seed
+    result = run(
+        Scenario(
+            name="heal",
+            seed=seed,
+            members=NAMES,
+            traffic=talk(),
+            partition=(Partition(at_ns=SECOND, groups=((NAMES[seed % 4],),)),),
+            heal=(Heal(at_ns=at),),
+        )
+    )
+    assert not result.failed, result.signature
+    merged = [r for r in result.rows if isinstance(r, ViewInstall) and r.cause == "JOIN"]
+    assert len(merged) == 4
+    assert max(r.sim_ns or 0 for r in merged) - at <= 1_500 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(10_000, 12_000, 100))
+def test_many_storms_keep_every_guarantee(first: int) -> None:
+    tally = run_seeds(Seeds(first, first + 100, 3, 5, "storm"))
+    assert tally.lowest_failing_seed is None, (tally.lowest_failing_seed, tally.lowest_failure)
