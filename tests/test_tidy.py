@@ -157,6 +157,7 @@ ORDER = [
     "domains",
     "service",
     "journal",
+    "explore",
     "sim",
     "explore",
     "net",

@@ -62,7 +62,9 @@ def table_of(announce: Announce) -> tuple[MemberId, ...]:
 def component_of(frame: Frame) -> Component | None:
     """The view that an announced frame speaks from."""
     if frame.control is not None:
-        tag = decode_tag(frame.tag)
+        tag, here = decode_tag(frame.tag), frame.control.here
+        if here is not None:
+            return here if here.view == tag else None
         for component in frame.control.components:
             if component.view == tag:
                 return component
@@ -93,8 +95,13 @@ def is_possible(frame: Frame, table: tuple[MemberId, ...], sender: MemberId) -> 
     mine = component_of(frame)
     if mine is None or sender not in mine.members:
         return False
+    if mine.context != announce.context:
+        return False
     where = origin(announce.components, sender)
-    if where is not mine or mine.context != announce.context:
+    if announce.here is None:
+        if where is not mine:
+            return False
+    elif where is None or not _is_left_of(announce.here, where):
         return False
     if announce.vector[frame.wire] != frame.number or announce.floors[frame.wire] >= frame.number:
         return frame.phase == 0 and announce.vector[frame.wire] == frame.number
@@ -104,6 +111,17 @@ def is_possible(frame: Frame, table: tuple[MemberId, ...], sender: MemberId) -> 
     if isinstance(said, Join):
         return sender not in said.failed_before and _is_ranked(said.failed_before)
     return True
+
+
+def _is_left_of(here: Component, before: Component) -> bool:
+    """Whether a view can be what removals have left of another."""
+    return (
+        is_view(here)
+        and here.view.joins == before.view.joins
+        and here.view.removals > before.view.removals
+        and here.context == before.context
+        and all(member in before.members for member in here.members)
+    )
 
 
 def _is_ranked(members: tuple[MemberId, ...]) -> bool:

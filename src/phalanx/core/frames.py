@@ -193,8 +193,8 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
     the point of the next view where all its members have spoken.
 
     The frame's indices refer to the members of all `components`, sorted. The sender's view, the
-    frame's tag, is one of them; `context` is that view's. `vector` is the whole vector time.
-    `floors` holds for each member its last frame before the change that it is in: frames up to
+    frame's tag, is one of them, or `here`; `context` is that view's. `vector` is the whole
+    vector time. `floors` holds for each member its last frame before the change that it is in: frames up to
     it concern nobody outside its view, and outsiders treat them as present (PROTOCOLS B.7).
     """
 
@@ -203,6 +203,9 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
     vector: Numbers
     floors: Numbers
     said: Said | None = None
+    here: Component | None = None
+    """The sender's view, where it is not one of the components: members of a component were
+    removed while the join went on."""
 
 
 Control = Announce

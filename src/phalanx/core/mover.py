@@ -32,7 +32,7 @@ from phalanx.core.sealing import reach_of
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
 
-_ACK = int(FrameKind.ACK)
+_ACK, _JOIN = int(FrameKind.ACK), int(FrameKind.JOIN)
 NEVER = 1 << 62
 
 
@@ -71,7 +71,7 @@ class Mover(Speaker):
         for frame in domain.unread():
             sender = domain.roster[frame.sender]
             component = component_of(frame)
-            if component is None or not kernel.admissible(sender, frame.kind > _ACK):
+            if component is None or not kernel.admissible(sender, frame.kind == _JOIN):
                 continue
             kernel.heard(sender, component.view)
             if self._has_moved(frame, sender, component):
@@ -112,7 +112,7 @@ class Mover(Speaker):
         if inside and old and frame.phase == 0:
             domain.refuse(frame)
             return
-        process = kernel.admissible(sender, frame.kind > _ACK)
+        process = kernel.admissible(sender, frame.kind == _JOIN)
         if process and frame.tag != stay.tag and not (inside and old):
             if self._has_moved(frame, sender, component):
                 kernel.moved(sender, component)
@@ -173,9 +173,10 @@ class Mover(Speaker):
         """The view has changed: close the one before, open the next."""
         now, out, before = self._now, self._out, self._stay
         border = Border(change.view, change.origins, change.closing)
-        together = tuple(
-            m for m in change.view.members if change.origins[m].view == change.before.id
-        )
+        # Who came from my component came the way that I did: through a view that removals left
+        # of it while the join went on, if there was one.
+        mine = change.origins[self.me]
+        together = tuple(m for m in change.view.members if change.origins[m] == mine)
         carry = self._carry
         carried = {place: item for place, item in carry.items() if border.carries(item)}
         before.close(

@@ -25,7 +25,9 @@ def announcement(
     stay: Stay, components: tuple[Component, ...], phase: int, said: Said | None
 ) -> tuple[Announce, tuple[MemberId, ...]]:
     """What this member's next frame announces, and the table it uses."""
-    table = stay.view.members if len(components) == 1 else ranked(united(components))
+    view = Component(stay.view.id, stay.view.members, stay.view.context)
+    here = None if view in components else view
+    table = stay.view.members if components == (view,) else ranked(united(components))
     domain, number = stay.domain, stay.dag.have[stay.rank] + 1
     vector, floors = [], []
     for member in table:
@@ -42,7 +44,7 @@ def announcement(
         vector.append(have)
         floors.append(floor)
     context = stay.view.context
-    return Announce(components, context, tuple(vector), tuple(floors), said), table
+    return Announce(components, context, tuple(vector), tuple(floors), said, here), table
 
 
 def reach_of(announce: Announce, table: tuple[MemberId, ...]) -> Reach:

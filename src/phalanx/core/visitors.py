@@ -28,7 +28,7 @@ from phalanx.core.pieces import Pieces
 
 STRANGE_PIECES_MAX = 256
 Admits = Callable[[MemberId, bool], bool]
-"""(sender, is it control?) to whether its frames may enter for their own sake."""
+"""(sender, is it a proposal?) to whether its frames may enter for their own sake."""
 
 
 class Domain(Lansis):
@@ -126,8 +126,8 @@ class Domain(Lansis):
         ):
             return  # an echo, or a frame of a view that has ended
         if slot is None:
-            control = decoded.kind >= FrameKind.JOIN
-            if decoded.control is None or not control or not self.admits(sender, control):
+            proposal = decoded.kind == FrameKind.JOIN
+            if not proposal or not self.admits(sender, proposal):
                 self.strangers += 1
                 return
             slot = self.visit(sender)
@@ -293,7 +293,7 @@ class Domain(Lansis):
         return None
 
     def _is_admitted(self, frame: Frame) -> bool:
-        return self.admits(self.roster[frame.sender], frame.kind >= FrameKind.JOIN)
+        return self.admits(self.roster[frame.sender], frame.kind == FrameKind.JOIN)
 
     def _wanted(self) -> list[int]:
         """Per slot, the last frame that a waiting frame which may enter follows."""

@@ -181,7 +181,10 @@ def _named(message: Message) -> str:
 
 def _successors(p: int, q: int, one: Story, two: Story, ordered: bool) -> Iterator[Finding]:
     """J1, J1k, J2, JO, JT: what two processes did after a view that both were in."""
-    after = {a.view: (b, done) for (a, b), done in zip(pairwise(two.views), two.delivered, strict=False)}  # fmt: skip
+    after = {
+        old.view: (new, done)
+        for (old, new), done in zip(pairwise(two.views), two.delivered, strict=False)
+    }
     entered = {view.view: view for view in two.views}
     for (old, new), here in zip(pairwise(one.views), one.delivered, strict=False):
         same = entered.get(new.view)

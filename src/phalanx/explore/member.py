@@ -22,7 +22,7 @@ from typing import Literal
 from phalanx.config import Config
 from phalanx.core.dice import Dice
 from phalanx.core.effects import DeadlinePassed, Effect
-from phalanx.core.frames import ANOTHER, Attempt, Frame, Hello
+from phalanx.core.frames import Attempt, Frame, Hello
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.member import Member
 from phalanx.core.membership.names import NameClaim
@@ -120,16 +120,16 @@ class Explored(Member):
     @property
     def owes(self) -> bool:
         """A keep-alive would tell others something that they wait for: that it is in the view,
-        or that it has their messages."""
-        if self._kernel.changing or len(self.view.members) == 1:
+        or that it has their messages; or, if it is alone, itself."""
+        if self._kernel.changing:
             return False
+        if len(self.view.members) == 1:
+            return not self.resting
         latest = self._dag.latest[self._rank]
         if not latest[self._rank]:
             return True
         last = self._stay._last_message
-        return any(
-            number > latest[rank] for rank, number in enumerate(last) if rank != self._rank
-        )
+        return any(number > latest[rank] for rank, number in enumerate(last) if rank != self._rank)
 
     @property
     def accepted(self) -> int:
@@ -180,8 +180,8 @@ class Explored(Member):
         }
 
     def hello(self) -> bytes:
-        """What it would say to strangers."""
-        return self._codec.encode(self._presence.hello(NOW, self._stay))
+        """What it would say to strangers. Which of two HELLOs is newer matters to nobody here."""
+        return self._codec.encode(Hello(self.me, 0, self.view.id, ()))
 
     # -------------------------------------------------------------- copies
 

@@ -33,13 +33,12 @@ from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.past import Past
 from phalanx.core.membership.views import Views
-from phalanx.core.mover import Mover
 from phalanx.core.pieces import Pieces
 from phalanx.core.presence import Presence
 from phalanx.core.pulse import Pulse
 from phalanx.core.recovery import Recovery
 from phalanx.core.speaker import Speaker
-from phalanx.core.stay import Means, Stay
+from phalanx.core.stay import Stay
 from phalanx.core.visitors import Domain
 from phalanx.core.window import Window
 from phalanx.explore.member import NEVER, Explored
@@ -49,6 +48,11 @@ Plain = Any
 
 _encoded = msgspec.msgpack.Encoder().encode
 _FIRST = itemgetter(0)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Config,  # the same for ever
@@ -61,31 +65,28 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Counter,  # statistics
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
-    object: frozenset("config codec dice admits _config _codec _dice".split()),
+    object: _names("config codec dice admits _config _codec _dice"),
     # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
-    Speaker: frozenset(
-        "me view _config _lansis _dag _rank _now _out _pace_ns _means"
-        " _unordered _unstable _ordered_upto _stable_upto _window_told_closed".split()
+    Speaker: _names(
+        "me view _lansis _dag _rank _now _out _pace_ns _means"
+        " _unordered _unstable _ordered_upto _stable_upto _window_told_closed"
     ),
-    Mover: frozenset(),
-    Explored: frozenset(["_timer"]),
-    Views: frozenset(["me", "now", "_owner", "_strain"]),
-    Stay: frozenset(["me", "dag", "ranked", "table", "tag"]),
-    Domain: frozenset(
-        "me view admits slot_of strangers duplicates _me _table _tag _counted _strange_ids"
-        " _claimed _waiting_bytes".split()
+    Explored: _names("_timer"),
+    Views: _names("me now _owner _strain"),
+    Stay: _names("me dag ranked table tag"),
+    Domain: _names(
+        "me view slot_of strangers duplicates _me _table _tag _counted _strange_ids _claimed"
+        " _waiting_bytes"
     ),
     # Read out of the payload, or about repeating it.
-    Frame: frozenset(
-        "control runs repeated_ns repeated piece table tag kind first ordered wire".split()
-    ),
-    Carried: frozenset(["reach", "table"]),
-    Cursor: frozenset(["_dag", "_view"]),
-    Order: frozenset(["_dag"]),
+    Frame: _names("control runs repeated_ns repeated piece table tag kind first ordered wire"),
+    Carried: _names("reach table"),
+    Cursor: _names("_dag _view"),
+    Order: _names("_dag"),
 }
 PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, Context, Join, Fault)
 """Values that are encoded as they are."""
-DEADLINES = frozenset(["_collect_until", "_answer_until", "_speak_until", "_leave_ns"])
+DEADLINES = _names("_collect_until _answer_until _speak_until _leave_ns")
 """Of these it matters only whether they are set."""
 
 
@@ -148,7 +149,9 @@ def _sorted(things: Iterable[object]) -> Plain:
 
 
 def _sorted_items(things: dict[object, object]) -> Plain:
-    return sorted([(_encoded(normal(key)), normal(value)) for key, value in things.items()], key=_FIRST)
+    return sorted(
+        [(_encoded(normal(key)), normal(value)) for key, value in things.items()], key=_FIRST
+    )
 
 
 def _missing(recovery: Recovery) -> Plain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from array import array
 from collections.abc import Callable
+from itertools import pairwise
 from time import perf_counter
 
 import msgspec
@@ -60,7 +61,7 @@ class Search:
         self.world = World(options)
         self._reduction = reduction
         self._settling = Settling(self.world)
-        self.first = begin(self.world, self._settling)
+        self.first = self._settling.begun()
         self._states: list[State] = [self.first]
         self._parents = array("L", [0])
         self.result = Result(states=1)
@@ -143,17 +144,8 @@ class Search:
         while places[-1]:
             places.append(self._parents[places[-1]])
         states = [self._states[place] for place in reversed(places)]
-        return [self._action(a, b) for a, b in zip(states, states[1:], strict=False)]
+        return [self._action(a, b) for a, b in pairwise(states)]
 
     def _action(self, before: State, after: State) -> Action:
         steps = self.world.needed(before) + self.world.chances(before)
         return next(action for action, state in steps if state == after)
-
-
-def begin(world: World, settling: Settling) -> State:
-    """Where a search starts: after the boot, or when all members of a component have spoken."""
-    state = world.boot()
-    if world.options.young:
-        return state
-    settled, _ = settling.drained((*state[:-1], world.empty))
-    return (*settled[:-1], world.full)

@@ -16,6 +16,8 @@ from phalanx.explore.seats import Action
 from phalanx.explore.world import State, World
 
 STEPS_MAX = 5_000
+SETTLE: Action = ("settle", 0, 0, 0)
+"""Stands in a path where an end is left for a common view."""
 RANKED = ("deliver", "collect", "fetch", "notice", "ack", "answer", "speak")
 """What comes first when several things can happen."""
 
@@ -27,6 +29,14 @@ class Settling:
         self._world = world
         self._well: set[State] = set()
         self.longest = 0
+
+    def begun(self) -> State:
+        """Where a search starts: after the boot, or when all members of components have spoken."""
+        state = self._world.boot()
+        if self._world.options.young:
+            return state
+        settled, _ = self.drained((*state[:-1], self._world.empty))
+        return (*settled[:-1], self._world.full)
 
     def drained(self, state: State) -> tuple[State, list[Action]]:
         """Where everything that need happen leads to, and how; nothing is spent."""
@@ -44,7 +54,7 @@ class Settling:
         if found is not None:
             return found, []
         state = (*end[:-1], self._world.endless)
-        path: list[Action] = []
+        path = [SETTLE]
         passed: list[State] = []
         for _ in range(4 + 2 * self._world.n):
             if state in self._well:

@@ -156,7 +156,7 @@ class World:
                 and not (purse[ATTEMPTS] and not m.busy)
                 and not (purse[SUSPICIONS] and m.known)
             ):
-                return [(action, self.moved(state, p, *done)) for action, *done in m.free]
+                return [(act, self.moved(state, p, seat, units)) for act, seat, units in m.free]
         return None
 
     def moved(self, state: State, p: int, seat: int, units: tuple[int, ...]) -> State:

@@ -114,8 +114,9 @@ class Kernel(Views):
         self.check()
 
     def _colour(self, entry: Entry) -> None:
-        """A frame of a change entered: what is sent from now on follows it."""
-        if entry.view == self.view.id or self.stage is not IDLE:
+        """A frame of a change entered: what is sent from now on follows it. The changes of
+        strangers that take no part in a join of ours are none of our business."""
+        if entry.view == self.view.id or (self.stage is not IDLE and entry.sender in self.joining):
             self.phase = 1
 
     def _is_old(self, member: MemberId, view: ViewId) -> bool:

@@ -152,15 +152,15 @@ class Views:
             return True
         return member in self.faulty and member in self.view.members
 
-    def admissible(self, member: MemberId, control: bool) -> bool:
-        """Its frames may enter for their own sake."""
+    def admissible(self, member: MemberId, proposal: bool) -> bool:
+        """Its frames may enter for their own sake; of strangers only proposals, in COLLECT."""
         if self.barred(member):
             return False
         if member in self.view.members:
             return True
         if self.stage is IDLE:
             return False
-        return (self.stage is COLLECT and control) or member in self.joining
+        return (self.stage is COLLECT and proposal) or member in self.joining
 
     def deadline(self) -> int:
         return min(self._collect_until, self._answer_until, self._speak_until)
