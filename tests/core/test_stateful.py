@@ -292,12 +292,13 @@ class Group(RuleBasedStateMachine):
             return
         self.heal()
         left = [i for i in range(len(NAMES)) if i not in self.gone]
+        together = tuple(self.members[i].me for i in left)
         for _ in range(60):
             self.run(500)
             views = {self.members[i].view for i in left}
-            if len(views) == 1 and all(self.members[i].settled for i in left):
+            settled = all(self.members[i].settled for i in left)
+            if settled and len(views) == 1 and views.pop().members == together:
                 break
-        together = tuple(self.members[i].me for i in left)
         assert {self.members[i].view.members for i in left} == {together}
         self.submit(left[0], [1], Service.SAFE, None)
         self.run(1_000)

@@ -95,7 +95,8 @@ def settle_in(item: Carried, view: View, ranks: dict[MemberId, int]) -> Frame:
 def readdress(frame: Frame, table: tuple[MemberId, ...], ranks: dict[MemberId, int]) -> None:
     """Receivers as ranks of the view, where the frame's indices refer to another table."""
     for run in frame.runs:
-        if run.to is not None and run.names is None:
-            run.names = tuple(table[i] for i in run.to if i < len(table))
+        if run.to is not None:
+            if run.names is None:
+                run.names = tuple(table[i] for i in run.to if i < len(table))
             present = [ranks[member] for member in run.names if member in ranks]
             run.to = tuple(sorted(present))

@@ -194,8 +194,9 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
 
     The frame's indices refer to the members of all `components`, sorted. The sender's view, the
     frame's tag, is one of them, or `here`; `context` is that view's. `vector` is the whole
-    vector time. `floors` holds for each member its last frame before the change that it is in: frames up to
-    it concern nobody outside its view, and outsiders treat them as present (PROTOCOLS B.7).
+    vector time. `floors` holds for each member its last frame before the change that it is in:
+    frames up to it concern nobody outside its view, and outsiders treat them as present
+    (PROTOCOLS B.7).
     """
 
     components: Components

@@ -158,7 +158,7 @@ class Stay:
 
     def address(self, frame: Frame) -> None:
         """Receivers and vector by rank, where the frame came with a table of its own."""
-        if frame.control is not None and frame.table != self.table:
+        if frame.control is not None:
             readdress(frame, table_of(frame.control), self.ranked)
         n = self.dag.n
         if frame.ack_members and frame.ack_members[-1] >= n:

@@ -18,6 +18,7 @@ from phalanx.core.effects import Break, Datagrams, Effect, Service, Submit, Tran
 from phalanx.core.frames import Attempt, FrameKind, Hello, Refusal, Whole
 from phalanx.core.framing import decode_frame
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
+from phalanx.explore.copies import copied
 from phalanx.explore.histories import Broke, Event, events_of
 from phalanx.explore.member import NOW, TIMERS, Explored, Timer, thawed
 from phalanx.explore.normal import digest
@@ -25,6 +26,8 @@ from phalanx.explore.normal import digest
 Place = tuple[int, int]
 """A frame: whose, and its number."""
 
+LIVE_MAX = 100_000
+"""So many actors are kept as they are, about 20 kB each; more of them as bytes, a third of that."""
 GONE = -1
 """The actor of a process that has crashed."""
 
@@ -82,7 +85,8 @@ class Actors:
         self._config = config
         self._submit = Submit([b"x"], service)
         self._unit_of: dict[tuple[bytes, ...], int] = {}
-        self._frozen: list[bytes] = []
+        self._kept: list[Explored | bytes] = []
+        """What each actor is; as bytes when they are many."""
         self._by_digest: dict[bytes, int] = {}
         self._outcomes: dict[tuple[int, str, int], Outcome] = {}
 
@@ -103,7 +107,8 @@ class Actors:
         return found
 
     def _play(self, actor: int, what: str, whom: int) -> Outcome:
-        member = thawed(self._frozen[actor])
+        kept = self._kept[actor]
+        member = thawed(kept) if isinstance(kept, bytes) else copied(kept)
         act: Callable[[], list[Effect]]
         match what:
             case "take":
@@ -121,7 +126,7 @@ class Actors:
         try:
             effects = act()
         except Exception as error:  # a bug of the core is a finding, not the end of the search
-            return self._broken(actor, what, error)
+            return self._broken(actor, what, whom, error)
         return self._after(member, effects)
 
     def _after(self, member: Explored, effects: list[Effect]) -> Outcome:
@@ -132,9 +137,9 @@ class Actors:
         )
         return Outcome(self._actor(member), units, events_of(effects, self.index))
 
-    def _broken(self, actor: int, what: str, error: Exception) -> Outcome:
+    def _broken(self, actor: int, what: str, whom: int, error: Exception) -> Outcome:
         """It raised: it does nothing from here on."""
-        name = b"broken" + self._frozen[actor] + what.encode()
+        name = f"broken {actor} {what} {whom}".encode()
         number = self._by_digest.get(name)
         if number is None:
             number = self._by_digest[name] = len(self.facts)
@@ -144,7 +149,7 @@ class Actors:
                     facts, busy=False, collecting=False, owes=False, missing=(), broken=True
                 )
             )
-            self._frozen.append(b"")
+            self._kept.append(b"")
         text = f"{type(error).__name__}: {error}"
         return Outcome(number, (), (Broke(text),))
 
@@ -155,7 +160,9 @@ class Actors:
         number = self._by_digest.get(name)
         if number is None:
             number = self._by_digest[name] = len(self.facts)
-            self._frozen.append(member.frozen())
+            member.forget_effects()
+            few = len(self._kept) < LIVE_MAX
+            self._kept.append(member if few else member.frozen())
             self.facts.append(self._facts(member))
         return number
 

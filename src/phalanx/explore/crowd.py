@@ -141,16 +141,17 @@ class Crowd:
         """Everything heals, and nobody but chance has been in the way of one common view."""
         self.side = [0] * self.n
         self.story.append("all can reach each other")
-        found = self._settled()
+        found = self.calm_down()
         for _ in range(4 + 2 * self.n):
             if found is not None or self._is_united():
                 return found
             if not self._strangers_meet():
                 return self.wrong or Finding("J8", f"no two find each other: {self.shown()}")
-            found = self._settled()
+            found = self.calm_down()
         return Finding("J8", f"no common view: {self.shown()}")
 
-    def _settled(self) -> Finding | None:
+    def calm_down(self) -> Finding | None:
+        """All that need happen happens, on each side of a split for itself."""
         for _ in range(ROUNDS_MAX):
             if self.wrong is not None:
                 return self.wrong
@@ -196,14 +197,14 @@ class Crowd:
 
     def _hear_all(self, p: int) -> None:
         for q in range(self.n):
-            while self.inbox[p][q] and p not in self.gone:
+            while self.inbox[p][q] and self.reaches(p, q) and p not in self.gone:
                 self.deliver(p, q)
         for place, packets in self.wanted(p):
             if p not in self.gone:
                 self.fetch(p, place, packets)
-        for who in sorted(self.members[p].known):
-            if self.index[who] in self.gone and p not in self.gone:
-                self.break_with(p, self.index[who])
+        for q in [self.index[who] for who in sorted(self.members[p].known)]:
+            if (q in self.gone or not self.reaches(p, q)) and p not in self.gone:
+                self.break_with(p, q)
 
     def _collect(self, p: int) -> None:
         if self.members[p].stage == "COLLECT":
@@ -214,9 +215,9 @@ class Crowd:
         for q in self.live():
             place = (self.ids[q], self.members[q].count(self.ids[q]))
             here = self.members[p]
-            if q == p or here.count(place[0]) >= place[1] or place in here.waiting():
+            if q == p or not self.reaches(p, q) or here.count(place[0]) >= place[1]:
                 continue
-            packets = self._repeated(q, place)
+            packets = None if place in here.waiting() else self._repeated(q, place)
             if packets is not None and p not in self.gone:
                 self.fetch(p, place, packets)
 
@@ -240,8 +241,9 @@ class Crowd:
         """A member of its view is in another one and will not come back."""
         member = self.members[p]
         for who in sorted(member.known):
-            if not member.busy and self.members[self.index[who]].view.id != member.view.id:
-                self.break_with(p, self.index[who])
+            q = self.index[who]
+            if not member.busy and self.members[q].view.id != member.view.id:
+                self.break_with(p, q)
 
     def _strangers_meet(self) -> bool:
         for p in self.live():

@@ -185,9 +185,12 @@ class Explored(Member):
 
     # -------------------------------------------------------------- copies
 
+    def forget_effects(self) -> None:
+        """What it did last is no part of it."""
+        self._out = []
+
     def frozen(self) -> bytes:
         """All of it. The one who thaws it goes on from here."""
-        self._out = []
         return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
 
 

@@ -32,7 +32,7 @@ class Walk:
         n = dice.randrange(lo, hi + 1)
         self.service = dice.choice(SERVICES)
         self.crowd = Crowd(_components(dice, n), dice.random() < 0.25, self.service)
-        self._messages = dice.randrange(8)
+        self._messages = dice.randrange(12)
         self._suspicions = dice.randrange(4)
         self._crashes = dice.choice((0, 0, 1))
         self._splits = dice.choice((0, 1, 1, 2, 3))
@@ -40,6 +40,7 @@ class Walk:
         self._attempts = dice.randrange(1, 7)
         self._losses = dice.choice((0, 0, 2, 6))
         self._time_outs = dice.choice((0, 0, 1, 2))
+        self._calms = dice.choice((0, 0, 1, 2))
         self._speed = [[dice.choice((1.0, 1.0, 1.0, 0.15)) for _ in range(n)] for _ in range(n)]
 
     def run(self) -> Finding | None:
@@ -60,10 +61,12 @@ class Walk:
         crowd = self.crowd
         for p in crowd.live():
             yield from self._arrivals(p)
-            if not crowd.members[p]._kernel.leaving:
+            if not crowd.members[p]._closed:
                 yield from self._own(p)
                 yield from self._breaks(p)
                 yield from self._greetings(p)
+        if self._calms:
+            yield 0.06, self._calm
         if self._splits:
             yield 0.08, self._split
         if len(set(crowd.side)) > 1:
@@ -83,7 +86,7 @@ class Walk:
         crowd, member = self.crowd, self.crowd.members[p]
         yield 0.05, lambda: crowd.pass_timer(p, "ack")
         if self._messages:
-            yield 0.4, lambda: self._say(p)
+            yield 0.2, lambda: self._say(p)
         if member.stage == "COLLECT":
             yield 0.25, lambda: crowd.pass_timer(p, "collect")
         if self._time_outs and member.busy:
@@ -148,6 +151,16 @@ class Walk:
         for inbox in self.crowd.inbox:
             for _ in range(self._dice.randrange(len(inbox[p]) + 1)):
                 inbox[p].pop()
+
+    def _calm(self) -> None:
+        """Nothing more happens until all is quiet; then some things may happen again."""
+        dice = self._dice
+        self._calms -= 1
+        self.crowd.story.append("calm")
+        self.crowd.wrong = self.crowd.calm_down()
+        self._messages += dice.randrange(4)
+        self._suspicions += dice.randrange(2)
+        self._attempts += dice.randrange(3)
 
     def _split(self) -> None:
         """What is on its way to the other side gets there after the heal, or never."""

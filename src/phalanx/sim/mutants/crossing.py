@@ -124,6 +124,12 @@ def no_colour(self: Kernel, entry: Entry) -> None:
     """Phase 1 begins with one's own control frame only."""
 
 
+def coloured_by_strangers(self: Kernel, entry: Entry) -> None:
+    """Any frame of a change begins phase 1 while a join goes on, whosever change that is."""
+    if entry.view == self.view.id or self.stage != "IDLE":
+        self.phase = 1
+
+
 def calm_after_a_removal(self: Views, out: frozenset[MemberId]) -> None:
     """A removal during a join ends phase 1."""
     _INSTALL_REMOVAL(self, out)
@@ -207,6 +213,10 @@ def floors_for_visitors(self: Domain, slot: int, where: Component | None) -> boo
 def floor_of_any_view(self: Domain, member: MemberId, components: tuple[Component, ...]) -> int:
     known = self.foreign_floors.get(member)
     return 0 if known is None else known[1]
+
+
+def never_later(self: Domain, where: Component, known: Component | None) -> bool:
+    return False
 
 
 # ------------------------------------------------------------------ from one view to the next
@@ -304,6 +314,11 @@ MUTANTS: dict[str, Mutant] = {
         ((Kernel, "_colour", no_colour),),
         "membership",
     ),
+    "phase-of-strangers": Mutant(
+        "begin phase 1 with the changes of strangers that take no part in the join",
+        ((Kernel, "_colour", coloured_by_strangers),),
+        "membership",
+    ),
     "phase-not-kept": Mutant(
         "let a removal end phase 1 while a join goes on",
         ((Views, "_install_removal", calm_after_a_removal),),
@@ -357,6 +372,11 @@ MUTANTS: dict[str, Mutant] = {
     "floor-of-any-view": Mutant(
         "tell the floor of a member of another component, whatever view it is a floor of",
         ((Domain, "floor_of", floor_of_any_view),),
+        "membership",
+    ),
+    "floor-of-a-later-component": Mutant(
+        "let the floor of a later component hide what a member said in the join under way",
+        ((Domain, "_is_later", never_later),),
         "membership",
     ),
     "carried-in-any-order": Mutant(

@@ -1,0 +1,109 @@
+"""A member whose time stands still, its copies, and its normal form."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from phalanx.config import lan
+from phalanx.core.effects import Break, Datagrams, Effect, Submit, Transmit, ViewInstalled
+from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore.member import NOW, Explored, thawed
+from phalanx.explore.normal import digest
+
+ADA, BEA = MemberId("ada"), MemberId("bea")
+
+
+@pytest.fixture
+def pair() -> list[Explored]:
+    """Two members, each alone."""
+    members = [Explored(me, boot_view([me]), lan(mode="flow")) for me in (ADA, BEA)]
+    for member in members:
+        member.start(NOW)
+    return members
+
+
+def packets(effects: list[Effect]) -> list[bytes]:
+    return [packet for e in effects if isinstance(e, Transmit) for packet in e.packets]
+
+
+def joined(pair: list[Explored]) -> list[Explored]:
+    """The same two, in one view."""
+    ada, bea = pair
+    attempt = packets(ada.step(NOW, Datagrams([bea.hello()])))
+    bea.step(NOW, Datagrams(attempt))
+    proposal = packets(bea.pass_timer("collect"))
+    answer = packets(ada.step(NOW, Datagrams(proposal))) or packets(ada.pass_timer("collect"))
+    bea.step(NOW, Datagrams(answer))
+    return pair
+
+
+def test_two_that_hear_of_each_other_join(pair: list[Explored]) -> None:
+    ada, bea = joined(pair)
+    assert ada.view == bea.view
+    assert ada.view.members == (ADA, BEA)
+
+
+def test_nothing_is_said_unless_the_protocol_or_the_explorer_says_so(pair: list[Explored]) -> None:
+    ada, _ = joined(pair)
+    assert ada.pass_timer("collect") == []
+    assert ada.pass_timer("answer") == []
+    assert ada.owes
+    assert packets(ada.pass_timer("ack"))
+    assert not ada.owes
+
+
+def test_who_does_not_speak_in_time_is_dropped(pair: list[Explored]) -> None:
+    ada, _ = joined(pair)
+    assert ada.listens
+    effects = ada.pass_timer("speak")
+    assert any(isinstance(e, ViewInstalled) and e.view.members == (ADA,) for e in effects)
+
+
+def test_a_copy_goes_on_like_the_original(pair: list[Explored]) -> None:
+    for original in joined(pair):
+        copies = [deepcopy(original), thawed(original.frozen())]
+        told = []
+        for member in [original, *copies]:
+            effects: list[Effect] = []
+            for given in (Submit([b"x"]), Break(BEA if member.me == ADA else ADA)):
+                effects += member.step(NOW, given)
+            effects += member.step(NOW, Datagrams([Explored.hello(pair[0])]))
+            told.append((effects, digest(member)))
+        assert told[0] == told[1] == told[2]
+
+
+def test_members_that_differ_in_times_and_statistics_only_are_the_same(
+    pair: list[Explored],
+) -> None:
+    ada, bea = joined(pair)
+    before = digest(ada)
+    ada._pulse.stir()
+    ada._lansis.duplicates += 1
+    ada._presence.detector.heard_ns[0] += 1
+    ada._kernel._speak_until += 1
+    assert digest(ada) == before
+    assert digest(thawed(ada.frozen())) == before
+    assert digest(bea) != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: setattr(m._kernel, "phase", 1),
+        lambda m: setattr(m._kernel, "faulty", frozenset([BEA])),
+        lambda m: setattr(m._kernel, "_speak_until", 1 << 62),
+        lambda m: m._dag.have.__setitem__(0, 7),
+        lambda m: m._kernel._ledger._evidence.clear(),
+        lambda m: setattr(m._outbox, "following", 5),
+        lambda m: setattr(m._kernel, "added_tomorrow", 1),
+    ],
+)
+def test_members_that_may_behave_otherwise_are_not_the_same(
+    pair: list[Explored], change: object
+) -> None:
+    ada, _ = joined(pair)
+    before = digest(ada)
+    change(ada)  # type: ignore[operator]
+    assert digest(ada) != before
