@@ -17,7 +17,7 @@ import platform
 import statistics
 import sys
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -35,7 +35,7 @@ Sent = list[tuple[int, int, int]]
 class Counted(Member):
     """A member that notes when it sends how much."""
 
-    sent: Sent = []
+    sent: ClassVar[Sent] = []
 
     def step(self, now: int, given: Given) -> list[Effect]:
         effects = super().step(now, given)

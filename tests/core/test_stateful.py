@@ -215,6 +215,16 @@ class Group(RuleBasedStateMachine):
     def accuse(self, i: int, j: int) -> None:
         self.step(i, Break(self.members[j].me))
 
+    @rule(i=members, j=members, k=members, service=st.sampled_from(Service))
+    def accuse_while_all_talk(self, i: int, j: int, k: int, service: Service) -> None:
+        """What is sent between the first word about a change and its end is hardest to place."""
+        assume(not {i, k} & self.gone)
+        self.accuse(i, j)
+        self.submit(i, [3, 120], service, None)
+        self.carry(i, k, 9)
+        self.submit(k, [4], service, None)
+        self.carry(k, j, 9)
+
     @precondition(lambda self: len(self.gone) < 2)
     @rule(i=members)
     def crash(self, i: int) -> None:
@@ -327,7 +337,7 @@ def visible(told: Iterable[Told], to_all: set[tuple[str, int]]) -> list[Told]:
 
 
 Group.TestCase.settings = settings(
-    max_examples=50,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -217,17 +217,19 @@ def replay_command(
     help="Seeds to try on each mutant; 0:200 unless told.",
 )
 @_MEMBERS
+@click.option("--only", metavar="NAME", multiple=True, help="This mutant; may be repeated.")
 @click.option(
     "--directed",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Scenarios to try on mutants that survive the seeds, such as tests/sweeps/mutants.",
+    help="Scenarios written for mutants that chance seldom catches.",
 )
 @_JOBS
 @_JSON
 def mutants_command(
     seeds: tuple[int, int],
     members: tuple[int, int] | None,
+    only: tuple[str, ...],
     directed: Path | None,
     jobs: int | None,
     as_json: bool,
@@ -235,17 +237,20 @@ def mutants_command(
     """Break one rule of the protocol after the other: does a checker notice?
 
     \b
-    Example:
-      phalanx sim mutants --seeds 0:100 --directed tests/sweeps/mutants
+    Examples:
+      phalanx sim mutants --seeds 0:100
+      phalanx sim mutants --only no-evidence-rule --directed tests/sweeps/mutants
     """
+    for name in only:
+        _check_mutant(name)
     catches = []
     if not as_json:
-        click.echo(f"{'mutant':31} {'seeds':>5}  {'seed':>5}  caught by")
-    for catch in hunt_all(range(*seeds), members, directed, jobs):
+        click.echo(f"{'mutant':38} {'seeds':>5}  {'seed':>5}  caught by")
+    for catch in hunt_all(range(*seeds), members, directed, jobs, only):
         catches.append(catch)
         if not as_json:
             by = ", ".join(catch.caught_by) or "NOT CAUGHT"
-            click.echo(f"{catch.mutant:31} {catch.seeds_needed:5}  {catch.place:>5}  {by}")
+            click.echo(f"{catch.mutant:38} {catch.seeds_needed:5}  {catch.place:>5}  {by}")
     survived = [catch.mutant for catch in catches if catch.survived]
     if as_json:
         rows = [msgspec.to_builtins(catch) for catch in catches]

@@ -135,7 +135,10 @@ class Actors:
             for effect in effects
             if isinstance(effect, Transmit)
         )
-        return Outcome(self._actor(member), units, events_of(effects, self.index))
+        actor = self._actor(member)
+        if self._kept[actor] is not member:
+            vars(member).clear()  # it is its kernel's owner: without this it would live for ever
+        return Outcome(actor, units, events_of(effects, self.index))
 
     def _broken(self, actor: int, what: str, whom: int, error: Exception) -> Outcome:
         """It raised: it does nothing from here on."""

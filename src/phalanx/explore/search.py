@@ -1,4 +1,5 @@
-"""Breadth first through every state of a world; the shortest way to each kind of violation."""
+"""Breadth first through every state of a world: the first way found to each kind of violation is
+a shortest one (of those that reduction leaves)."""
 
 from __future__ import annotations
 
@@ -80,13 +81,14 @@ class Search:
     def _run(self, limits: Limits, watch: Watch | None) -> None:
         result, states, parents = self.result, self._states, self._parents
         started, seen = perf_counter(), {self.first}
-        at, level = 0, 1
+        at, level, pruned = 0, 1, 0
         while at < len(states):
             if at == level:
                 result.depth += 1
                 level = len(states)
             if at % EVERY == 0:
                 result.seconds = perf_counter() - started
+                result.states = len(states) + pruned
                 if watch is not None:
                     watch(result, len(states) - at)
                 if result.seconds > limits.seconds:
@@ -103,10 +105,10 @@ class Search:
                     states.append(after)
                     parents.append(at)
                 else:
-                    result.states += 1
+                    pruned += 1
                     self._failed(found, at, after, [])
             at += 1
-        result.states += len(states) - 1
+        result.states = len(states) + pruned
         result.complete = at == len(states)
         result.seconds = perf_counter() - started
         result.actors = len(self.world.actors.facts)

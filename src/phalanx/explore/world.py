@@ -2,14 +2,16 @@
 
 A state is one seat for each process and a purse with what faults are left. What can happen:
 
-    deliver p q    p takes the next unit that q sent        collect p   alpha of p is over
+    deliver p q    p takes the next unit that q sent; if it answers with an AJ, that costs an
+                   attempt, and when there is none left, the unit (an AJ, a mere hint) is lost
+    collect p      alpha of p is over
     fetch p q k    p gets frame k of q, which it misses and which is not on its way, from whoever
                    still has it
-    attempt p q    p hears a HELLO of q, a stranger, and says AJ  (costs an attempt)
-    break p q      p holds q for failed                     (costs a suspicion)
-    data p         p's user sends a message                 (costs a message)
-    drop p q       the next unit from q to p is lost        (costs a loss)
-    crash p                                                 (costs a crash)
+    attempt p q    p hears a HELLO of q, a stranger, and says AJ: costs an attempt
+    break p q      p holds q for failed: costs a suspicion
+    data p         p's user sends a message: costs one
+    drop p q       the next unit from q to p is lost: costs a loss
+    crash p        costs a crash
     lose p q       all that q, crashed, sent last never reaches p
     notice p q     p holds q for failed, which is so
 
@@ -179,12 +181,10 @@ class World:
             for action, seat, units in m.free:
                 out.append((action, self.moved(state, p, seat, units)))
             for paid, unheard in m.tries:
-                if self._purses[state[-1]][ATTEMPTS]:
-                    action, seat, units = paid
-                    out += self._paid(ATTEMPTS, [(action, self.moved(state, p, seat, units))])
-                else:
-                    action, seat, units = unheard
-                    out.append((action, self.moved(state, p, seat, units)))
+                hears = self._purses[state[-1]][ATTEMPTS]
+                action, seat, units = paid if hears else unheard
+                step = (action, self.moved(state, p, seat, units))
+                out += self._paid(ATTEMPTS, [step]) if hears else [step]
             for q, number in m.wants:
                 for r in self._others[p]:
                     if not moves[r].gone:
@@ -273,11 +273,12 @@ class World:
 
     def attempts(self, state: State) -> list[Step]:
         """Strangers that hear of each other; whatever it costs."""
-        moves, out = self.moves(state), []
+        moves, facts, out = self.moves(state), self.seats.facts, []
         for p, q in self._pairs(moves):
-            if not moves[q].gone and not moves[p].busy:
-                hello = self.seats.facts(state[q]).hello
-                out += self._given(state, ("attempt", p, q, 0), "take", hello)
+            if moves[q].gone or moves[p].busy or self.actors.ids[q] in facts(state[p]).view.members:
+                continue
+            hello = facts(state[q]).hello
+            out += self._given(state, ("attempt", p, q, 0), "take", hello)
         return out
 
     def _lost(self, state: State, moves: list[Moves]) -> list[Step]:

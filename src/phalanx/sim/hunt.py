@@ -9,7 +9,7 @@ a failure of the simulator, not a success of the protocol, unless the rule is no
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +80,11 @@ def hunt_all(
     members: tuple[int, int] | None = None,
     directed: Path | None = None,
     jobs: int | None = None,
+    only: Sequence[str] = (),
 ) -> Generator[Catch, None, None]:
-    """Every mutant, on as many processes as there are cores, in their order."""
+    """Every mutant, or only some, on as many processes as there are cores, in their order."""
     workers = min(jobs or os.cpu_count() or 1, len(MUTANTS))
-    tasks = ((mutant, seeds, members, directed) for mutant in MUTANTS)
+    tasks = ((mutant, seeds, members, directed) for mutant in only or MUTANTS)
     yield from in_order(_hunt, tasks, workers)
 
 
