@@ -9,6 +9,7 @@ import pytest
 from phalanx.config import lan
 from phalanx.core.effects import Break, Datagrams, Effect, Submit, Transmit, ViewInstalled
 from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore.copies import copied
 from phalanx.explore.member import NOW, Explored, thawed
 from phalanx.explore.normal import digest
 
@@ -61,17 +62,20 @@ def test_who_does_not_speak_in_time_is_dropped(pair: list[Explored]) -> None:
     assert any(isinstance(e, ViewInstalled) and e.view.members == (ADA,) for e in effects)
 
 
-def test_a_copy_goes_on_like_the_original(pair: list[Explored]) -> None:
+def test_a_copy_goes_on_like_the_original_and_leaves_it_alone(pair: list[Explored]) -> None:
+    hello = pair[0].hello()
     for original in joined(pair):
-        copies = [deepcopy(original), thawed(original.frozen())]
+        before = digest(original)
         told = []
-        for member in [original, *copies]:
+        for member in [copied(original), thawed(original.frozen()), deepcopy(original), original]:
+            assert digest(original) == before
             effects: list[Effect] = []
             for given in (Submit([b"x"]), Break(BEA if member.me == ADA else ADA)):
                 effects += member.step(NOW, given)
-            effects += member.step(NOW, Datagrams([Explored.hello(pair[0])]))
+            effects += member.step(NOW, Datagrams([hello]))
             told.append((effects, digest(member)))
-        assert told[0] == told[1] == told[2]
+        assert told == told[:1] * 4
+        assert told[0][1] != before
 
 
 def test_members_that_differ_in_times_and_statistics_only_are_the_same(

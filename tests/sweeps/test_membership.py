@@ -116,6 +116,24 @@ def test_a_heal_is_followed_by_a_merged_view_within_1500_ms(seed: int) -> None:
     assert max(r.sim_ns or 0 for r in merged) - at <= 1_500 * MS
 
 
+def test_members_that_have_said_much_can_merge() -> None:
+    """More frames than the buffers reach: of strangers only what their floors leave is asked."""
+    result = run(
+        Scenario(
+            name="old",
+            members=NAMES,
+            config={"ahead_frames_max": 8},
+            traffic=talk(every_ns=5 * MS, count=400),
+            partition=(Partition(at_ns=SECOND, groups=(("ada", "bea"),)),),
+            heal=(Heal(at_ns=3 * SECOND),),
+        )
+    )
+    assert not result.failed, result.signature
+    merged = [r for r in result.rows if isinstance(r, ViewInstall) and r.cause == "JOIN"]
+    assert len(merged) == 4
+    assert max(r.sim_ns or 0 for r in merged) <= 4_500 * MS
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(10_000, 12_000, 100))
 def test_many_storms_keep_every_guarantee(first: int) -> None:

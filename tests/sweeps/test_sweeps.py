@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.explore.walks import play
 from phalanx.sim.hunt import hunt
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.run import run
@@ -53,9 +54,9 @@ def test_kept_scenarios_fail_without_the_rule_that_mended_them() -> None:
         assert all(run(load(str(path))).stuck for path in KEPT if "far_behind" in path.stem)
 
 
-@pytest.mark.parametrize("mutant", [m for m, broken in MUTANTS.items() if broken.kind == "fixed"])
+@pytest.mark.parametrize("mutant", [m for m, broken in MUTANTS.items() if broken.ground == "fixed"])
 def test_a_broken_protocol_is_caught(mutant: str) -> None:
-    catch = hunt(mutant, range(60))
+    catch = hunt(mutant, range(60), play)
     assert catch.seed is not None, f"{mutant} survived {catch.seeds_needed} seeds"
     assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
 

@@ -22,6 +22,7 @@ from phalanx.cli.options import (
 )
 from phalanx.cli.recorded import check_events, manifest
 from phalanx.cli.telling import Progress, replay_line, run_line, tell, tell_failure, tell_sweep
+from phalanx.explore.walks import play
 from phalanx.journal import eventfile
 from phalanx.sim import show
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
@@ -245,12 +246,13 @@ def mutants_command(
         _check_mutant(name)
     catches = []
     if not as_json:
-        click.echo(f"{'mutant':38} {'seeds':>5}  {'seed':>5}  caught by")
-    for catch in hunt_all(range(*seeds), members, directed, jobs, only):
+        click.echo(f"{'mutant':31} {'ground':10} {'seeds':>5}  {'seed':>5}  caught by")
+    for catch in hunt_all(range(*seeds), play, members, directed, jobs, only):
         catches.append(catch)
         if not as_json:
             by = ", ".join(catch.caught_by) or "NOT CAUGHT"
-            click.echo(f"{catch.mutant:38} {catch.seeds_needed:5}  {catch.place:>5}  {by}")
+            where = f"{catch.ground:10} {catch.seeds_needed:5}  {catch.place:>5}"
+            click.echo(f"{catch.mutant:31} {where}  {by}")
     survived = [catch.mutant for catch in catches if catch.survived]
     if as_json:
         rows = [msgspec.to_builtins(catch) for catch in catches]

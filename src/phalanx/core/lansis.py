@@ -208,10 +208,16 @@ class Lansis(Holdings):
         if frame.control is None and (frame.tag != self._tag or frame.phase):
             self._unusable(now, place, "view")
             return
-        if frame.control is not None and not self._translate(now, frame):
-            return
-        self._wait(now, place, frame)
         self.special = True
+        if frame.control is None:
+            self._wait(now, place, frame)
+        elif self._translate(now, frame):
+            if self._is_full(place):
+                self._unusable(now, place, "ahead")
+                return
+            self.recovery.found(place)
+            self._waiting[frame.sender][frame.number] = frame
+            self._waiting_bytes += len(frame.payload)
 
     def _translate(self, now: int, frame: Frame) -> bool:
         """Make an announced frame's indices slots of this member."""

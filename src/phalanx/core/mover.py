@@ -56,6 +56,7 @@ class Mover(Speaker):
                 break
             self._consider(now, frame, out)
         lansis = self._lansis
+        lansis.ask(now)
         lansis.special = False
         lansis.steady = not kernel.changing
         if kernel.stage == "IDLE" and len(lansis.roster) > self._dag.n:

@@ -22,7 +22,7 @@ from phalanx.core.frames import Component, Fragment, Frame, FrameKind, Refusal, 
 from phalanx.core.framing import decode_frame, decode_tag
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
-from phalanx.core.lansis import Lansis
+from phalanx.core.lansis import AHEAD_ASKED_MAX, Lansis
 from phalanx.core.membership.contexts import epoch, origin
 from phalanx.core.pieces import Pieces
 
@@ -134,7 +134,8 @@ class Domain(Lansis):
         if decoded.control is None:
             self.refused["table"] += 1
             return
-        if not self._is_new(now, slot, number):
+        if number <= self.dag.have[slot] or number in self._waiting[slot]:
+            self.duplicates += 1
             return
         decoded.sender = slot
         self._pool(now, decoded)
@@ -291,6 +292,28 @@ class Domain(Lansis):
             if frame is not None and frame.handled and self.dag.ready(frame):
                 return frame
         return None
+
+    def ask(self, now: int) -> None:
+        """Ask for what the announced frames that wait follow and that is not here: not before
+        their floors were read, for most of it may be no business of ours."""
+        for waiting in self._waiting:
+            for frame in list(waiting.values()):
+                if frame.control is None:
+                    continue
+                self._ask_upto(now, frame.sender, frame.number - 1)
+                for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+                    self._ask_upto(now, slot, number)
+
+    def _ask_upto(self, now: int, slot: int, number: int) -> None:
+        have = self.dag.have[slot]
+        if number <= have or slot == self._me:
+            return
+        last, waiting = min(number, have + AHEAD_ASKED_MAX), self._waiting[slot]
+        for missing in range(have + 1, last + 1):
+            if missing not in waiting and (slot, missing) not in self.recovery.missing:
+                self.recovery.lost(now, slot, missing, missing)
+        if last > self.heard[slot]:
+            self.heard[slot] = last
 
     def _is_admitted(self, frame: Frame) -> bool:
         return self.admits(self.roster[frame.sender], frame.kind == FrameKind.JOIN)

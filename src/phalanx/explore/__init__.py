@@ -1,6 +1,7 @@
 """Every behaviour of a small group, on the product's own classes (PROTOCOLS F.2).
 
     member     a member whose time stands still: its timers are named inputs
+    copies     copies of members, fast
     normal     what of a member matters, as plain values: two that agree here behave alike
     actors     members by number, and what each does when it is given something, computed once
     histories  what members have seen, and what is wrong with it
@@ -9,6 +10,9 @@
     settling   from a quiet end to one common view
     search     breadth first through all of it; the shortest way to each violation
     paths      such a way as lines of text, and back
+    crowd      live members and what is on its way between them
+    stories    what such members did, written down, and done again
+    walks      one way through what can happen, drawn from a seed
 
 Nothing outside tests and the command line may import this package.
 """

@@ -8,8 +8,6 @@ group of actors moves as fast as a dict is. Packets are *units*, also by number:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from phalanx.config import Config
@@ -109,25 +107,24 @@ class Actors:
     def _play(self, actor: int, what: str, whom: int) -> Outcome:
         kept = self._kept[actor]
         member = thawed(kept) if isinstance(kept, bytes) else copied(kept)
-        act: Callable[[], list[Effect]]
+        try:
+            effects = self._give(member, what, whom)
+        except Exception as error:  # a bug of the core is a finding, not the end of the search
+            return self._broken((actor, what, whom), error)
+        return self._after(member, effects)
+
+    def _give(self, member: Explored, what: str, whom: int) -> list[Effect]:
         match what:
             case "take":
-                packets = self.units[whom].packets
-                act = lambda: member.step(NOW, Datagrams(packets))  # noqa: E731
+                return member.step(NOW, Datagrams(self.units[whom].packets))
             case "break":
-                act = lambda: member.step(NOW, Break(self.ids[whom]))  # noqa: E731
+                return member.step(NOW, Break(self.ids[whom]))
             case "data":
-                act = lambda: member.step(NOW, self._submit)  # noqa: E731
+                return member.step(NOW, self._submit)
             case "collect" | "answer" | "speak" | "ack":
                 timer: Timer = TIMERS[TIMERS.index(what)]
-                act = lambda: member.pass_timer(timer)  # noqa: E731
-            case _:
-                raise AssertionError(what)
-        try:
-            effects = act()
-        except Exception as error:  # a bug of the core is a finding, not the end of the search
-            return self._broken(actor, what, whom, error)
-        return self._after(member, effects)
+                return member.pass_timer(timer)
+        raise AssertionError(what)
 
     def _after(self, member: Explored, effects: list[Effect]) -> Outcome:
         units = tuple(
@@ -140,21 +137,13 @@ class Actors:
             vars(member).clear()  # it is its kernel's owner: without this it would live for ever
         return Outcome(actor, units, events_of(effects, self.index))
 
-    def _broken(self, actor: int, what: str, whom: int, error: Exception) -> Outcome:
+    def _broken(self, done: tuple[int, str, int], error: Exception) -> Outcome:
         """It raised: it does nothing from here on."""
-        name = f"broken {actor} {what} {whom}".encode()
-        number = self._by_digest.get(name)
-        if number is None:
-            number = self._by_digest[name] = len(self.facts)
-            facts = self.facts[actor]
-            self.facts.append(
-                msgspec.structs.replace(
-                    facts, busy=False, collecting=False, owes=False, missing=(), broken=True
-                )
-            )
-            self._kept.append(b"")
+        facts = self.facts[done[0]]
+        self.facts.append(msgspec.structs.replace(facts, broken=True))
+        self._kept.append(b"")
         text = f"{type(error).__name__}: {error}"
-        return Outcome(number, (), (Broke(text),))
+        return Outcome(len(self.facts) - 1, (), (Broke(text),))
 
     # -------------------------------------------------------------- naming
 

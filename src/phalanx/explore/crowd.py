@@ -15,8 +15,19 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
+import msgspec
+
 from phalanx.config import lan
-from phalanx.core.effects import Break, Datagrams, Effect, Service, Stopped, Transmit
+from phalanx.core.effects import (
+    Break,
+    Datagrams,
+    Effect,
+    Leave,
+    Service,
+    Stopped,
+    Submit,
+    Transmit,
+)
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.explore.histories import Finding, Histories, events_of
 from phalanx.explore.member import NOW, Explored, Timer
@@ -28,10 +39,21 @@ ROUNDS_MAX = 1_000
 """So often everybody is asked what need happen, before that is held for endless."""
 
 
+class Setting(msgspec.Struct, frozen=True):
+    """How a crowd begins."""
+
+    components: list[list[int]]
+    """Who boots together."""
+    hold: bool
+    service: Service
+
+
 class Crowd:
     """A group of processes. Whoever moves it looks at `wrong` after each step."""
 
-    def __init__(self, components: list[list[int]], hold: bool, service: Service) -> None:
+    def __init__(self, setting: Setting) -> None:
+        components, hold = setting.components, setting.hold
+        service = self.service = setting.service
         n = self.n = sum(map(len, components))
         self.ids = [MemberId(f"m{i}") for i in range(n)]
         self.index = {member: i for i, member in enumerate(self.ids)}
@@ -39,8 +61,8 @@ class Crowd:
         """Who is on the same side can reach each other."""
         self.gone: set[int] = set()
         self.wrong: Finding | None = None
-        self.story: list[str] = []
-        """What was done, in order, for a person."""
+        self.steps: list[str] = []
+        """What was done, in order, as `stories` can do it again."""
         self._histories = Histories(hold, service)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
@@ -87,11 +109,11 @@ class Crowd:
 
     # -------------------------------------------------------------- what can be done
 
-    def act(self, p: int, what: str, step: Callable[[Explored], list[Effect]]) -> None:
+    def act(self, p: int, step: str, do: Callable[[Explored], list[Effect]]) -> None:
         """A process does something. An exception is a finding, and its end."""
-        self.story.append(f"m{p} {what}")
+        self.steps.append(step)
         try:
-            effects = step(self.members[p])
+            effects = do(self.members[p])
         except Exception as error:
             self.wrong = Finding("JX", f"m{p} raised {type(error).__name__}: {error}")
             self.gone.add(p)
@@ -110,48 +132,75 @@ class Crowd:
             if q != p and self.reaches(p, q):
                 self.inbox[q][p].append(packets)
 
-    def take(self, p: int, what: str, packets: Packets) -> None:
-        self.act(p, what, lambda member: member.step(NOW, Datagrams(packets)))
+    def _take(self, p: int, step: str, packets: Packets) -> None:
+        self.act(p, step, lambda member: member.step(NOW, Datagrams(packets)))
 
     def deliver(self, p: int, q: int) -> None:
         """What q sent first of all that is on its way to p arrives."""
-        self.take(p, f"hears m{q}", self.inbox[p][q].popleft())
+        self._take(p, f"deliver {p} {q}", self.inbox[p][q].popleft())
+
+    def drop(self, p: int, q: int) -> None:
+        """... or does not."""
+        self.steps.append(f"drop {p} {q}")
+        self.inbox[p][q].popleft()
+
+    def lose(self, p: int, q: int, count: int) -> None:
+        """Nor does so much of what q sent last."""
+        self.steps.append(f"lose {p} {q} {count}")
+        for _ in range(count):
+            self.inbox[p][q].pop()
 
     def fetch(self, p: int, place: Place, packets: Packets) -> None:
-        self.take(p, f"fetches frame {place[1]} of {place[0].name}", packets)
+        self._take(p, f"fetch {p} {self.index[place[0]]} {place[1]}", packets)
 
-    def greet(self, p: int, q: int) -> None:
-        """A HELLO of a stranger."""
-        self.take(p, f"hears of m{q}", (self.members[q].hello(),))
+    def attempt(self, p: int, q: int) -> None:
+        """A HELLO of a stranger is heard."""
+        self._take(p, f"attempt {p} {q}", (self.members[q].hello(),))
 
     def break_with(self, p: int, q: int) -> None:
-        self.act(p, f"breaks with m{q}", lambda m: m.step(NOW, Break(self.ids[q])))
+        self.act(p, f"break {p} {q}", lambda m: m.step(NOW, Break(self.ids[q])))
 
     def pass_timer(self, p: int, timer: Timer) -> None:
-        self.act(p, timer, lambda member: member.pass_timer(timer))
+        self.act(p, f"{timer} {p}", lambda member: member.pass_timer(timer))
 
-    def end(self, p: int) -> None:
-        """The process is no more."""
-        self.story.append(f"m{p} ends")
+    def data(self, p: int) -> None:
+        """Its user says something."""
+        self.act(p, f"data {p}", lambda m: m.step(NOW, Submit([b"x"], self.service)))
+
+    def leave(self, p: int) -> None:
+        self.act(p, f"leave {p}", lambda member: member.step(NOW, Leave()))
+
+    def crash(self, p: int) -> None:
+        self.steps.append(f"crash {p}")
         self.gone.add(p)
+
+    def split(self, side: list[int]) -> None:
+        """Only who is on one side can reach each other; with all on one, it heals."""
+        self.steps.append(" ".join(["split", *map(str, side)]))
+        self.side = side
+
+    def calm(self) -> None:
+        """Nothing more happens until all is quiet, on each side of a split for itself."""
+        begun = len(self.steps)
+        self.wrong = self._calm_down()
+        self.steps[begun:] = ["calm"]
 
     # -------------------------------------------------------------- settling
 
     def settle(self) -> Finding | None:
         """Everything heals, and nobody but chance has been in the way of one common view."""
-        self.side = [0] * self.n
-        self.story.append("all can reach each other")
-        found = self.calm_down()
+        self.split([0] * self.n)
+        found = self._calm_down()
         for _ in range(4 + 2 * self.n):
             if found is not None or self._is_united():
                 return found
             if not self._strangers_meet():
                 return self.wrong or Finding("J8", f"no two find each other: {self.shown()}")
-            found = self.calm_down()
+            found = self._calm_down()
         return Finding("J8", f"no common view: {self.shown()}")
 
-    def calm_down(self) -> Finding | None:
-        """All that need happen happens, on each side of a split for itself."""
+    def _calm_down(self) -> Finding | None:
+        """All that need happen happens."""
         for _ in range(ROUNDS_MAX):
             if self.wrong is not None:
                 return self.wrong
@@ -235,7 +284,7 @@ class Crowd:
 
     def _stop(self, p: int) -> None:
         if self.members[p]._kernel.leaving:
-            self.end(p)
+            self.crash(p)
 
     def _notice(self, p: int) -> None:
         """A member of its view is in another one and will not come back."""
@@ -249,7 +298,7 @@ class Crowd:
         for p in self.live():
             for q in self.live():
                 if q != p and self.ids[q] not in self.members[p].view.members:
-                    self.greet(p, q)
+                    self.attempt(p, q)
                     if self.members[p].busy:
                         return True
         return False

@@ -16,6 +16,7 @@ from phalanx.explore.seats import Action
 from phalanx.explore.world import State, World
 
 STEPS_MAX = 5_000
+"""More steps than this between two attempts to join are held for endless."""
 SETTLE: Action = ("settle", 0, 0, 0)
 """Stands in a path where an end is left for a common view."""
 RANKED = ("deliver", "collect", "fetch", "notice", "ack", "answer", "speak")
@@ -28,7 +29,6 @@ class Settling:
     def __init__(self, world: World) -> None:
         self._world = world
         self._well: set[State] = set()
-        self.longest = 0
 
     def begun(self) -> State:
         """Where a search starts: after the boot, or when all members of components have spoken."""
@@ -56,7 +56,7 @@ class Settling:
         state = (*end[:-1], self._world.endless)
         path = [SETTLE]
         passed: list[State] = []
-        for _ in range(4 + 2 * self._world.n):
+        for _ in range(4 + 2 * self._world.n):  # as many as the model allows (B.7: J8b)
             if state in self._well:
                 break
             passed.append(state)
@@ -76,7 +76,6 @@ class Settling:
         else:
             return Finding("J8", f"no common view: {self._shown(state)}"), path
         self._well.update(passed)
-        self.longest = max(self.longest, len(path))
         return None
 
     def _at_end(self, state: State) -> Finding | None:

@@ -10,12 +10,15 @@ the protocol in the same way; this one walks the product.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
-from phalanx.core.effects import Leave, Service, Submit
-from phalanx.explore.crowd import Crowd
+from phalanx.core.effects import Service
+from phalanx.explore import stories
+from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.histories import Finding
-from phalanx.explore.member import NOW
+from phalanx.explore.stories import Story
+from phalanx.sim.hunt import Played
 
 STEPS_MAX = 200
 SERVICES = (Service.AGREED, Service.AGREED, Service.SAFE, Service.CAUSAL)
@@ -30,8 +33,9 @@ class Walk:
     def __init__(self, seed: int, lo: int = 2, hi: int = 5) -> None:
         dice = self._dice = Random(f"walk {seed}")
         n = dice.randrange(lo, hi + 1)
-        self.service = dice.choice(SERVICES)
-        self.crowd = Crowd(_components(dice, n), dice.random() < 0.25, self.service)
+        components, hold = _components(dice, n), dice.random() < 0.25
+        self.setting = Setting(components, hold, dice.choice(SERVICES))
+        self.crowd = Crowd(self.setting)
         self._messages = dice.randrange(12)
         self._suspicions = dice.randrange(4)
         self._crashes = dice.choice((0, 0, 1))
@@ -44,7 +48,7 @@ class Walk:
         self._speed = [[dice.choice((1.0, 1.0, 1.0, 0.15)) for _ in range(n)] for _ in range(n)]
 
     def run(self) -> Finding | None:
-        """What went wrong, None if nothing did."""
+        """What went wrong, None if nothing did. `told` is the way it took."""
         dice, crowd = self._dice, self.crowd
         for _ in range(dice.randrange(8, STEPS_MAX)):
             chances = list(self._chances())
@@ -53,6 +57,7 @@ class Walk:
             dice.choices([do for _, do in chances], [weight for weight, _ in chances])[0]()
             if crowd.wrong is not None:
                 break
+        self.told = Story(self.setting, tuple(crowd.steps))
         return crowd.verdict() or crowd.settle()
 
     # -------------------------------------------------------------- what can happen
@@ -78,7 +83,7 @@ class Walk:
             if crowd.inbox[p][q] and crowd.reaches(p, q):
                 yield self._speed[q][p], lambda q=q: crowd.deliver(p, q)  # type: ignore[misc]
                 if self._losses:
-                    yield 0.04, lambda q=q: self._lose(p, q)  # type: ignore[misc]
+                    yield 0.04, lambda q=q: self._drop(p, q)  # type: ignore[misc]
         if crowd.members[p].missing():
             yield 0.5, lambda: self._fetch(p)
 
@@ -86,7 +91,7 @@ class Walk:
         crowd, member = self.crowd, self.crowd.members[p]
         yield 0.05, lambda: crowd.pass_timer(p, "ack")
         if self._messages:
-            yield 0.2, lambda: self._say(p)
+            yield 0.2, lambda: self._data(p)
         if member.stage == "COLLECT":
             yield 0.25, lambda: crowd.pass_timer(p, "collect")
         if self._time_outs and member.busy:
@@ -110,18 +115,17 @@ class Walk:
         if self._attempts and not member.busy:
             for q in crowd.live():
                 if crowd.reaches(p, q) and crowd.ids[q] not in member.view.members:
-                    yield 0.15, lambda q=q: self._greet(p, q)  # type: ignore[misc]
+                    yield 0.15, lambda q=q: self._attempt(p, q)  # type: ignore[misc]
 
     # -------------------------------------------------------------- what costs
 
-    def _say(self, p: int) -> None:
+    def _data(self, p: int) -> None:
         self._messages -= 1
-        self.crowd.act(p, "says", lambda m: m.step(NOW, Submit([b"x"], self.service)))
+        self.crowd.data(p)
 
-    def _lose(self, p: int, q: int) -> None:
+    def _drop(self, p: int, q: int) -> None:
         self._losses -= 1
-        self.crowd.inbox[p][q].popleft()
-        self.crowd.story.append(f"m{p} does not hear m{q}")
+        self.crowd.drop(p, q)
 
     def _fetch(self, p: int) -> None:
         found = self.crowd.wanted(p)
@@ -132,9 +136,9 @@ class Walk:
         self._suspicions -= 1
         self.crowd.break_with(p, q)
 
-    def _greet(self, p: int, q: int) -> None:
+    def _attempt(self, p: int, q: int) -> None:
         self._attempts -= 1
-        self.crowd.greet(p, q)
+        self.crowd.attempt(p, q)
 
     def _time_out(self, p: int) -> None:
         self._time_outs -= 1
@@ -142,22 +146,20 @@ class Walk:
 
     def _leave(self, p: int) -> None:
         self._goodbyes -= 1
-        self.crowd.act(p, "leaves", lambda m: m.step(NOW, Leave()))
+        self.crowd.leave(p)
 
     def _crash(self, p: int) -> None:
         """Of what it sent last, each of the others loses an end."""
         self._crashes -= 1
-        self.crowd.end(p)
-        for inbox in self.crowd.inbox:
-            for _ in range(self._dice.randrange(len(inbox[p]) + 1)):
-                inbox[p].pop()
+        self.crowd.crash(p)
+        for q in self.crowd.live():
+            self.crowd.lose(q, p, self._dice.randrange(len(self.crowd.inbox[q][p]) + 1))
 
     def _calm(self) -> None:
-        """Nothing more happens until all is quiet; then some things may happen again."""
+        """All is quiet; then some things may happen again."""
         dice = self._dice
         self._calms -= 1
-        self.crowd.story.append("calm")
-        self.crowd.wrong = self.crowd.calm_down()
+        self.crowd.calm()
         self._messages += dice.randrange(4)
         self._suspicions += dice.randrange(2)
         self._attempts += dice.randrange(3)
@@ -166,16 +168,25 @@ class Walk:
         """What is on its way to the other side gets there after the heal, or never."""
         crowd, dice = self.crowd, self._dice
         self._splits -= 1
-        crowd.side = [dice.randrange(2) for _ in range(crowd.n)]
-        crowd.story.append(f"split {crowd.side}")
+        crowd.split([dice.randrange(2) for _ in range(crowd.n)])
         for p in range(crowd.n):
             for q in range(crowd.n):
                 if not crowd.reaches(p, q) and dice.random() < 0.5:
-                    crowd.inbox[p][q].clear()
+                    crowd.lose(p, q, len(crowd.inbox[p][q]))
 
     def _heal(self) -> None:
-        self.crowd.side = [0] * self.crowd.n
-        self.crowd.story.append("heal")
+        self.crowd.split([0] * self.crowd.n)
+
+
+def play(what: int | Path) -> Played:
+    """The walk of a seed, or a story in a file, for those who only want to know how it ended."""
+    if isinstance(what, int):
+        walk = Walk(what)
+        finding, size = walk.run(), walk.crowd.n
+    else:
+        story = stories.load(what)
+        finding, size = stories.play(story), sum(map(len, story.setting.components))
+    return Played(() if finding is None else (finding.check,), size)
 
 
 def _components(dice: Random, n: int) -> list[list[int]]:

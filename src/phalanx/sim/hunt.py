@@ -1,15 +1,16 @@
 """Hunting mutants: how many seeds does it take until a checker catches a broken rule?
 
-For each mutant, seeds of the kind it needs are played one after the other until a run fails;
-if none does, its directed scenarios are: schedules that chance seldom draws, written down. What
-a run failed with names the checker. A mutant that survives means that a rule is not tested: it is
-a failure of the simulator, not a success of the protocol, unless the rule is not needed.
+For each mutant, seeds are played one after the other on the ground that suits it until one fails:
+random scenarios, or random walks of small groups. If none does, its directed scenarios are
+played: schedules that chance seldom draws, written down. What failed names the checker. A mutant
+that survives means that a rule is not tested: it is a failure of the simulator, not a success of
+the protocol, unless the rule is not needed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,22 @@ import msgspec
 
 from phalanx.sim.kinds import MEMBERS, scenario_of
 from phalanx.sim.mutants import MUTANTS, apply
-from phalanx.sim.run import RunResult, run
+from phalanx.sim.run import run
+from phalanx.sim.scenario import Scenario
 from phalanx.sim.scenariofile import load
 from phalanx.sim.workers import in_order
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What a seed came to: the properties that were violated, and how large the group was."""
+
+    violated: tuple[str, ...]
+    members: int
+
+
+Walker = Callable[[int | Path], Played]
+"""Plays the random walk of a seed or a story in a file: `phalanx.explore.walks.play`, which this
+package cannot see."""
 
 
 class Catch(msgspec.Struct, frozen=True):
@@ -27,12 +41,13 @@ class Catch(msgspec.Struct, frozen=True):
 
     mutant: str
     breaks: str
+    ground: str
     seeds_needed: int
     """So many were played."""
-    seed: int | None
-    scenario: str | None
-    members: int
-    caught_by: tuple[str, ...]
+    seed: int | None = None
+    scenario: str | None = None
+    members: int = 0
+    caught_by: tuple[str, ...] = ()
 
     @property
     def survived(self) -> bool:
@@ -47,36 +62,47 @@ class Catch(msgspec.Struct, frozen=True):
 def hunt(
     mutant: str,
     seeds: range,
+    walk: Walker,
     members: tuple[int, int] | None = None,
     directed: Path | None = None,
 ) -> Catch:
-    """Play seeds under one mutant until a run fails, then its scenarios in folder `directed`.
+    """Play seeds under one mutant until one fails, then its scenarios in folder `directed`.
 
-    The seeds are of the mutant's kind, with groups as large as `members` says or that kind has.
+    `members` is how large the groups of scenarios are, if not as their kind has them.
     """
     broken = MUTANTS[mutant]
-    lo, hi = members or MEMBERS[broken.kind]
-    catch = Catch(mutant, broken.breaks, len(seeds), None, None, 0, ())
+    ground = broken.ground
+    catch = Catch(mutant, broken.breaks, ground, len(seeds))
     with apply(mutant):
         for played, seed in enumerate(seeds, start=1):
-            result = run(scenario_of(seed, lo, hi, broken.kind))
-            if result.failed:
+            if ground == "walk":
+                result = walk(seed)
+            else:
+                result = _play(scenario_of(seed, *(members or MEMBERS[ground]), ground))
+            if result.violated:
                 return _caught(catch, result, seeds_needed=played, seed=seed)
-        for name in broken.scenarios if directed is not None else ():
+        for name in broken.directed if directed is not None else ():
             assert directed is not None
-            result = run(load(directed / f"{name}.toml"))
-            if result.failed:
+            file = directed / name
+            result = _play(load(file)) if file.suffix == ".toml" else walk(file)
+            if result.violated:
                 return _caught(catch, result, scenario=name)
     return catch
 
 
-def _caught(catch: Catch, result: RunResult, **where: Any) -> Catch:
-    size = len(result.scenario.members)
-    return msgspec.structs.replace(catch, members=size, caught_by=result.signature, **where)
+def _play(scenario: Scenario) -> Played:
+    return Played(run(scenario).signature, len(scenario.members))
+
+
+def _caught(catch: Catch, result: Played, **where: Any) -> Catch:
+    return msgspec.structs.replace(
+        catch, members=result.members, caught_by=result.violated, **where
+    )
 
 
 def hunt_all(
     seeds: range,
+    walk: Walker,
     members: tuple[int, int] | None = None,
     directed: Path | None = None,
     jobs: int | None = None,
@@ -84,9 +110,9 @@ def hunt_all(
 ) -> Generator[Catch, None, None]:
     """Every mutant, or only some, on as many processes as there are cores, in their order."""
     workers = min(jobs or os.cpu_count() or 1, len(MUTANTS))
-    tasks = ((mutant, seeds, members, directed) for mutant in only or MUTANTS)
+    tasks = ((mutant, seeds, walk, members, directed) for mutant in only or MUTANTS)
     yield from in_order(_hunt, tasks, workers)
 
 
-def _hunt(task: tuple[str, range, tuple[int, int] | None, Path | None]) -> Catch:
+def _hunt(task: tuple[str, range, Walker, tuple[int, int] | None, Path | None]) -> Catch:
     return hunt(*task)

@@ -8,7 +8,8 @@ tests and sweeps may import this package.
     fixed       order, delivery and reliable broadcast within one view
     closing     when a view is closed: contexts, fault sets, evidence, epochs
     joining     which components unite, and who has moved
-    crossing    what is delivered where: tags, phases, floors, carried frames
+    cutting     where a view ends: cuts, phases, carried frames, votes
+    crossing    what is taken along: floors, old frames, what waits
     seeking     who is alive, who is sought, whose name it is
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import closing, crossing, fixed, joining, seeking
+from phalanx.sim.mutants import closing, crossing, cutting, fixed, joining, seeking
 from phalanx.sim.mutants.mutant import Mutant, Patch
 
 __all__ = ["MUTANTS", "Mutant", "apply"]
@@ -27,6 +28,7 @@ MUTANTS: dict[str, Mutant] = {
     **fixed.MUTANTS,
     **closing.MUTANTS,
     **joining.MUTANTS,
+    **cutting.MUTANTS,
     **crossing.MUTANTS,
     **seeking.MUTANTS,
 }

@@ -169,7 +169,7 @@ MUTANTS: dict[str, Mutant] = {
     "only-the-latest-set": Mutant(
         "close only the set that I hold now, not the smaller ones that all have named (Fig. 3)",
         ((Views, "_is_closed", only_the_latest_set),),
-        "membership",
+        "walk",
     ),
     "a-larger-set-will-do": Mutant(
         "close the set that I hold now when all the others have named it or a larger one",
@@ -177,22 +177,22 @@ MUTANTS: dict[str, Mutant] = {
             (Views, "_is_closed", a_larger_set_will_do),
             (Ledger, "_closing_frame", closed_by_a_larger_set),
         ),
-        "membership",
+        "walk",
     ),
     "largest-set-first": Mutant(
         "of several closed sets install the largest",
         ((Ledger, "named", largest_first),),
-        "membership",
+        "walk",
     ),
     "no-evidence-rule": Mutant(
         "count what barred members said, however it came here",
         ((Ledger, "write", everything_counts),),
-        "membership",
+        "walk",
     ),
     "no-proof-by-tag": Mutant(
         "learn nothing from somebody who speaks from the view that I have not closed",
         ((Kernel, "proves", proves_nothing),),
-        "membership",
+        "walk",
     ),
     "unites-what-names-me": Mutant(
         "unite a fault set or a proposal that names me instead of breaking with its sender",
@@ -200,32 +200,32 @@ MUTANTS: dict[str, Mutant] = {
             (Kernel, "_on_fault", unite_a_fault_that_names_me),
             (Kernel, "_on_join", unite_a_join_that_names_me),
         ),
-        "membership",
+        "walk",
     ),
     "barred-for-ever": Mutant(
         "bar members that were removed even when they come back",
         ((Views, "barred", barred_for_ever),),
-        "membership",
+        "walk",
     ),
     "barred-without-a-second-look": Mutant(
         "let a barred member's frame enter because of a frame that may not enter either",
         ((Domain, "_wanted", wanted_by_anybody),),
-        "membership",
+        "walk",
     ),
     "barred-even-as-the-past": Mutant(
         "keep a barred member's frames out even if a survivor's frame follows them",
         ((Domain, "_wanted", wanted_by_nobody),),
-        "membership",
+        "walk",
     ),
     "one-number-epochs": Mutant(
         "count joins and removals in one number",
         ((views, "removal_view", removal_counts_as_a_join),),
-        "membership",
+        "walk",
     ),
     "epoch-not-raised": Mutant(
         "let a join have the epoch of its newest component",
         ((views, "join_view", join_at_the_same_epoch),),
-        "membership",
+        "walk",
     ),
     "view-id-reused": Mutant(
         "name a view by its epoch and members alone, whatever change made it",
@@ -234,16 +234,16 @@ MUTANTS: dict[str, Mutant] = {
             (announced, "is_view", any_view),
             (presence, "is_view", any_view),
         ),
-        "membership",
+        "walk",
     ),
     "removal-forgets-the-join": Mutant(
         "end the join under way when a removal is installed",
         ((Views, "_install_removal", forget_the_join),),
-        "membership",
+        "walk",
     ),
     "no-change-time-out": Mutant(
         "wait for ever for whoever does not answer a proposal or a fault set",
         ((Kernel, "_unanswered", no_time_out),),
-        "membership",
+        "walk",
     ),
 }

@@ -85,12 +85,6 @@ def moved_only_while_idle(
     return self.stage is IDLE and _HAS_MOVED(self, member, view, members, context)
 
 
-def nobody_moves(
-    self: Kernel, member: MemberId, view: ViewId, members: Members, context: bytes
-) -> bool:
-    return False
-
-
 _HAS_MOVED = Kernel.has_moved
 
 # ------------------------------------------------------------------ handlers
@@ -141,91 +135,86 @@ MUTANTS: dict[str, Mutant] = {
     "old-control-handled": Mutant(
         "handle a non-member's FA or JOIN from a view that was left or overtaken",
         ((Kernel, "_is_old", never_old),),
-        "membership",
+        "walk",
     ),
     "past-control-handled": Mutant(
         "handle a non-member's FA or JOIN from a view that was left or merged",
         ((Kernel, "_is_old", old_only_if_overtaken),),
-        "membership",
+        "walk",
     ),
     "overtaken-control-handled": Mutant(
         "handle a non-member's FA or JOIN though it has spoken from a newer view since",
         ((Kernel, "_is_old", old_only_if_past),),
-        "membership",
+        "walk",
     ),
     "component-merged-twice": Mutant(
         "merge a component again that was merged or left before",
         ((Kernel, "_acceptable", merge_again),),
-        "membership",
+        "walk",
     ),
     "any-component-merged": Mutant(
         "merge components that count me in a view that I am not in",
         ((Kernel, "_acceptable", components_that_count_me_elsewhere),),
-        "membership",
+        "walk",
     ),
     "everything-merged": Mutant(
-        "merge whatever is proposed",
-        ((Kernel, "_acceptable", merge_anything),),
-        "membership",
+        "merge whatever is proposed, outdated components too",
+        ((Kernel, "_acceptable", merge_anything), (kernel, "normal", all_components)),
+        "walk",
     ),
     "half-the-past": Mutant(
         "hold views whose members did not come along for mergeable after a join",
         ((Past, "joined", nothing_below_is_past),),
-        "membership",
+        "walk",
     ),
     "outdated-components-kept": Mutant(
         "keep components in a join that are nobody's newest",
         ((kernel, "normal", all_components),),
-        "membership",
+        "walk",
     ),
     "no-strays-rule": Mutant(
         "join with members of my view that have moved to the component that I join",
         ((Kernel, "_strays", nobody_strayed),),
-        "membership",
+        "walk",
     ),
     "name-conflict-ignored": Mutant(
         "let two incarnations of one name meet in a view",
         ((kernel, "names_twice", names_never_clash),),
-        "membership",
+        "walk",
     ),
     "moved-is-never-followed": Mutant(
         "break with a member of another component that has moved on in a join",
         ((Kernel, "moved", never_follow),),
-        "membership",
+        "walk",
     ),
     "moved-only-while-idle": Mutant(
         "notice only outside joins that a member speaks from a view without me",
         ((Kernel, "has_moved", moved_only_while_idle),),
-        "membership",
-    ),
-    "moved-never-noticed": Mutant(
-        "never notice that a member speaks from a view without me",
-        ((Kernel, "has_moved", nobody_moves),),
-        "membership",
+        "walk",
     ),
     "join-of-nobody-proposed": Mutant(
         "propose a join that nobody answered",
         ((Kernel, "_collected", commit_alone),),
-        "membership",
+        "walk",
     ),
     "faults-of-others-united": Mutant(
         "leave out of a join whom another component held for failed in its own change",
         ((Kernel, "_on_fault", unite_faults_of_others),),
-        "membership",
+        "walk",
     ),
     "named-in-any-change": Mutant(
         "break with whoever names me, also in a change that is not mine",
         ((Kernel, "_on_fault", named_in_any_change),),
-        "membership",
+        "walk",
     ),
     "join-of-a-member-ignored": Mutant(
         "do not take a member's JOIN for its AJ",
         ((Kernel, "_on_join", answer_my_own_context),),
-        "membership",
+        "walk",
     ),
     "attempts-not-put-off": Mutant(
         "forget attempts that come in the middle of a change",
         ((Kernel, "_replay", forget_what_was_put_off),),
-        "membership",
+        "walk",
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +13,9 @@ from phalanx.sim.kinds import Kind
 Patch = tuple[type | ModuleType, str, Callable[..., Any]]
 """A class or module, the name of a method or function of its own, and what stands in for it."""
 
+Ground = Kind | Literal["walk"]
+"""Where mutants are hunted: random scenarios of one kind, or random walks (`explore.walks`)."""
+
 
 class Mutant(msgspec.Struct, frozen=True):
     """One rule, broken by a few replaced functions."""
@@ -20,7 +23,7 @@ class Mutant(msgspec.Struct, frozen=True):
     breaks: str
     """What it does wrong, as one would tell it to somebody who knows the rule."""
     patches: tuple[Patch, ...]
-    kind: Kind = "fixed"
-    """The kind of random scenarios in which it should be caught."""
-    scenarios: tuple[str, ...] = ()
-    """Names of directed scenarios that catch it, for cases that chance seldom draws."""
+    ground: Ground = "fixed"
+    """Where chance finds it out soonest."""
+    directed: tuple[str, ...] = ()
+    """Files with scenarios or stories that catch it, for cases that chance seldom draws."""

@@ -1,0 +1,173 @@
+"""A walk written down: what each member did, in order, to be done again.
+
+    # why it is told
+    boot 0 1 2|3
+    mode flow
+    service agreed
+
+    break 0 2
+    deliver 1 0
+    ...
+
+A line is a step of a `crowd`: `deliver p q` (p hears what q sent first), `drop p q`, `lose p q n`
+(the last n), `fetch p q k` (frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`,
+`leave p`, `crash p`, `split 0 1 0` (the side of each), `calm`, and the timers `collect p`,
+`answer p`, `speak p` and `ack p`. After the last one all heals and settles. A step that cannot be
+done is passed over: a story outlives small changes of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from phalanx.core.effects import Service
+from phalanx.errors import FileError
+from phalanx.explore.crowd import Crowd, Setting
+from phalanx.explore.histories import Finding
+from phalanx.explore.member import TIMERS
+
+WORDS: dict[str, int] = {
+    "deliver": 2,
+    "drop": 2,
+    "lose": 3,
+    "fetch": 3,
+    "attempt": 2,
+    "break": 2,
+    "data": 1,
+    "leave": 1,
+    "crash": 1,
+    "calm": 0,
+    "collect": 1,
+    "answer": 1,
+    "speak": 1,
+    "ack": 1,
+}
+"""How many numbers follow each word; `split` has one for each member."""
+
+
+class Story(msgspec.Struct, frozen=True):
+    """How it began, and what happened."""
+
+    setting: Setting
+    steps: tuple[str, ...]
+    about: str = ""
+
+
+def play(story: Story) -> Finding | None:
+    """What goes wrong when it happens again; None if nothing does."""
+    crowd = Crowd(story.setting)
+    for step in story.steps:
+        _do(crowd, step)
+        if crowd.wrong is not None:
+            break
+    return crowd.verdict() or crowd.settle()
+
+
+def _do(crowd: Crowd, step: str) -> None:
+    word, *numbers = step.split()
+    args = [int(number) for number in numbers]
+    if word == "split":
+        crowd.split(args)
+    elif word == "calm":
+        crowd.calm()
+    elif word == "lose":
+        p, q, count = args
+        crowd.lose(p, q, min(count, len(crowd.inbox[p][q])))
+    elif args[0] not in crowd.gone:
+        _do_alone(crowd, word, args[0]) if len(args) == 1 else _do_with(crowd, word, *args)
+
+
+def _do_alone(crowd: Crowd, word: str, p: int) -> None:
+    for timer in TIMERS:
+        if timer == word:
+            crowd.pass_timer(p, timer)
+    if word == "crash":
+        crowd.crash(p)
+    elif word in ("data", "leave") and not crowd.members[p]._closed:
+        getattr(crowd, word)(p)
+
+
+def _do_with(crowd: Crowd, word: str, p: int, q: int, number: int = 0) -> None:
+    """What takes another one."""
+    if word == "break":
+        crowd.break_with(p, q)
+    elif word == "attempt":
+        if q not in crowd.gone and crowd.reaches(p, q):
+            crowd.attempt(p, q)
+    elif word == "fetch":
+        for place, packets in crowd.wanted(p):
+            if place == (crowd.ids[q], number):
+                crowd.fetch(p, place, packets)
+    elif crowd.inbox[p][q] and crowd.reaches(p, q):
+        getattr(crowd, word)(p, q)
+
+
+def shrunk(story: Story, fails: Callable[[Story], bool], runs_max: int = 2_000) -> Story:
+    """A story that fails too, with as few steps as leaving some out can make it."""
+    steps, size, runs = list(story.steps), max(1, len(story.steps) // 2), 0
+    while size:
+        at, helped = 0, False
+        while at < len(steps) and runs < runs_max:
+            fewer = steps[:at] + steps[at + size :]
+            runs += 1
+            if fails(msgspec.structs.replace(story, steps=tuple(fewer))):
+                steps, helped = fewer, True
+            else:
+                at += size
+        if not helped or size > 1:
+            size //= 2
+    return msgspec.structs.replace(story, steps=tuple(steps))
+
+
+# ------------------------------------------------------------------ files
+
+
+def load(path: Path) -> Story:
+    """The story in a file; FileError if it is none."""
+    return parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse(text: str, file: str = "story") -> Story:
+    """The story in a text; `file` is only for the error messages."""
+    setting: dict[str, str] = {}
+    about: list[str] = []
+    steps: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if line.startswith("#"):
+            about.append(line[1:].strip())
+        elif words and words[0] in ("boot", "mode", "service"):
+            setting[words[0]] = " ".join(words[1:])
+        elif words:
+            _check(file, number, words)
+            steps.append(" ".join(words))
+    try:
+        components = [[int(p) for p in part.split()] for part in setting["boot"].split("|")]
+        service = Service[setting["service"].upper()]
+        begun = Setting(components, setting["mode"] == "hold", service)
+    except (KeyError, ValueError):
+        raise FileError(file, None, "it does not say how it begins", _BEGIN) from None
+    return Story(begun, tuple(steps), "\n".join(about))
+
+
+_BEGIN = "begin with boot, mode and service"
+
+
+def _check(file: str, number: int, words: list[str]) -> None:
+    wanted = WORDS.get(words[0], len(words) - 1 if words[0] == "split" else -1)
+    if len(words) - 1 != wanted or not all(word.isdigit() for word in words[1:]):
+        remedy = f"write one of split, {', '.join(WORDS)}, with numbers"
+        raise FileError(file, number, f"no step: {' '.join(words)}", remedy)
+
+
+def text_of(story: Story) -> str:
+    """The story as a file that `parse` turns into an equal one."""
+    setting = story.setting
+    boot = "|".join(" ".join(map(str, sorted(part))) for part in setting.components)
+    mode = "hold" if setting.hold else "flow"
+    lines = [f"# {line}" for line in story.about.splitlines()]
+    lines += [f"boot {boot}", f"mode {mode}", f"service {setting.service.name.lower()}", ""]
+    return "\n".join([*lines, *story.steps]) + "\n"

@@ -1,0 +1,70 @@
+"""The normal form: members that it takes for the same behave the same, and no entry is dead."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.config import lan
+from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore import world
+from phalanx.explore.actors import Actors
+from phalanx.explore.copies import copied
+from phalanx.explore.member import NOW, Explored
+from phalanx.explore.normal import LEFT_OUT
+from phalanx.explore.search import Limits, Search
+from phalanx.explore.world import Options
+
+
+class Doubting(Actors):
+    """Remembers members that were taken for one that was known."""
+
+    taken: list[tuple[int, Explored]]
+
+    def _actor(self, member: Explored) -> int:
+        known = len(self._kept)
+        actor = super()._actor(member)
+        if actor < known:
+            vars(self).setdefault("taken", []).append((actor, copied(member)))
+        return actor
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(members=2, attempts=2),
+        Options(members=2, start=((0, 1),), attempts=1, suspicions=1, data=1, mode="flow"),
+        Options(members=2, start=((0, 1),), suspicions=1, losses=1, data=1),
+    ],
+)
+def test_members_of_one_normal_form_behave_alike(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "Actors", Doubting)
+    search = Search(options)
+    assert search.run(Limits()).complete
+    actors = search.world.actors
+    assert isinstance(actors, Doubting)
+    known = dict(actors._outcomes)
+    compared = 0
+    for actor, member in list(actors.taken):
+        for (number, what, whom), outcome in known.items():
+            if number == actor:
+                again = copied(member)
+                assert actors._after(again, actors._give(again, what, whom)) == outcome
+                compared += 1
+    assert compared > 20
+
+
+def test_every_field_that_is_left_out_exists() -> None:
+    """Else it was renamed, and the form grew by what it is called now."""
+    me = MemberId("ada")
+    member = Explored(me, boot_view([me]), lan())
+    member.start(NOW)
+    stay = member._stay
+    things: list[object] = [member, member._kernel, stay, stay.domain, stay.cursor, stay.order]
+    for thing in things:
+        fields = {name for base in type(thing).__mro__ for name in getattr(base, "__slots__", ())}
+        fields |= vars(thing).keys() if hasattr(thing, "__dict__") else set()
+        for base in type(thing).__mro__:
+            if base is not object:
+                assert LEFT_OUT.get(base, frozenset()) <= fields, base
