@@ -212,6 +212,12 @@ class Lansis(Holdings):
         if frame.control is None:
             self._wait(now, place, frame)
         elif self._translate(now, frame):
+            if any(
+                slot == self._me and number > self.dag.have[slot]
+                for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True)
+            ):  # nobody can follow what this member has not sent
+                self._unusable(now, place, "vector")
+                return
             if self._is_full(place):
                 self._unusable(now, place, "ahead")
                 return

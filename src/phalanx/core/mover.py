@@ -210,7 +210,8 @@ class Mover(Speaker):
         # What had entered enters here at once: the next own frame is numbered after the last.
         while (frame := stay.domain.pull_again()) is not None:
             self._consider(now, frame, out)
-        assert all(f.sender != stay.rank for f in stay.domain.waiting()), "own frames wait"
+        while (frame := stay.domain.force_own()) is not None:
+            self._consider(now, frame, out)
         self._presence.moved(now, stay, bool(joined), bool(left))
 
     def _taken_over(self, border: Border) -> list[Carried]:

@@ -315,6 +315,18 @@ class Domain(Lansis):
         if last > self.heard[slot]:
             self.heard[slot] = last
 
+    def force_own(self) -> Frame | None:
+        """An own frame that follows what is not here, which only a liar can have brought about:
+        it enters all the same, for the next one must have its number."""
+        waiting = self._waiting[self._me]
+        frame = waiting.get(self.dag.have[self._me] + 1)
+        if frame is not None:
+            acks = zip(frame.ack_members, frame.ack_numbers, strict=True)
+            here = [(slot, min(number, self.dag.have[slot])) for slot, number in acks]
+            frame.ack_members = tuple(slot for slot, _ in here)
+            frame.ack_numbers = tuple(number for _, number in here)
+        return frame
+
     def _is_admitted(self, frame: Frame) -> bool:
         return self.admits(self.roster[frame.sender], frame.kind == FrameKind.JOIN)
 
