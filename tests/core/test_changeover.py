@@ -113,9 +113,9 @@ def test_random_frames_leave_in_an_order_that_respects_what_follows_what() -> No
         shuffled = rng.sample(items, len(items))
         seen: Reach = {}
         for one in in_order(shuffled):
-            assert all(
-                n <= seen.get(m, 0) or m == one.sender for m, n in one.reach.items()
-            ), "something that it follows had not left"
+            assert all(n <= seen.get(m, 0) or m == one.sender for m, n in one.reach.items()), (
+                "something that it follows had not left"
+            )
             assert one.number == seen.get(one.sender, 0) + 1
             seen[one.sender] = one.number
 

@@ -57,7 +57,9 @@ def forge(
     first = runs[0][0].first if runs else 1
     members, numbers = [q for q, _ in acks], [c for _, c in acks]
     payload = encode_frame(kind, 0, tag or victim._stay.tag, members, numbers, first, runs)
-    return CODEC.encode_fragment(Fragment(payload, victim._stay.table, sender, sender, number, 0, 1, 0))
+    return CODEC.encode_fragment(
+        Fragment(payload, victim._stay.table, sender, sender, number, 0, 1, 0)
+    )
 
 
 def refused(victim: Member, now: int, *packets: bytes) -> dict[str, int]:
@@ -119,7 +121,9 @@ def test_a_request_for_many_fragments_fits_a_datagram() -> None:
 
 def test_a_forged_fragment_does_not_keep_the_real_frame_out(mesh: Build) -> None:
     group = mesh("ab")
-    forged = CODEC.encode_fragment(Fragment(b"junk", group.members[0]._stay.table, 1, 1, 1, 0, 3, 0))
+    forged = CODEC.encode_fragment(
+        Fragment(b"junk", group.members[0]._stay.table, 1, 1, 1, 0, 3, 0)
+    )
     group.members[0].step(0, Datagrams([forged]))
     group.submit(1, bytes(2000))
     group.pump(500)

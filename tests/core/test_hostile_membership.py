@@ -98,7 +98,7 @@ def pieces(
     said: Said | None = None,
     **more: Any,
 ) -> list[bytes]:
-    """A frame of a change, sent from the sender's newest component; by default one that could be."""
+    """A frame of a change, from the sender's newest component; by default one that could be."""
     where: Component = more.get("where") or max(
         (c for c in components if sender in c.members), key=lambda c: c.view
     )
@@ -119,8 +119,8 @@ def pieces(
 
 
 class Forger:
-    """Random packets of every kind: no two alike, most of them consistent with themselves. They name
-    members of the group, and never speak as one: that is for the tests of forged names below."""
+    """Random packets of every kind: no two alike, most of them consistent with themselves. They
+    name members of the group, and never speak as one: that is for the tests of forged names."""
 
     def __init__(self, seed: int, group: tuple[MemberId, ...]) -> None:
         self.rng = random.Random(seed)
@@ -162,22 +162,21 @@ class Forger:
         sender = self.stranger()
         view = self.component().view
         wants = tuple(Want(rng.randrange(5), number(), number()) for _ in range(3))
-        return rng.choice(
-            [
-                lambda: Hello(sender, number(), view, self.some(9)),
-                lambda: Attempt(sender, number(), self.component(sender), self.some(9)),
-                lambda: Attempt(sender, number(), self.component(), self.some(9)),
-                lambda: Claim(anybody(), number()),
-                lambda: Held(self.stranger(), number()),
-                lambda: Probe(anybody(), anybody(), number(), anybody(), None),
-                lambda: Probe(anybody(), anybody(), number(), anybody(), anybody()),
-                lambda: Alive(anybody(), anybody(), number(), view, anybody(), anybody()),
-                lambda: Relay(anybody(), anybody(), anybody()),
-                lambda: Nack(self.digest(), rng.randrange(5), wants),
-                lambda: Nack(self.digest(), rng.randrange(5), wants, self.some(5)),
-                lambda: Gone(self.digest(), rng.randrange(5), wants[0]),
-            ]
-        )()
+        kinds: list[Callable[[], Plain]] = [
+            lambda: Hello(sender, number(), view, self.some(9)),
+            lambda: Attempt(sender, number(), self.component(sender), self.some(9)),
+            lambda: Attempt(sender, number(), self.component(), self.some(9)),
+            lambda: Claim(anybody(), number()),
+            lambda: Held(self.stranger(), number()),
+            lambda: Probe(anybody(), anybody(), number(), anybody(), None),
+            lambda: Probe(anybody(), anybody(), number(), anybody(), anybody()),
+            lambda: Alive(anybody(), anybody(), number(), view, anybody(), anybody()),
+            lambda: Relay(anybody(), anybody(), anybody()),
+            lambda: Nack(self.digest(), rng.randrange(5), wants),
+            lambda: Nack(self.digest(), rng.randrange(5), wants, self.some(5)),
+            lambda: Gone(self.digest(), rng.randrange(5), wants[0]),
+        ]
+        return rng.choice(kinds)()
 
     def said(self) -> Said | None:
         return self.rng.choice(
@@ -232,7 +231,7 @@ def enter_stage(group: Any, i: int, stage: str) -> None:
     group.step(i, Datagrams([]))
     if stage != "IDLE" and kernel.stage == "IDLE":
         where = made_up([ally])
-        lies = [Hello(ally, 1, where.view, (me,)), Attempt(ally, 1, where, (me,))]
+        lies: list[Plain] = [Hello(ally, 1, where.view, (me,)), Attempt(ally, 1, where, (me,))]
         group.step(i, Datagrams([CODEC.encode(lie) for lie in lies]))
     if stage == "COMMIT" and kernel.stage == "COLLECT":
         group.pump(lan().collect_ns // MS + 1)
@@ -299,6 +298,7 @@ def test_forged_packets_stop_nobody_and_make_no_view_with_strangers(
 
 CROWD = tuple(MemberId(f"m{k:04}") for k in range(MEMBERS_MAX + 1))
 EPOCH_MAX = (1 << 32) - 1
+NAMELESS = ViewId(1, 0, b"made up!")
 HERE = boot_view([A, B])
 
 
@@ -307,9 +307,7 @@ HERE = boot_view([A, B])
     [
         ([CODEC.encode(Attempt(MALLORY, 1, made_up([B]), (A,)))], "impossible"),
         (
-            [CODEC.encode(Attempt(MALLORY, 1, Component(AWAY, (MALLORY,)), (A,)))]
-            if (AWAY := ViewId(1, 0, b"made up!"))
-            else [],
+            [CODEC.encode(Attempt(MALLORY, 1, Component(NAMELESS, (MALLORY,)), (A,)))],
             "impossible",
         ),
         (
@@ -499,23 +497,34 @@ def test_one_burst_of_forged_frames_while_collecting_does_not_fill_the_memory(me
     assert weight(member) < 4 << 20, "and it is forgotten soon"
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: visitors._foreign gives every stranger a slot")
 def test_strangers_that_speak_while_components_are_collected_get_few_places(mesh: Build) -> None:
     group = mesh("a", alone=True)
     group.pump(200)
     enter_stage(group, 0, "COLLECT")
     member = group.members[0]
-    for k in range(3 * MEMBERS_MAX):
-        sender = MemberId(f"s{k}")
-        member.step(group.now, Datagrams(pieces(sender, 1, (made_up([sender]),), Leave())))
-    assert len(member._lansis.roster) <= 2 * MEMBERS_MAX
+    strangers = [MemberId(f"s{k}") for k in range(3 * MEMBERS_MAX)]
+    lies = [lie for s in strangers for lie in pieces(s, 1, (made_up([s]),), Join(()))]
+    for at in range(0, len(lies), 256):
+        member.step(group.now, Datagrams(lies[at : at + 256]))
+    assert MEMBERS_MAX < len(member._lansis.roster) <= 2 * MEMBERS_MAX
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: visitors._strange_piece keeps all numbers of a key")
-def test_parts_of_frames_with_an_unknown_table_are_not_kept_without_limit() -> None:
+@pytest.mark.parametrize(
+    "size",
+    [
+        1_000,
+        pytest.param(
+            1,
+            marks=pytest.mark.xfail(
+                strict=True, reason="CORE BUG: only bytes are counted, not the frames begun"
+            ),
+        ),
+    ],
+)
+def test_parts_of_frames_with_an_unknown_table_are_not_kept_without_limit(size: int) -> None:
     member = victim()
     for k in range(10_000):
-        piece = Fragment(bytes(1_000), b"unknown!", 0, 0, k + 1, 0, 8_192, 0)
+        piece = Fragment(bytes(size), b"unknown!", 0, 0, k + 1, 0, 8_192, 0)
         member.step(MS, Datagrams([CODEC.encode_fragment(piece)]))
     assert member._lansis._strange_pieces.bytes < 2 << 20
     assert weight(member) < 4 << 20
@@ -546,7 +555,9 @@ def test_a_forged_hello_from_the_future_does_not_make_a_member_deaf_for_ever(mes
     merges_and_delivers(group, "ab")
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: who is 2 ** 20 joins ahead is never believed again")
+@pytest.mark.xfail(
+    strict=True, reason="CORE BUG: who is 2 ** 20 joins ahead is never believed again"
+)
 def test_lies_about_the_future_do_not_take_a_member_out_of_everybodys_sight(mesh: Build) -> None:
     """Two lies, each of which is just believed, and b will never believe where a has got to."""
     group = mesh("ab", alone=True)
@@ -563,15 +574,15 @@ def test_lies_about_the_future_do_not_take_a_member_out_of_everybodys_sight(mesh
     merges_and_delivers(group, "ab")
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: Past.newest believes any epoch for ever")
+@pytest.mark.xfail(strict=False, reason="CORE BUG: Past.newest believes any epoch for ever")
 def test_a_forged_future_of_a_member_does_not_keep_it_out_for_ever(mesh: Build) -> None:
     """While a collects, a frame in b's name claims to come from an epoch that b never saw."""
     group = mesh("ab", alone=True)
     group.cut({0}, {1})
     group.pump(300)
     enter_stage(group, 0, "COLLECT")
-    future = made_up([B], joins=1 << 19)
-    group.step(0, Datagrams(pieces(B, 7, (future,), Fault(b"whatever", (C,), (C,), False))))
+    future = made_up([B], joins=1 << 31)
+    group.step(0, Datagrams(pieces(B, 7, (future,), Join(()))))
     group.cut()
     merges_and_delivers(group, "ab")
 
@@ -626,7 +637,7 @@ def test_epochs_do_not_run_out() -> None:
 def steady_frame(
     member: Member, sender: int, number: int, service: Service | None = None, **acks: int
 ) -> bytes:
-    """A frame of the view, as a member with this rank would send it; `m2=5` follows frame 5 of 2."""
+    """A frame of the view, as the member with this rank sends it; `m2=5` follows frame 5 of 2."""
     run = [] if service is None else [(Run(service, number, 1, None, 0, (1,)), [b"x"])]
     kind = FrameKind.DATA if run else FrameKind.ACK
     ranks = [int(key[1:]) for key in acks]
@@ -652,7 +663,6 @@ def test_a_view_can_end_whose_vectors_were_not_transitive() -> None:
     assert member.view.members == view.members[:1]
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: mover.install asserts that no own frame waits")
 def test_a_member_that_goes_back_to_phase_0_after_its_fault_stops_nobody() -> None:
     view = boot_view([MemberId(name) for name in "abcd"])
     a, b, c, d = view.members

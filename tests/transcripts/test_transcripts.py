@@ -46,7 +46,6 @@ from phalanx.core.effects import (
     WindowOpened,
 )
 from phalanx.core.frames import (
-    MEMBERS_MAX,
     Attempt,
     Claim,
     Component,
@@ -60,7 +59,7 @@ from phalanx.core.frames import (
     Said,
 )
 from phalanx.core.framing import decode_frame
-from phalanx.core.ids import MemberId, View, ViewId, boot_view, table_digest
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view, table_digest
 from phalanx.core.member import Member
 from phalanx.errors import SubmissionError
 
@@ -174,7 +173,7 @@ class Stage:
                     if packets and self.hears(a, b):
                         out += self.step(b, Datagrams(packets))
                 moving = [pair for pair in sorted(self.between) if pair[1] in self.names]
-            due, name = min((self.due(n, end + 1), n) for n in self.names)
+            due = min(self.due(n, end + 1) for n in self.names)
             if due > end:
                 break
             out += self.wait(max(0, due - self.now))

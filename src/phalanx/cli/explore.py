@@ -45,6 +45,7 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @_amount("losses", "How many packets are lost.")
 @_amount("data", "How many messages are sent.")
 @_amount("timeouts", "How often T_change or T_view runs out before it must.")
+@_amount("acks", "How many keep-alives are sent before they must.")
 @click.option("--mode", type=click.Choice(["hold", "flow"]), default="hold", help="hold")
 @click.option("--service", type=click.Choice(_SERVICES), default="agreed", help="agreed")
 @click.option("--reduction/--no-reduction", default=True, help="Leave out what commutes.")

@@ -82,9 +82,12 @@ class Domain(Lansis):
     def _strange_piece(self, now: int, piece: Fragment) -> None:
         """Put it together with its like, under a name of its own: its sender may be unknown."""
         key = (piece.table, piece.sender)
+        if self._pool_is_full():
+            self._strange_ids.clear()
+            self._strange_pieces = Pieces()
         number = self._strange_ids.get(key)
         if number is None:
-            if len(self._strange_ids) >= STRANGE_PIECES_MAX or self._pool_is_full():
+            if len(self._strange_ids) >= STRANGE_PIECES_MAX:
                 self._strange_ids.clear()
                 self._strange_pieces = Pieces()
             number = self._strange_ids[key] = len(self._strange_ids)
@@ -127,7 +130,8 @@ class Domain(Lansis):
             return  # an echo, or a frame of a view that has ended
         if slot is None:
             proposal = decoded.kind == FrameKind.JOIN
-            if not proposal or not self.admits(sender, proposal):
+            full = len(self.roster) >= 2 * MEMBERS_MAX
+            if not proposal or full or not self.admits(sender, proposal):
                 self.strangers += 1
                 return
             slot = self.visit(sender)

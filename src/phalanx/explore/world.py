@@ -22,7 +22,8 @@ and, only when none of `deliver`, `collect`, `fetch` and `notice` can happen, in
     answer p       T_change of p is over       speak p   T_view of p is over
     notice p q     q, of p's view, is in another one and will not come back
 
-`answer` and `speak` can happen at any time while there are time-outs in the purse.
+`answer` and `speak` can happen at any time while there are time-outs in the purse, and `ack`
+while there are acks: keep-alives that nobody waits for.
 
 Reduction. Actions of different processes commute: each changes one actor, takes from the front
 of its own queues and adds to the end of others'. They interfere only over the purse, over a
@@ -57,10 +58,10 @@ State = tuple[int, ...]
 """The seat of each process, then the purse."""
 Step = tuple[Action, State]
 
-PURSE = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts")
+PURSE = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts", "acks")
 ENDLESS = -1
 """An amount that never gets less."""
-ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS = range(len(PURSE))
+ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS, ACKS = range(len(PURSE))
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -75,6 +76,7 @@ class Options(msgspec.Struct, frozen=True):
     losses: int = 0
     data: int = 0
     timeouts: int = 0
+    acks: int = 0
     mode: Literal["hold", "flow"] = "hold"
     service: Service = Service.AGREED
     young: bool = False
@@ -104,6 +106,7 @@ class World:
             (LOSSES, self.seats.drops),
             (TIMEOUTS, self._timers),
             (CRASHES, self._crashes),
+            (ACKS, self._keep_alives),
         )
         self.empty = self._purse((0,) * len(PURSE))
         self.endless = self._purse((ENDLESS,) + (0,) * (len(PURSE) - 1))
@@ -241,6 +244,9 @@ class World:
 
     def _acks(self, seat: int) -> list[Move]:
         return self.seats.own(seat, "ack") if self.seats.facts(seat).owes else []
+
+    def _keep_alives(self, seat: int) -> list[Move]:
+        return self.seats.own(seat, "ack")
 
     def _timers(self, seat: int) -> list[Move]:
         facts, out = self.seats.facts(seat), []

@@ -100,9 +100,7 @@ def test_a_set_in_a_join_needs_the_proposals_of_the_rest_and_their_word_on_it() 
 
 
 def test_a_proposal_that_leaves_somebody_out_is_for_another_context() -> None:
-    made = ledger(
-        entry(A, 3, Join(())), entry(B, 4, Join((C,))), entry(C, 1, Join(()))
-    )
+    made = ledger(entry(A, 3, Join(())), entry(B, 4, Join((C,))), entry(C, 1, Join(())))
     assert not joins(made)
 
 

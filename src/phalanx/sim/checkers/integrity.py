@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from phalanx.journal.events import Deliver, Send
+from phalanx.journal.events import Deliver, Send, Submit
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, addressed, label, messages
 from phalanx.sim.checkers.trace import Part, Trace
@@ -30,6 +30,8 @@ def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> N
         for row in trace.deliveries[member]:
             if row.digest is not None:
                 _content(row, row.digest, contents, digests, out)
+    for member in trace.journals:
+        _as_accepted(trace, member, out)
     _no_duplication(trace, out)
 
 
@@ -115,7 +117,34 @@ def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
     return row.vid != send.vid and named == [m for m in meant if m in here]
 
 
-def _to(row: Send | Deliver) -> str:
+def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
+    """A message leaves for whom it was accepted for, less those who left its sender's view."""
+    sends = trace.sends[sender]
+    for submit in trace.submits[sender]:
+        for first, last, at in sends.within(submit.first, submit.last):
+            send = sends.values[at]
+            out.evaluated("integrity")
+            if not _for_the_same(trace, sender, submit, send):
+                what = messages(sender, first, last)
+                text = f"{what} was accepted for {_to(submit)} and sent to {_to(send)}"
+                out.violated("integrity", text, [submit, send])
+
+
+def _for_the_same(trace: Trace, sender: Member, submit: Submit, send: Send) -> bool:
+    if submit.to is None or send.to is None:
+        return submit.to is send.to
+    if submit.to_incs is None or send.to_incs is None:
+        return set(send.to) <= set(submit.to)
+    meant = set(zip(submit.to, submit.to_incs, strict=True))
+    named = set(zip(send.to, send.to_incs, strict=True))
+    installs = [row for row in trace.installs[sender] if row.lseq < send.lseq]
+    begun = sum(row.lseq < submit.lseq for row in installs)
+    here = [trace.inside[row.vid] for row in installs[max(0, begun - 1) :]]
+    stayed = meant.intersection(*here)
+    return stayed <= named <= meant
+
+
+def _to(row: Submit | Send | Deliver) -> str:
     if row.to is None:
         return "all"
     if row.to_incs is None:
