@@ -80,6 +80,13 @@ def test_no_number_may_be_negative_and_the_error_names_one_to_mend(field: str) -
         ({"pace_ns_max": -1}, "pace_ns_max", "must lie in 0..3600000000000"),
         ({"ack_lazy_ns": 1.5}, "ack_lazy_ns", "must be of type int"),
         ({"order": "fifo"}, "order", "must be 'toto' or 'all-ack'"),
+        ({"mode": "drop"}, "mode", "must be 'hold' or 'flow'"),
+        *(
+            ({field: 0}, field, "must be above 0")
+            for field in ("probe_ns", "hello_ns", "collect_ns", "change_ns", "claim_ns", "leave_ns")
+        ),
+        ({"fail_ns": 1}, "alive_idle_ns", "must not exceed fail_ns"),
+        ({"fail_ns": 3_600_000_000_001}, "fail_ns", "must not exceed 3600000000000 (an hour)"),
         ({"cluster": ""}, "cluster", "must not be empty"),
     ],
 )

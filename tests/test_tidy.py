@@ -157,7 +157,6 @@ ORDER = [
     "domains",
     "service",
     "journal",
-    "explore",
     "sim",
     "explore",
     "net",
