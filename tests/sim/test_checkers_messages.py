@@ -42,6 +42,21 @@ def test_integrity_sees_a_subset_that_was_changed_on_the_way(to: str | list[str]
     assert "as sent to all, it was sent to a" in report.violations[0].text
 
 
+@pytest.mark.parametrize(("sent", "legal"), [("ab", True), ("a", False), ("ac", False)])
+def test_integrity_holds_a_sending_to_what_was_accepted(sent: str, legal: bool) -> None:
+    tale = Tale("abc").submit("a", 1, to="ab").send("a", 1, service="CAUSAL", to=sent)
+    report = tale.deliver(sent, "a", 1).check()
+    assert report.violated == (() if legal else ("integrity",))
+    if not legal:
+        assert "a.1#1 was accepted for a.1, b.1 and sent to a.1" in report.violations[0].text
+
+
+def test_who_has_left_the_view_since_need_not_be_sent_to() -> None:
+    tale = Tale("abc").submit("a", 1, to="bc").install("ab", "v2", "ab", 1)
+    tale.send("a", 1, service="CAUSAL", to="b").deliver("b", "a", 1)
+    assert tale.check(settled=False).violated == ()
+
+
 def test_what_is_for_an_earlier_life_is_not_for_the_next() -> None:
     tale = Tale("aB").send("a", 1, service="CAUSAL", to="ab").deliver("a", "a", 1)
     assert tale.check().violated == ()

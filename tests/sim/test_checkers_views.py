@@ -351,6 +351,17 @@ def test_who_is_gone_or_has_not_settled_need_not_end_its_change() -> None:
     assert tale.life("a", "CRASH").check().violated == ()
 
 
+def test_views_without_a_cause_are_too_many() -> None:
+    tale = Tale("ab").install("ab", "v2", "ab", 1)
+    assert tale.check().violated == ()
+    assert tale.check(changes_max=1).violated == ()
+    report = tale.check(settled=False, changes_max=0)
+    assert report.violated == ("bounded-views",)
+    assert "a.1 installed 2 views, although nothing gave cause for more than 1" in str(
+        report.violations[0]
+    )
+
+
 def test_views_count_from_the_last_disturbance() -> None:
     tale = Tale("ab").topology("ab")
     for removals in range(1, 6):

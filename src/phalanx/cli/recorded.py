@@ -38,6 +38,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: Mode | None = None
     undisturbed_ns: int = 0
     """From when on nothing was done to any member."""
+    changes_max: int | None = None
+    """How often a member had cause to change its view, if that is known."""
 
 
 def manifest(result: RunResult, mutant: str | None = None) -> dict[str, Any]:
@@ -53,6 +55,7 @@ def manifest(result: RunResult, mutant: str | None = None) -> dict[str, Any]:
         scenario=to_toml(result.scenario),
         mode=result.scenario.config_of(result.scenario.members[0]).mode,
         undisturbed_ns=result.scenario.undisturbed_ns(),
+        changes_max=result.scenario.changes_max,
     )
     facts = msgspec.to_builtins(known)
     assert isinstance(facts, dict)
@@ -72,6 +75,7 @@ def check_events(file: str, as_json: bool) -> None:
             expect_liveness=known.expect_liveness,
             mode=known.mode,
             undisturbed_ns=known.undisturbed_ns,
+            changes_max=known.changes_max,
         )
     except ValueError as error:
         raise EventFileError(file, None, str(error), "give the rows of one run") from error

@@ -50,7 +50,7 @@ def random_scenario(
     names = names_of(size)
     mood = dice.choice(_MOODS)
     traffic = _traffic(dice, names, mood)
-    quiet = Scenario(name="random", members=names, traffic=traffic, seed=seed)
+    quiet = Scenario(name="random", members=names, traffic=traffic, seed=seed, changes_max=0)
     span = max(quiet.horizon_ns(), 20 * MS)
     return msgspec.structs.replace(
         quiet,

@@ -78,6 +78,7 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
         inserted=outcome.inserted,
         contents=outcome.library.checksum,
         undisturbed_ns=scenario.undisturbed_ns(),
+        changes_max=scenario.changes_max,
     )
     exception = outcome.exception
     if exception is not None:

@@ -232,6 +232,8 @@ class Scenario(_Table, frozen=True, kw_only=True):
     calm_ns: Span | None = None
     """For so long all must be settled, in views of all they can reach, before the run ends.
     None: see `calm`."""
+    changes_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """Nothing here gives a member cause for more views than its first and so many. None: it may."""
     config: dict[str, Any] = {}
     network: Network = Network()
     member: tuple[Peculiarity, ...] = ()

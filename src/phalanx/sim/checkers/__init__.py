@@ -56,14 +56,16 @@ def check(
     inserted: Inserted | None = None,
     contents: Contents | None = None,
     undisturbed_ns: int = 0,
+    changes_max: int | None = None,
 ) -> Report:
     """Checks the rows of one run of one group, in any order.
 
     `expect_liveness` says that the run settled: whatever was going to happen has happened.
     `mode` is what the members do during changes; only `hold` promises delivery in the sending
     view. The rest only a simulator knows: when each member had each frame, what the bodies
-    were, and from when on nobody was disturbed, say by a pause (crashes, starts and topology
-    are told by rows). ValueError for rows of two runs or groups.
+    were, from when on nobody was disturbed, say by a pause (crashes, starts and topology are
+    told by rows), and how often a member had cause to change its view.
+    ValueError for rows of two runs or groups.
     """
     trace = Trace(rows, over=expect_liveness)
     vectors = Vectors(trace)
@@ -79,5 +81,5 @@ def check(
     check_synchrony(trace, ways, out)
     check_safe(trace, inserted, out)
     check_liveness(trace, out)
-    check_settling(trace, undisturbed_ns, out)
+    check_settling(trace, undisturbed_ns, changes_max, out)
     return out.report

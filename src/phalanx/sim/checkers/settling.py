@@ -19,13 +19,17 @@ VIEWS_FREE, VIEWS_PER_MEMBER = 4, 2
 `models/join_check2.py`, where at most 6 views were seen."""
 
 
-def check_settling(trace: Trace, undisturbed_ns: int, out: Findings) -> None:
+def check_settling(
+    trace: Trace, undisturbed_ns: int, changes_max: int | None, out: Findings
+) -> None:
     if trace.over:
         alive = [m for m in trace.journals if trace.lives.alive(m)]
         _precision(trace, alive, out)
         _bounded_views(trace, alive, max(undisturbed_ns, trace.lives.changed_ns), out)
         for member in alive:
             _termination(trace, member, out)
+    if changes_max is not None:
+        _no_needless_views(trace, changes_max, out)
     statistics = out.report.statistics
     statistics["false-removals"] = _false_removals(trace)
     statistics["commits-max"] = max((_commits(trace, m) for m in trace.journals), default=0)
@@ -72,6 +76,17 @@ def _bounded_views(trace: Trace, alive: list[Member], since_ns: int, out: Findin
                 f"at {since_ns}, over {bound}"
             )
             out.violated("bounded-views", text, [late[bound]])
+
+
+def _no_needless_views(trace: Trace, changes_max: int, out: Findings) -> None:
+    for member, installs in trace.installs.items():
+        out.evaluated("bounded-views")
+        if len(installs) > changes_max + 1:
+            text = (
+                f"{label(member)} installed {len(installs)} views, although nothing gave cause "
+                f"for more than {changes_max + 1}"
+            )
+            out.violated("bounded-views", text, [installs[changes_max + 1]])
 
 
 def _termination(trace: Trace, member: Member, out: Findings) -> None:
