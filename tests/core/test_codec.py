@@ -31,6 +31,7 @@ from phalanx.core.frames import (
     Join,
     Leave,
     Nack,
+    Part,
     Plain,
     Probe,
     Refusal,
@@ -61,6 +62,7 @@ PACKETS: list[Plain] = [
     Alive(BOB, ADA, 99, VIEW),
     Alive(BOB, ADA, 99, VIEW, CAL, CAL),
     Relay(ADA, BOB, CAL),
+    Part(b"12345678", 1, 2, b"piece"),
 ]
 
 

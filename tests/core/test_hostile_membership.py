@@ -513,12 +513,7 @@ def test_strangers_that_speak_while_components_are_collected_get_few_places(mesh
     "size",
     [
         1_000,
-        pytest.param(
-            1,
-            marks=pytest.mark.xfail(
-                strict=True, reason="CORE BUG: only bytes are counted, not the frames begun"
-            ),
-        ),
+        1,
     ],
 )
 def test_parts_of_frames_with_an_unknown_table_are_not_kept_without_limit(size: int) -> None:
@@ -533,7 +528,6 @@ def test_parts_of_frames_with_an_unknown_table_are_not_kept_without_limit(size: 
 # ---------------------------------------------------------------------------- forged names
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: one forged Held stops a member")
 def test_a_forged_word_that_the_name_is_held_does_not_stop_its_holder(mesh: Build) -> None:
     """Nobody with that incarnation lives: it answers nothing."""
     group = mesh("ab")
@@ -543,7 +537,6 @@ def test_a_forged_word_that_the_name_is_held_does_not_stop_its_holder(mesh: Buil
     assert not [e for e in group.seen[0] if isinstance(e, Stopped)]
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: Search.heard believes any number for ever")
 def test_a_forged_hello_from_the_future_does_not_make_a_member_deaf_for_ever(mesh: Build) -> None:
     """In b's name, with a number that b will never reach; b itself is heard only much later."""
     group = mesh("ab", alone=True)
@@ -555,9 +548,6 @@ def test_a_forged_hello_from_the_future_does_not_make_a_member_deaf_for_ever(mes
     merges_and_delivers(group, "ab")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="CORE BUG: who is 2 ** 20 joins ahead is never believed again"
-)
 def test_lies_about_the_future_do_not_take_a_member_out_of_everybodys_sight(mesh: Build) -> None:
     """Two lies, each of which is just believed, and b will never believe where a has got to."""
     group = mesh("ab", alone=True)
@@ -574,7 +564,6 @@ def test_lies_about_the_future_do_not_take_a_member_out_of_everybodys_sight(mesh
     merges_and_delivers(group, "ab")
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: Past.newest believes any epoch for ever")
 def test_a_forged_future_of_a_member_does_not_keep_it_out_for_ever(mesh: Build) -> None:
     """While a collects, a frame in b's name claims to come from an epoch that b never saw."""
     group = mesh("ab", alone=True)
@@ -587,7 +576,6 @@ def test_a_forged_future_of_a_member_does_not_keep_it_out_for_ever(mesh: Build) 
     merges_and_delivers(group, "ab")
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: phase 1 without a change never ends")
 def test_a_forged_frame_of_a_change_that_there_is_not_does_not_hold_messages_for_ever(
     mesh: Build,
 ) -> None:
@@ -602,7 +590,6 @@ def test_a_forged_frame_of_a_change_that_there_is_not_does_not_hold_messages_for
     assert group.bodies(0) == [b"at last"]
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: FA may name who is in no view of its context")
 def test_faults_of_strangers_make_no_view(mesh: Build) -> None:
     """A frame in b's name says that mallory, who is not in the view, is faulty."""
     group = mesh("ab")
@@ -613,7 +600,6 @@ def test_faults_of_strangers_make_no_view(mesh: Build) -> None:
     assert group.views(0) == ["ab"]
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: an epoch beyond 32 bits raises struct.error")
 def test_epochs_do_not_run_out() -> None:
     """Each lie about the future that is believed takes a member a million epochs further."""
     here = made_up([A], joins=EPOCH_MAX - 1)
@@ -646,7 +632,6 @@ def steady_frame(
     return CODEC.encode_fragment(Fragment(payload, table, sender, sender, number, 0, 1, 0))
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: cursor.close asserts that all has left")
 def test_a_view_can_end_whose_vectors_were_not_transitive() -> None:
     """m1 follows m3, m3 follows m2, m1 does not follow m2: nothing can leave in that order."""
     view = boot_view([MemberId(f"m{k}") for k in range(4)])
@@ -681,7 +666,6 @@ def test_a_member_that_goes_back_to_phase_0_after_its_fault_stops_nobody() -> No
 # ---------------------------------------------------------------------------- packets out
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: Hello and Attempt are not cut to a datagram")
 def test_strangers_with_long_names_do_not_make_packets_that_no_datagram_holds(mesh: Build) -> None:
     group = mesh("a", alone=True)
     group.pump(200)
@@ -693,7 +677,6 @@ def test_strangers_with_long_names_do_not_make_packets_that_no_datagram_holds(me
     assert max(map(len, sent)) <= lan().datagram_bytes_max
 
 
-@pytest.mark.xfail(strict=True, reason="CORE BUG: Hello and Attempt are not cut to a datagram")
 def test_a_large_group_attempts_to_join_in_packets_that_fit_a_datagram(mesh: Build) -> None:
     group = mesh([f"member-{k:03}" for k in range(120)])
     group.step(0, Datagrams([CODEC.encode(Hello(C, 1, boot_view([C]).id, (group.members[0].me,)))]))

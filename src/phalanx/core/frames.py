@@ -249,6 +249,7 @@ class Whole(msgspec.Struct, frozen=True, gc=False):
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MEMBERS_MAX)]
 WANTS_MAX = 512
 FRAGMENTS_MAX = 8192
+PART_BYTES_MAX = 1 << 16
 """More than any frame needs: the largest, in the smallest datagrams, for the largest group."""
 
 
@@ -345,7 +346,16 @@ class Relay(msgspec.Struct, frozen=True, array_like=True, tag="relay"):
     relay: MemberId
 
 
-Plain = Nack | Gone | Hello | Attempt | Claim | Held | Probe | Alive | Relay
+class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
+    """A piece of an unnumbered packet that no datagram holds, named by its digest (`parcels`)."""
+
+    whole: Digest
+    index: Index
+    count: Index
+    piece: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES_MAX)]
+
+
+Plain = Nack | Gone | Hello | Attempt | Claim | Held | Probe | Alive | Relay | Part
 ANOTHER = 0xFFFF
 """As `via` of a fragment: transmitted by somebody who is not in the frame's table."""
 Packet = Fragment | Plain

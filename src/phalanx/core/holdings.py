@@ -14,7 +14,7 @@ from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.frames import ANOTHER, Frame, Gone, Nack, Want
-from phalanx.core.ids import MemberId, View, table_digest
+from phalanx.core.ids import MemberId, View, encode_member, table_digest
 from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 
 VISITS_MAX = 2048
@@ -221,7 +221,9 @@ class Holdings:
         for want in wants:
             if len(want.fragments) > room - 32:  # a mask that no datagram holds
                 want = Want(want.sender, want.first, want.last, want.attempt)
-            cost = 32 + len(want.fragments) + (24 if strange else 0)
+            cost = 32 + len(want.fragments)
+            if strange:
+                cost += len(encode_member(self.roster[want.sender])) + 8
             if batch and used + cost > room:
                 out.append(self._request(batch, strange))
                 batch, used = [], 0

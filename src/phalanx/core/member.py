@@ -34,6 +34,7 @@ from phalanx.core.frames import (
     FrameKind,
     Gone,
     Nack,
+    Part,
     Refusal,
     Whole,
 )
@@ -200,7 +201,10 @@ class Member(Mover):
             elif type(packet) is not Gone:
                 self._entered(now, entered, out)
                 entered = []
-                answer_to = presence.packet(now, packet, self._stay)  # type: ignore[arg-type]
+                plain = self._parcels.add(packet) if type(packet) is Part else packet
+                if plain is None:
+                    continue
+                answer_to = presence.packet(now, plain, self._stay)  # type: ignore[arg-type]
                 self._transmit(answer_to, out)
                 self._slow_due_ns = -1
                 lansis = self._lansis  # the view may have changed

@@ -107,6 +107,9 @@ class Mover(Speaker):
         if component is None or announce is None:
             domain.refuse(frame)
             return
+        if kernel.is_absurd(announce.said):
+            domain.refuse(frame, "impossible")
+            return
         kernel.heard(sender, component.view)
         inside = frame.sender < stay.dag.n
         old = epoch(component.view) < epoch(self.view.id)

@@ -34,6 +34,10 @@ class Pieces:
     def __contains__(self, place: Place) -> bool:
         return place in self._partial
 
+    def __len__(self) -> int:
+        """Of how many frames a part is here."""
+        return len(self._partial)
+
     def add(self, piece: Fragment) -> tuple[bytes, int] | bool:
         """Keep a fragment. The frame's bytes and the size of its fragments when it is whole;
         else whether it fits the others: if not, all of them are gone."""

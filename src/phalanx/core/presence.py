@@ -90,10 +90,12 @@ class Presence:
             case Attempt():
                 return self._attempt(now, packet, stay)
             case Claim():
-                held = self.claim.answer(packet)
+                held = self.claim.answer(packet) or self._vouched(packet, stay)
                 return [] if held is None else [held]
             case Held():
-                self.lost_name = self.lost_name or self.claim.loses(packet)
+                self.lost_name = self.lost_name or self.claim.loses(now, packet)
+                doubt = self.claim.doubts(now, packet)
+                return [] if doubt is None else [doubt]
             case Probe():
                 return self._probe(packet, stay.view.id)
             case Alive():
@@ -180,11 +182,23 @@ class Presence:
                 continue
             if len(self._namesake_ns) >= NAMESAKES_MAX:
                 self._namesake_ns.clear()
-            since = self._namesake_ns.setdefault(member, now)
-            heard = self.detector.heard_ns[stay.ranked[holder]]
-            if holder == self.me or heard >= since + self._config.fail_ns:
+            self._namesake_ns.setdefault(member, now)
+            if self._outlives(holder, member, stay):
                 out.append(Held(holder, 0))
         return out
+
+    def _outlives(self, holder: MemberId, younger: MemberId, stay: Stay) -> bool:
+        since = self._namesake_ns.get(younger, NEVER)
+        heard = self.detector.heard_ns[stay.ranked[holder]]
+        return holder == self.me or heard >= since + self._config.fail_ns
+
+    def _vouched(self, claim: Claim, stay: Stay) -> Held | None:
+        """A younger namesake of a member asks whether that one lives: it does."""
+        for holder in stay.view.members:
+            if holder.name == claim.member.name and holder.incarnation < claim.member.incarnation:
+                if self._outlives(holder, claim.member, stay):
+                    return Held(holder, claim.nonce)
+        return None
 
     def heard(self, now: int, slot: int) -> None:
         """A frame of this slot came, by some way."""

@@ -37,6 +37,7 @@ from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.views import Owner
 from phalanx.core.merging import Progress
 from phalanx.core.packing import Outbox
+from phalanx.core.parcels import Parcels
 from phalanx.core.presence import Presence
 from phalanx.core.sealing import Content, announcement, seal
 from phalanx.core.stay import Means, Stay
@@ -59,6 +60,7 @@ class Speaker:
         self.me = me
         self._config = config
         self._codec = Codec(config.cluster, group)
+        self._parcels = Parcels(self._codec, config)
         dice = Dice(entropy)
         self._kernel = Kernel(me, view, config, self._owner())
         self._means = Means(self._codec, config, dice, self._kernel.admissible)
@@ -115,7 +117,7 @@ class Speaker:
 
     def _transmit(self, packets: list[Plain], out: list[Effect]) -> None:
         if packets:
-            out.append(Transmit([self._codec.encode(packet) for packet in packets]))
+            out.append(Transmit([data for p in packets for data in self._parcels.packets(p)]))
 
     @property
     def room(self) -> int:

@@ -27,6 +27,7 @@ from phalanx.core.membership.contexts import epoch, origin
 from phalanx.core.pieces import Pieces
 
 STRANGE_PIECES_MAX = 256
+STRANGE_BEGUN_MAX = 512
 Admits = Callable[[MemberId, bool], bool]
 """(sender, is it a proposal?) to whether its frames may enter for their own sake."""
 
@@ -100,7 +101,8 @@ class Domain(Lansis):
             self._foreign(now, piece.table, piece.sender, piece.number, *got)
 
     def _pool_is_full(self) -> bool:
-        return self._strange_pieces.bytes > 4 * self._config.window_bytes_min
+        pieces = self._strange_pieces
+        return pieces.bytes > 4 * self._config.window_bytes_min or len(pieces) > STRANGE_BEGUN_MAX
 
     def _foreign(
         self, now: int, table: bytes, index: int, number: int, payload: bytes, size: int
@@ -361,10 +363,10 @@ class Domain(Lansis):
             self.heard[self._me] = frame.number
             self.own_bytes += size
 
-    def refuse(self, frame: Frame) -> None:
+    def refuse(self, frame: Frame, reason: str = "view") -> None:
         """A pulled frame is of no use."""
         self._unpool(frame)
-        self.refused["view"] += 1
+        self.refused[reason] += 1
 
     def readmit(self, member: MemberId, frame: Frame) -> None:
         """A frame from the view before: it waits here, if it concerns this view at all."""

@@ -59,12 +59,12 @@ def test_a_live_holder_answers_and_the_claimant_gives_up() -> None:
     answer = here.answer(claim_of(newcomer))
     assert answer is not None
     assert answer.member == OLD
-    assert newcomer.loses(answer)
+    assert newcomer.loses(0, answer)
 
 
 def test_a_claim_of_another_name_is_not_answered() -> None:
     assert holder(BOB).answer(claim_of(claimant())) is None
-    assert not claimant(BOB).loses(Held(OLD, 1))
+    assert not claimant(BOB).loses(0, Held(OLD, 1))
 
 
 def test_ones_own_claim_that_comes_back_is_not_answered() -> None:
@@ -76,7 +76,7 @@ def test_an_answer_to_somebody_elses_claim_is_not_for_us() -> None:
     newcomer, other, here = claimant(YOUNG), claimant(YOUNG, entropy=9), holder(OLD)
     answer = here.answer(claim_of(other))
     assert answer is not None
-    assert not newcomer.loses(answer)
+    assert not newcomer.loses(0, answer)
 
 
 def test_an_answer_that_comes_when_the_name_is_ones_own_is_too_late() -> None:
@@ -85,7 +85,7 @@ def test_an_answer_that_comes_when_the_name_is_ones_own_is_too_late() -> None:
     assert answer is not None
     while made.pending:
         made.expire(made.deadline())
-    assert not made.loses(answer)
+    assert not made.loses(0, answer)
 
 
 # ---------------------------------------------------------------------------- two at once
@@ -97,8 +97,8 @@ def test_of_two_that_claim_at_once_exactly_one_stays(second: MemberId, entropy: 
     one, two = claimant(OLD, entropy=1), claimant(second, entropy=entropy)
     to_two, to_one = one.answer(claim_of(two)), two.answer(claim_of(one))
     loses = [
-        to_one is not None and one.loses(to_one),
-        to_two is not None and two.loses(to_two),
+        to_one is not None and one.loses(0, to_one),
+        to_two is not None and two.loses(0, to_two),
     ]
     assert sorted(loses) == [False, True]
 
@@ -108,18 +108,26 @@ def test_of_two_that_claim_at_once_the_lower_incarnation_stays() -> None:
     assert two.answer(claim_of(one)) is None
     answer = one.answer(claim_of(two))
     assert answer is not None
-    assert two.loses(answer)
+    assert two.loses(0, answer)
 
 
 # ---------------------------------------------------------------------------- met at a merge
 
 
-def test_the_younger_of_two_holders_that_meet_leaves() -> None:
+def test_the_younger_of_two_holders_that_meet_asks_and_leaves() -> None:
     old, young = holder(OLD), holder(YOUNG)
     told = old.met(YOUNG)
     assert told is not None
-    assert young.loses(told)
-    assert not old.loses(told)
+    assert not young.loses(0, told)
+    claim = young.doubts(0, told)
+    assert claim is not None
+    assert young.doubts(0, told) is None, "once is enough for a while"
+    answer = old.answer(claim)
+    assert answer is not None
+    assert young.loses(0, answer)
+    assert not young.loses(3 * CLAIM_NS, answer), "that was long ago"
+    assert not old.loses(0, answer)
+    assert old.doubts(0, told) is None
 
 
 def test_the_younger_of_two_holders_tells_the_older_nothing() -> None:
@@ -132,6 +140,6 @@ def test_nobody_is_met_under_another_name_or_as_oneself() -> None:
 
 
 def test_a_holder_does_not_leave_for_a_forged_answer_of_a_younger_one() -> None:
-    assert not holder(OLD).loses(Held(YOUNG, 0))
-    assert not holder(OLD).loses(Held(OLD, 0)), "nor for its own"
-    assert not holder(YOUNG).loses(Held(OLD, 12345)), "nor for an answer to no claim of its own"
+    assert not holder(OLD).loses(0, Held(YOUNG, 0))
+    assert not holder(OLD).loses(0, Held(OLD, 0)), "nor for its own"
+    assert not holder(YOUNG).loses(0, Held(OLD, 12345)), "nor for an answer to no claim of its own"

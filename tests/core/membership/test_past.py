@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
-from phalanx.core.membership.past import COLOURED_MAX, PAST_MAX, Past
+from phalanx.core.membership.past import BELIEVED_NS, COLOURED_MAX, PAST_MAX, Past
 
 A, B = MemberId("a"), MemberId("b")
 
@@ -43,11 +43,13 @@ def test_a_change_above_one_join_is_past_when_the_next_one_covers_it() -> None:
 
 def test_the_newest_view_of_a_member_is_by_epoch_and_never_goes_back() -> None:
     made = past()
-    assert made.newest(B) < (0, 0)
-    made.heard(B, view(2, 1))
-    made.heard(B, view(2, 0))
-    made.heard(A, view(1))
-    assert (made.newest(B), made.newest(A)) == ((2, 1), (1, 0))
+    assert made.newest(0, B) < (0, 0)
+    made.heard(0, B, view(2, 1))
+    made.heard(0, B, view(2, 0))
+    made.heard(0, A, view(1))
+    assert (made.newest(0, B), made.newest(0, A)) == ((2, 1), (1, 0))
+    assert made.newest(BELIEVED_NS, B) == (2, 1)
+    assert made.newest(BELIEVED_NS + 1, B) < (0, 0), "long ago"
 
 
 def test_the_newest_views_and_contexts_are_remembered_and_no_more() -> None:
@@ -64,7 +66,7 @@ def test_the_newest_views_and_contexts_are_remembered_and_no_more() -> None:
 def test_strangers_cannot_fill_the_memory_of_who_was_heard_from_where() -> None:
     made = past()
     for k in range(20 * MEMBERS_MAX):
-        made.heard(MemberId(f"x{k}"), view(1))
+        made.heard(0, MemberId(f"x{k}"), view(1))
     assert len(made._newest) <= 4 * MEMBERS_MAX
 
 

@@ -129,14 +129,23 @@ class Cursor:
         self.advance([], out)
         self._closing = True  # nothing waits for a first foreign ack any more
         self.advance([], out)
-        if not self._order:
-            assert self.empty, "a view ended with messages undelivered"
-            return None
-        marker = (len(out), self._position)
-        self._region = Region.TRANSITIONAL
-        self.advance([], out)
+        marker = None
+        if self._order:
+            marker = (len(out), self._position)
+            self._region = Region.TRANSITIONAL
+            self.advance([], out)
+        if not self.empty:
+            self._unknot(out)
         assert self.empty, "a view ended with messages undelivered"
         return marker
+
+    def _unknot(self, out: list[Deliver]) -> None:
+        """Frames wait for each other: their vectors are not transitive, so a peer's are made up.
+        The rest leaves in the order there is."""
+        for pending in self._pending:
+            for frame in pending:
+                frame.vector = [0] * self._dag.n
+        self.advance([], out)
 
     def _may_leave(self, frame: Frame) -> bool:
         """All that the frame follows has left. With no causal frame about, the order has

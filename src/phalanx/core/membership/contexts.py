@@ -20,6 +20,9 @@ from phalanx.core.ids import MemberId, View, ViewId, digest_of, encode_member
 Members = frozenset[MemberId]
 NOBODY: Members = frozenset()
 
+EPOCH_MAX = (1 << 32) - 1
+"""What the wire holds. Nobody gets there but by lies."""
+
 Reach = dict[MemberId, int]
 """A past, as vector time: of each member, how many frames."""
 
@@ -85,10 +88,11 @@ def removal_view(before: View, context: bytes, members: Members) -> View:
     return _view(before.id.joins, before.id.removals + 1, context, ranked(members))
 
 
-def join_view(components: Iterable[Component], context: bytes, members: Members) -> View:
-    """The view in which components unite. Its epoch is above all of theirs."""
-    joins = 1 + max(c.view.joins for c in components)
-    return _view(joins, 0, context, ranked(members))
+def join_view(origins: Iterable[Component], context: bytes, members: Members) -> View:
+    """The view in which members unite. Its epoch is above those of all that they come from; of a
+    component none of whose members came it says nothing: it may be made up."""
+    joins = 1 + max(c.view.joins for c in origins)
+    return _view(min(joins, EPOCH_MAX), 0, context, ranked(members))
 
 
 def _view(joins: int, removals: int, context: bytes, members: tuple[MemberId, ...]) -> View:

@@ -36,6 +36,7 @@ from phalanx.core.frames import (
 )
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 from phalanx.core.membership.contexts import (
+    EPOCH_MAX,
     NOBODY,
     Members,
     context_digest,
@@ -118,14 +119,25 @@ class Kernel(Views):
         strangers that take no part in a join of ours are none of our business."""
         if entry.view == self.view.id or (self.stage is not IDLE and entry.sender in self.joining):
             self.phase = 1
+            if self._answer_until == NEVER:
+                self._answer_until = self.now + self._change_ns()
+
+    def is_absurd(self, said: Said | None) -> bool:
+        """Whether an FA names somebody who has no part in its context."""
+        if not isinstance(said, Fault):
+            return False
+        context = self.proposal if said.context == self.proposal_id else self.context
+        if context is None or said.context not in (self.proposal_id, self.context_id):
+            return False
+        return not frozenset(said.faulty) <= members_of(context)
 
     def _is_old(self, member: MemberId, view: ViewId) -> bool:
         """This view was left or merged, or its member has spoken from a newer one since."""
-        return self._past.has_view(view) or epoch(view) < self._past.newest(member)
+        return self._past.has_view(view) or epoch(view) < self._past.newest(self.now, member)
 
     def heard(self, member: MemberId, view: ViewId) -> None:
         """A frame of this member came, whether it enters or not: where it is now."""
-        self._past.heard(member, view)
+        self._past.heard(self.now, member, view)
 
     def proves(self, announce: Announce, members: Members) -> bool:
         """Somebody speaks from a view of a context of mine that I have not closed: it is closed,
@@ -223,7 +235,8 @@ class Kernel(Views):
         return late
 
     def _unanswered(self) -> list[MemberId]:
-        """T_join and T_fa: who has not sent what closes the context."""
+        """T_join and T_fa: who has not sent what closes the context. Also who spoke of a change
+        that there is not: it is in another one, or somebody lied."""
         if self.stage is COMMIT:
             assert self.proposal is not None
             context, wanted = self.proposal_id, self.after
@@ -232,6 +245,8 @@ class Kernel(Views):
         elif self.stage is IDLE and self.faulty != self.out:
             context, wanted = self.context_id, self.faulty
             rest, absent = frozenset(self.view.members) - self.faulty, []
+        elif self.stage is IDLE and self.phase:
+            return [m for m in self._past.colourers(self.view.id) if m != self.me]
         else:
             if not self.changing:
                 self._answer_until = NEVER
@@ -319,6 +334,8 @@ class Kernel(Views):
                 self.break_with((member,))
             return
         strays = self._strays(components)
+        if len(self.before | failed) > MEMBERS_MAX:
+            return
         if self.stage is COLLECT:
             self.phase = 1
             self._unite(components, failed | strays)
@@ -387,7 +404,8 @@ class Kernel(Views):
         both = normal((*self.components, *components))
         if len(united(both)) > MEMBERS_MAX or names_twice(both, self.before | self.after):
             return False
-        return all(c.view.joins <= self.view.id.joins + JOINS_AHEAD_MAX for c in components)
+        ahead = min(self.view.id.joins + JOINS_AHEAD_MAX, EPOCH_MAX - 1)
+        return all(c.view.joins <= ahead for c in components)
 
     def _replay(self) -> None:
         stash, self._stash = self._stash, []

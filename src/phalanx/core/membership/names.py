@@ -4,7 +4,8 @@ Before its first frame a member claims its name three times. A live holder answe
 claimant gives up. Of two that claim at the same moment the one with the smaller number of
 the draw stays. Two holders that could not hear each other may meet when a partition heals:
 the one with the higher incarnation, the younger, leaves; a holder that is gone answers
-nothing and stands in nobody's way.
+nothing and stands in nobody's way. Whoever is told that its name is held claims it once more,
+with a new draw, and leaves when that is answered: a stray packet stops nobody.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from phalanx.core.ids import MemberId
 
 CLAIMS = 3
 NEVER = 1 << 62
+NONCE_MAX = (1 << 62) - 1
 
 
 class NameClaim:
-    __slots__ = ("_config", "_due_ns", "_left", "_nonce", "me")
+    __slots__ = ("_config", "_dice", "_doubt_until", "_due_ns", "_left", "_nonce", "me")
 
     def __init__(self, me: MemberId, config: Config, dice: Dice, needed: bool) -> None:
         self.me = me
         self._config = config
-        self._nonce = dice.between(1, (1 << 62) - 1)
+        self._dice = dice
+        self._nonce = dice.between(1, NONCE_MAX)
         self._left = CLAIMS if needed else 0
         self._due_ns = NEVER
+        self._doubt_until = 0
+        """Until then an answer to the last claim means that the name is another's."""
 
     @property
     def pending(self) -> bool:
@@ -63,13 +68,22 @@ class NameClaim:
             return Held(self.me, 0)
         return None
 
-    def loses(self, held: Held) -> bool:
+    def doubts(self, now: int, held: Held) -> Claim | None:
+        """Somebody says unasked that the name is an older process's: ask whether that is so."""
+        if held.nonce or not self._is_older(held.member) or self.pending or now < self._doubt_until:
+            return None
+        self._nonce = self._dice.between(1, NONCE_MAX)
+        self._doubt_until = now + CLAIMS * self._config.claim_ns
+        return Claim(self.me, self._nonce)
+
+    def loses(self, now: int, held: Held) -> bool:
         """Whether this answer means that the name is another's."""
-        if held.member.name != self.me.name:
+        if held.member.name != self.me.name or held.nonce != self._nonce:
             return False
-        if held.nonce == self._nonce:
-            return self.pending
-        return held.nonce == 0 and held.member.incarnation < self.me.incarnation
+        return self.pending or (now < self._doubt_until and self._is_older(held.member))
+
+    def _is_older(self, other: MemberId) -> bool:
+        return other.name == self.me.name and other.incarnation < self.me.incarnation
 
     def _is_own(self, claim: Claim) -> bool:
         return claim.member == self.me and claim.nonce == self._nonce

@@ -4,6 +4,9 @@ Past are the views that were installed here, the origins of the members of joins
 every view of which a frame of a change lies under such a join (PROTOCOLS B.7: `past`). A
 component that is past has been merged, or left, and is not merged again; its members need a
 new view first. The newest few are remembered.
+
+That a member was heard from a newer view is believed for a while only: nobody signs what it says,
+and what was overtaken by so long is not on its way any more.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from phalanx.core.membership.contexts import Reach, covers, epoch
 
 PAST_MAX = 256
 COLOURED_MAX = 65_536
+BELIEVED_NS = 10_000_000_000
+NOWHERE = (-1, 0)
 
 
 class Past:
@@ -21,7 +26,7 @@ class Past:
     def __init__(self, view: View) -> None:
         self._views: dict[ViewId, None] = {view.id: None}
         self._contexts: dict[bytes, None] = {view.context: None}
-        self._newest: dict[MemberId, tuple[int, int]] = {}
+        self._newest: dict[MemberId, tuple[int, tuple[int, int]]] = {}
         self._coloured: list[tuple[MemberId, int, ViewId]] = []
         """Frames of changes that are not below a join that was installed."""
 
@@ -56,13 +61,18 @@ class Past:
                 above.append((member, number, view))
         self._coloured = above
 
-    def heard(self, member: MemberId, view: ViewId) -> None:
+    def colourers(self, view: ViewId) -> list[MemberId]:
+        """Of whom frames of a change of this view entered."""
+        return [member for member, _, tag in self._coloured if tag == view]
+
+    def heard(self, now: int, member: MemberId, view: ViewId) -> None:
         """A member speaks from this view, whether the frame enters or not."""
-        if epoch(view) > self.newest(member):
+        if epoch(view) > self.newest(now, member):
             if len(self._newest) >= 4 * MEMBERS_MAX:
                 self._newest.clear()
-            self._newest[member] = epoch(view)
+            self._newest[member] = (now, epoch(view))
 
-    def newest(self, member: MemberId) -> tuple[int, int]:
-        """The epoch of the newest view that it was heard from."""
-        return self._newest.get(member, (-1, 0))
+    def newest(self, now: int, member: MemberId) -> tuple[int, int]:
+        """The epoch of the newest view that it was heard from of late."""
+        heard_ns, newest = self._newest.get(member, (now, NOWHERE))
+        return newest if now - heard_ns <= BELIEVED_NS else NOWHERE

@@ -18,11 +18,13 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.dice import Dice
 from phalanx.core.frames import Attempt, Hello
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import MemberId, ViewId, encode_member
 
 STRANGERS_MAX = 1024
 LISTED_MAX = 64
 """So many strangers a HELLO names, the latest heard."""
+MEMBER_BYTES = 4
+"""What a packet needs for a member beside its name and incarnation, at most."""
 FLAPS_FREE = 2
 FLAP_LEVEL_MAX = 8
 FLAP_PERIODS = 20
@@ -73,10 +75,11 @@ class Search:
                 self._later(now)
             return False
         known = self._strangers.get(sender)
-        if known is not None and hello.number < known.number:
+        fresh = known is not None and now - known.heard_ns <= self._memory_ns
+        if known is not None and fresh and hello.number < known.number:
             return False  # overtaken on the way
         hears_us = self.me in hello.heard
-        if known is None or now - known.heard_ns > self._memory_ns or not hears_us:
+        if not fresh or not hears_us:
             self._soon(now)
         if known is None and len(self._strangers) >= STRANGERS_MAX:
             self._strangers.pop(next(iter(self._strangers)))
@@ -88,13 +91,19 @@ class Search:
         return 4 * self._config.hello_ns
 
     def lately(self, now: int) -> tuple[MemberId, ...]:
-        """Strangers heard lately, for a HELLO; sorted."""
-        recent = [
+        """Strangers heard lately, the latest that fit into a HELLO; sorted."""
+        recent = sorted(
             (-s.heard_ns, member)
             for member, s in self._strangers.items()
             if now - s.heard_ns <= self._memory_ns
-        ]
-        return tuple(sorted(member for _, member in sorted(recent)[:LISTED_MAX]))
+        )
+        room, listed = self._config.datagram_bytes_max // 2, []
+        for _, member in recent[:LISTED_MAX]:
+            room -= len(encode_member(member)) + MEMBER_BYTES
+            if room < 0:
+                break
+            listed.append(member)
+        return tuple(sorted(listed))
 
     def settled_with(self, members: tuple[MemberId, ...]) -> None:
         """These are members now."""

@@ -204,12 +204,12 @@ class Views:
         assert self.proposal is not None
         rest = members_of(self.proposal) - out
         closing = self._ledger.closing(digest, rest, out)
-        self.view = join_view(components, digest, rest)
         origins: dict[MemberId, Component] = {}
         for member in ranked(rest):
             where = origin(components, member)
             assert where is not None
             origins[member] = where
+        self.view = join_view(origins.values(), digest, rest)
         joins = self._ledger.joins(digest)
         for where in origins.values():
             self._past.add_view(where.view)

@@ -29,7 +29,7 @@ def old_only_if_past(self: Kernel, member: MemberId, view: ViewId) -> bool:
 
 
 def old_only_if_overtaken(self: Kernel, member: MemberId, view: ViewId) -> bool:
-    return epoch(view) < self._past.newest(member)
+    return epoch(view) < self._past.newest(self.now, member)
 
 
 # ------------------------------------------------------------------ what may be merged

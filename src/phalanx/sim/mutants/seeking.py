@@ -39,7 +39,7 @@ _ALIVE = Presence._alive
 
 def never_again(self: Kernel, member: MemberId, view: ViewId) -> None:
     """Whoever was heard in a view before is not sought after it was lost."""
-    if self._past.newest(member) < (0, 0):
+    if member not in self._past._newest:
         _FOREIGN(self, member, view)
 
 
