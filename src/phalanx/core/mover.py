@@ -98,6 +98,9 @@ class Mover(Speaker):
         if frame.tag == stay.tag and frame.phase == 0 and frame.kind <= _ACK:
             stay.address(frame)
             domain.take(now, frame, counts=True)
+            if self._may_be_cut(sender):
+                stay.hold(frame)
+                return
             if frame.runs:
                 self._pulse.received(now, len(frame.payload), frame.ordered)
             self._deliver(now, [frame], out)
@@ -145,6 +148,11 @@ class Mover(Speaker):
             reach = reach_of(announce, table_of(announce))
             entry = Entry(sender, frame.number, component.view, frame.phase, announce, reach)
             kernel.entered(entry, process)
+
+    def _may_be_cut(self, sender: MemberId) -> bool:
+        """Whether a frame of the view may lie beyond what closes it: that of a barred member, which
+        enters only because somebody follows it, who may be in the next view already."""
+        return self._kernel.barred(sender)
 
     # -------------------------------------------------------------- what the kernel asks for
 
@@ -230,10 +238,9 @@ class Mover(Speaker):
     def _is_ending(self, frame: Frame, change: Change, border: Border) -> bool:
         """Whether a frame that was held back is the ending view's, not the next one's."""
         view, sender = decode_tag(frame.tag), change.before.members[frame.sender]
-        if view == change.before.id:
-            return True
-        under = covers(change.closing, sender, frame.number)
-        return under and not border.carries_on(view, sender, frame.number)
+        if not covers(change.closing, sender, frame.number):
+            return False
+        return view == change.before.id or not border.carries_on(view, sender, frame.number)
 
     # -------------------------------------------------------------- leaving
 

@@ -105,8 +105,9 @@ class Stay:
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
 
     def hold(self, frame: Frame) -> None:
-        """A frame of an earlier view has entered while this one is ending: whether it is delivered
-        here or in the next is decided by what closes this one."""
+        """A frame of an earlier view has entered while this one is ending, or one of a member that
+        is barred: whether it is delivered here, in the next or nowhere is decided by what closes
+        this one."""
         self._held.append(frame)
 
     def _must_wait(self, frame: Frame) -> bool:

@@ -184,6 +184,11 @@ _INSTALL_REMOVAL = Views._install_removal
 _CONSIDER = Mover._consider
 _ENTER_APART = Domain.enter_apart
 
+
+def delivered_at_once(self: Mover, sender: MemberId) -> bool:
+    return False
+
+
 MUTANTS: dict[str, Mutant] = {
     "cut-at-own-control": Mutant(
         "deliver a member's frames up to its own JOIN or FA in the view that ends (Fig. 8)",
@@ -243,6 +248,11 @@ MUTANTS: dict[str, Mutant] = {
     "sends-while-held": Mutant(
         "send during a change although the mode is hold",
         ((Speaker, "_may_send", send_while_held),),
+        "walk",
+    ),
+    "barred-delivered-at-once": Mutant(
+        "deliver a barred member's frame when it enters, before it is known what closes the view",
+        ((Mover, "_may_be_cut", delivered_at_once),),
         "walk",
     ),
 }
