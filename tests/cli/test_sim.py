@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -241,9 +242,7 @@ def test_the_demo_shows_views_deliveries_and_verdicts() -> None:
         assert word in result.stdout
     assert "violated" not in result.stdout
     agreed = result.stdout.split("agreed:")[1].split("\n\n")[0].splitlines()[1:]
-    together = [
-        line.split(" F: ")[1].split(" H: ")[0].split(" I: ")[0] for line in agreed if " F: " in line
-    ]
+    together = [re.split(" [A-Z]: ", line)[1] for line in agreed if " F: " in line]
     assert len(together) == 5  # all but the second life of dov were in the first common view
     assert len(set(together)) == 1
     assert the_object(phalanx("sim", "demo", "--json"))["failed"] is False

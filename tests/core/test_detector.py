@@ -76,11 +76,13 @@ def test_silence_is_suspected_at_half_the_time_out_and_a_verdict_at_the_whole() 
     assert 850 <= faulty_ms <= 850 + 53 + 10
 
 
-def test_at_least_ten_probes_go_unanswered_before_a_verdict() -> None:
+def test_at_least_twelve_probes_go_unanswered_before_a_verdict() -> None:
     times = probed(run(detector(), 0, 2_000))
-    assert len(times) >= 10
+    assert len(times) >= 12
     assert times[0] <= 370
-    assert {b - a for a, b in pairwise(times)} <= set(range(40, 51))
+    assert len([ms for ms in times if ms <= 435]) >= 4, "who stops now was asked often enough"
+    for a, b in pairwise(times):
+        assert b - a in (range(20, 31) if a < 425 else range(40, 51))
 
 
 def test_no_verdict_falls_without_probes_however_long_the_silence() -> None:
@@ -89,7 +91,7 @@ def test_no_verdict_falls_without_probes_however_long_the_silence() -> None:
     (_, _), (faulty_ms, faulty) = judged(found)
     assert faulty.state == "FAULTY"
     assert len([ms for ms in probed(found) if ms <= faulty_ms]) == 4
-    assert faulty_ms >= 425 + 3 * 500
+    assert faulty_ms >= 319 + 250 + 2 * 500
 
 
 def test_a_verdict_falls_once_and_nothing_is_said_or_asked_of_the_peer_after_it() -> None:
