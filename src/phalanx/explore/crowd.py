@@ -6,7 +6,8 @@ that it misses it can fetch from anybody on its side who has them, as NACKs woul
 
 `settle` heals everything and lets all that need happen do so, in a fixed order, timers last: then
 nobody may be stuck (J4), everybody has delivered its own messages (J6), those in one view have
-delivered the same (J2f), and strangers that hear of each other end up in one view (J8).
+delivered the same (J2f), strangers that hear of each other end up in one view (J8), and nobody
+has changed its view without a cause, where the setting says how much there is (JC).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class Setting(msgspec.Struct, frozen=True):
     """Who boots together."""
     hold: bool
     service: Service
+    changes_max: int | None = None
+    """Nothing gives anybody cause for more views than its first and so many. None: who knows."""
 
 
 class Crowd:
@@ -63,6 +66,7 @@ class Crowd:
         self.wrong: Finding | None = None
         self.steps: list[str] = []
         """What was done, in order, as `stories` can do it again."""
+        self._changes_max = setting.changes_max
         self._histories = Histories(hold, service)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
@@ -193,11 +197,22 @@ class Crowd:
         found = self._calm_down()
         for _ in range(4 + 2 * self.n):
             if found is not None or self._is_united():
-                return found
+                return found or self._needless()
             if not self._strangers_meet():
                 return self.wrong or Finding("J8", f"no two find each other: {self.shown()}")
             found = self._calm_down()
         return Finding("J8", f"no common view: {self.shown()}")
+
+    def changes(self) -> list[int]:
+        """How often each has changed its view."""
+        return [len(self._histories.stories[history].views) - 1 for history in self._history]
+
+    def _needless(self) -> Finding | None:
+        for p, count in enumerate(self.changes()):
+            if self._changes_max is not None and count > self._changes_max:
+                text = f"m{p} has changed its view {count} times, not {self._changes_max}"
+                return Finding("JC", text)
+        return None
 
     def _calm_down(self) -> Finding | None:
         """All that need happen happens."""

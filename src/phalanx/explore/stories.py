@@ -4,10 +4,13 @@
     boot 0 1 2|3
     mode flow
     service agreed
+    changes 2
 
     break 0 2
     deliver 1 0
     ...
+
+`changes` may be left out; it says how often a member has cause to change its view.
 
 A line is a step of a `crowd`: `deliver p q` (p hears what q sent first), `drop p q`, `lose p q n`
 (the last n), `fetch p q k` (frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`,
@@ -139,7 +142,7 @@ def parse(text: str, file: str = "story") -> Story:
         words = line.partition("#")[0].split()
         if line.startswith("#"):
             about.append(line[1:].strip())
-        elif words and words[0] in ("boot", "mode", "service"):
+        elif words and words[0] in ("boot", "mode", "service", "changes"):
             setting[words[0]] = " ".join(words[1:])
         elif words:
             _check(file, number, words)
@@ -147,7 +150,8 @@ def parse(text: str, file: str = "story") -> Story:
     try:
         components = [[int(p) for p in part.split()] for part in setting["boot"].split("|")]
         service = Service[setting["service"].upper()]
-        begun = Setting(components, setting["mode"] == "hold", service)
+        changes = int(setting["changes"]) if "changes" in setting else None
+        begun = Setting(components, setting["mode"] == "hold", service, changes)
     except (KeyError, ValueError):
         raise FileError(file, None, "it does not say how it begins", _BEGIN) from None
     return Story(begun, tuple(steps), "\n".join(about))
@@ -169,5 +173,7 @@ def text_of(story: Story) -> str:
     boot = "|".join(" ".join(map(str, sorted(part))) for part in setting.components)
     mode = "hold" if setting.hold else "flow"
     lines = [f"# {line}" for line in story.about.splitlines()]
-    lines += [f"boot {boot}", f"mode {mode}", f"service {setting.service.name.lower()}", ""]
-    return "\n".join([*lines, *story.steps]) + "\n"
+    lines += [f"boot {boot}", f"mode {mode}", f"service {setting.service.name.lower()}"]
+    if setting.changes_max is not None:
+        lines.append(f"changes {setting.changes_max}")
+    return "\n".join([*lines, "", *story.steps]) + "\n"

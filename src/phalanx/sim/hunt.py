@@ -81,13 +81,21 @@ def hunt(
                 result = _play(scenario_of(seed, *(members or MEMBERS[ground]), ground))
             if result.violated:
                 return _caught(catch, result, seeds_needed=played, seed=seed)
-        for name in broken.directed if directed is not None else ():
-            assert directed is not None
-            file = directed / name
-            result = _play(load(file)) if file.suffix == ".toml" else walk(file)
+        for file in written_for(mutant, directed) if directed is not None else ():
+            result = play_file(file, walk)
             if result.violated:
-                return _caught(catch, result, scenario=name)
+                return _caught(catch, result, scenario=file.name)
     return catch
+
+
+def written_for(mutant: str, folder: Path) -> list[Path]:
+    """The scenarios and stories that are meant to catch a mutant: they have its name."""
+    return sorted(folder.glob(f"{mutant.replace('-', '_')}.*"))
+
+
+def play_file(file: Path, walk: Walker) -> Played:
+    """A scenario, or a story."""
+    return _play(load(file)) if file.suffix == ".toml" else walk(file)
 
 
 def _play(scenario: Scenario) -> Played:

@@ -43,9 +43,13 @@ def _precision(trace: Trace, alive: list[Member], out: Findings) -> None:
         if reach is None:
             continue
         due = [m for m in alive if m[0] in reach and lives.reach(m) in (reach, None)]
-        if len({name for name, _ in due}) < len(due):
-            continue  # two live under one name: who is meant cannot be known
         out.evaluated("membership-precision")
+        namesakes = [m for m in due if m != member and m[0] == member[0]]
+        if namesakes:
+            text = f"{label(member)} and {label(namesakes[0])} live under one name, within reach"
+            out.violated("membership-precision", text, lives.topology[member][-1:])
+        if len({name for name, _ in due}) < len(due):
+            continue  # who is meant by others cannot be known
         vid = trace.last_view(member)
         here = sorted(trace.views[vid]) if vid else []
         rows = [lives.topology[member][-1], *trace.installs[member][-1:]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phalanx.core import announced, presence
-from phalanx.core.frames import Announce, Component, Context, Fault, Join
+from phalanx.core.frames import Announce, Component, Context, Fault, Frame, Join
 from phalanx.core.ids import MemberId, View, ViewId, digest_of
 from phalanx.core.membership import contexts, views
 from phalanx.core.membership.contexts import NOBODY, Members, Reach, covers, members_of, ranked
@@ -109,14 +109,12 @@ def barred_for_ever(self: Views, member: MemberId) -> bool:
     )
 
 
-def wanted_by_anybody(self: Domain) -> list[int]:
-    """What made a barred member's frame wait is not asked again whether it may enter itself."""
-    wanted = [0] * len(self.roster)
-    for waiting in self._waiting:
-        for frame in waiting.values():
-            for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-                wanted[slot] = max(wanted[slot], number)
-    return wanted
+def admitted_once(self: Domain, frame: Frame) -> bool:
+    """A member that was barred while its frame waited is not asked again whether it may enter."""
+    return frame.sender < self.dag.n or _IS_ADMITTED(self, frame)
+
+
+_IS_ADMITTED = Domain._is_admitted
 
 
 def wanted_by_nobody(self: Domain) -> list[int]:
@@ -207,8 +205,8 @@ MUTANTS: dict[str, Mutant] = {
         "walk",
     ),
     "barred-without-a-second-look": Mutant(
-        "let a barred member's frame enter because of a frame that may not enter either",
-        ((Domain, "_wanted", wanted_by_anybody),),
+        "let frames enter whose sender was barred while they waited, and what they follow",
+        ((Domain, "_is_admitted", admitted_once),),
         "walk",
     ),
     "barred-even-as-the-past": Mutant(

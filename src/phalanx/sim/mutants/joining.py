@@ -110,6 +110,14 @@ def unite_faults_of_others(self: Kernel, entry: Entry, fault: Fault) -> None:
         _ON_FAULT(self, entry, fault)
 
 
+def handle_any_fault(self: Kernel, entry: Entry, fault: Fault) -> None:
+    """... and one that names me breaks me with its sender."""
+    if self.me in fault.faulty and entry.sender not in self.view.members:
+        self.break_with((entry.sender,))
+    else:
+        unite_faults_of_others(self, entry, fault)
+
+
 def named_in_any_change(self: Kernel, entry: Entry, fault: Fault) -> None:
     """Somebody who names me is broken with, whatever change that was in."""
     if self.me in fault.faulty:
@@ -134,7 +142,7 @@ _ON_JOIN = Kernel._on_join
 MUTANTS: dict[str, Mutant] = {
     "old-control-handled": Mutant(
         "handle a non-member's FA or JOIN from a view that was left or overtaken",
-        ((Kernel, "_is_old", never_old),),
+        ((Kernel, "_is_old", never_old), (Kernel, "_on_fault", handle_any_fault)),
         "walk",
     ),
     "past-control-handled": Mutant(

@@ -25,5 +25,3 @@ class Mutant(msgspec.Struct, frozen=True):
     patches: tuple[Patch, ...]
     ground: Ground = "fixed"
     """Where chance finds it out soonest."""
-    directed: tuple[str, ...] = ()
-    """Files with scenarios or stories that catch it, for cases that chance seldom draws."""

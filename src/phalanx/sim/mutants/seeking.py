@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.core.frames import Alive, Attempt, Claim, Held, Hello, Plain
+from phalanx.core.frames import Alive, Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.names import NameClaim
@@ -69,8 +69,18 @@ def no_answer_to_a_claim(self: NameClaim, claim: Claim) -> Held | None:
     return None
 
 
+def nobody_vouches(self: Presence, claim: Claim, stay: Stay) -> Held | None:
+    return None
+
+
 def namesakes_ignored(self: NameClaim, other: MemberId) -> Held | None:
     return None
+
+
+def namesakes_of_others_ignored(
+    self: Presence, now: int, component: Component, stay: Stay
+) -> list[Plain]:
+    return []
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -106,12 +116,18 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "claim-not-answered": Mutant(
         "let a second process take a name that is held",
-        ((NameClaim, "answer", no_answer_to_a_claim),),
+        (
+            (NameClaim, "answer", no_answer_to_a_claim),
+            (Presence, "_vouched", nobody_vouches),
+        ),
         "membership",
     ),
     "namesake-not-told": Mutant(
         "let two holders of one name live on after they have met",
-        ((NameClaim, "met", namesakes_ignored),),
+        (
+            (NameClaim, "met", namesakes_ignored),
+            (Presence, "_namesakes", namesakes_of_others_ignored),
+        ),
         "membership",
     ),
 }

@@ -1,0 +1,36 @@
+"""Every broken rule of the membership protocol is caught: by chance, or by what was written for it.
+
+The files in `mutants/` are scenarios and stories of cases that chance seldom draws, made smaller.
+Each has the name of the mutant that it catches, and the sound protocol passes it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phalanx.explore.walks import play
+from phalanx.sim.hunt import hunt, play_file, written_for
+from phalanx.sim.mutants import MUTANTS, apply
+
+FOLDER = Path(__file__).parent / "mutants"
+FILES = sorted(FOLDER.iterdir())
+SEEDS = 30
+"""What chance draws so soon needs no file."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_was_written_for_a_mutant_catches_it_and_nothing_else(file: Path) -> None:
+    mutant = file.stem.replace("_", "-")
+    assert written_for(mutant, FOLDER) == [file]
+    assert play_file(file, play).violated == ()
+    with apply(mutant):
+        assert play_file(file, play).violated
+
+
+@pytest.mark.parametrize("mutant", [m for m, broken in MUTANTS.items() if broken.ground != "fixed"])
+def test_a_broken_membership_is_caught(mutant: str) -> None:
+    catch = hunt(mutant, range(SEEDS), play, directed=FOLDER)
+    assert not catch.survived, f"{mutant} survived {catch.seeds_needed} seeds and {FOLDER}"
+    assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
