@@ -7,7 +7,7 @@ time-out again and again, at random, with everything that was sent to it waiting
 recovered and no probe is passed on by a helper, which in a group would only help. A verdict on
 a living member is a false removal; the run reports how many there were in how many hours.
 
-    python bench/bench_detector.py [--hours 10000] [--members 3] [--loss 50000] [--seed 1] [--json]
+    python bench/bench_detector.py [--hours 500] [--members 3] [--loss 50000] [--seed 1] [--json]
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Idle:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hours", type=int, default=10_000, help="member-hours")
+    parser.add_argument("--hours", type=int, default=500, help="member-hours")
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--loss", type=int, default=50_000, help="parts per million")
     parser.add_argument("--seed", type=int, default=1)

@@ -30,7 +30,8 @@ from phalanx.core.membership.contexts import (
     join_view,
     removal_view,
 )
-from phalanx.core.membership.kernel import JOINS_AHEAD_MAX, STASH_MAX, Kernel
+from phalanx.core.membership.doubts import JOINS_AHEAD_MAX
+from phalanx.core.membership.kernel import STASH_MAX, Kernel
 from phalanx.core.membership.ledger import Entry
 from phalanx.core.membership.views import NEVER, Change
 

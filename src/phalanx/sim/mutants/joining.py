@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from phalanx.core.frames import Component, Fault, Join
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.membership import kernel
+from phalanx.core.membership import doubts, kernel
 from phalanx.core.membership.contexts import NOBODY, Members, Reach, epoch, normal
+from phalanx.core.membership.doubts import Doubts
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.ledger import Entry, context_of
 from phalanx.core.membership.past import Past
@@ -142,32 +143,36 @@ _ON_JOIN = Kernel._on_join
 MUTANTS: dict[str, Mutant] = {
     "old-control-handled": Mutant(
         "handle a non-member's FA or JOIN from a view that was left or overtaken",
-        ((Kernel, "_is_old", never_old), (Kernel, "_on_fault", handle_any_fault)),
+        ((Doubts, "_is_old", never_old), (Kernel, "_on_fault", handle_any_fault)),
         "walk",
     ),
     "past-control-handled": Mutant(
         "handle a non-member's FA or JOIN from a view that was left or merged",
-        ((Kernel, "_is_old", old_only_if_overtaken),),
+        ((Doubts, "_is_old", old_only_if_overtaken),),
         "walk",
     ),
     "overtaken-control-handled": Mutant(
         "handle a non-member's FA or JOIN though it has spoken from a newer view since",
-        ((Kernel, "_is_old", old_only_if_past),),
+        ((Doubts, "_is_old", old_only_if_past),),
         "walk",
     ),
     "component-merged-twice": Mutant(
         "merge a component again that was merged or left before",
-        ((Kernel, "_acceptable", merge_again),),
+        ((Doubts, "_acceptable", merge_again),),
         "walk",
     ),
     "any-component-merged": Mutant(
         "merge components that count me in a view that I am not in",
-        ((Kernel, "_acceptable", components_that_count_me_elsewhere),),
+        ((Doubts, "_acceptable", components_that_count_me_elsewhere),),
         "walk",
     ),
     "everything-merged": Mutant(
         "merge whatever is proposed, outdated components too",
-        ((Kernel, "_acceptable", merge_anything), (kernel, "normal", all_components)),
+        (
+            (Doubts, "_acceptable", merge_anything),
+            (kernel, "normal", all_components),
+            (doubts, "normal", all_components),
+        ),
         "walk",
     ),
     "half-the-past": Mutant(
@@ -177,17 +182,17 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "outdated-components-kept": Mutant(
         "keep components in a join that are nobody's newest",
-        ((kernel, "normal", all_components),),
+        ((kernel, "normal", all_components), (doubts, "normal", all_components)),
         "walk",
     ),
     "no-strays-rule": Mutant(
         "join with members of my view that have moved to the component that I join",
-        ((Kernel, "_strays", nobody_strayed),),
+        ((Doubts, "_strays", nobody_strayed),),
         "walk",
     ),
     "name-conflict-ignored": Mutant(
         "let two incarnations of one name meet in a view",
-        ((kernel, "names_twice", names_never_clash),),
+        ((doubts, "names_twice", names_never_clash),),
         "walk",
     ),
     "moved-is-never-followed": Mutant(
