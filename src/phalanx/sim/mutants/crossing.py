@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.core import stay as stays
-from phalanx.core.changeover import Carried
 from phalanx.core.effects import Effect, ViewInstalled
 from phalanx.core.frames import Component, Frame
 from phalanx.core.ids import MemberId
@@ -35,24 +33,11 @@ def floors_for_members(self: Domain, slot: int, where: Component | None) -> bool
     return slot != self._me and where is not None and self.me not in where.members
 
 
-def floors_for_visitors(self: Domain, slot: int, where: Component | None) -> bool:
-    return slot >= self.dag.n
-
-
-def floor_of_any_view(self: Domain, member: MemberId, components: tuple[Component, ...]) -> int:
-    known = self.foreign_floors.get(member)
-    return 0 if known is None else known[1]
-
-
 def never_later(self: Domain, where: Component, known: Component | None) -> bool:
     return False
 
 
 # ------------------------------------------------------------------ from one view to the next
-
-
-def by_name(items: list[Carried]) -> list[Carried]:
-    return sorted(items, key=lambda item: (item.sender, item.number))
 
 
 def again_without_waiting(self: Domain) -> Frame | None:
@@ -78,10 +63,6 @@ def forget_in_phase_1(
 
 def together_with_all(self: Mover, change: Change) -> None:
     _together(self, change, change.view.members)
-
-
-def together_with_former_members(self: Mover, change: Change) -> None:
-    _together(self, change, tuple(m for m in change.view.members if m in change.before.members))
 
 
 def _together(self: Mover, change: Change, members: tuple[MemberId, ...]) -> None:
@@ -122,24 +103,9 @@ MUTANTS: dict[str, Mutant] = {
         ((Domain, "_hides", floors_for_members),),
         "walk",
     ),
-    "floors-of-my-own-components": Mutant(
-        "let a floor hide frames of a component that counts me",
-        ((Domain, "_hides", floors_for_visitors),),
-        "walk",
-    ),
-    "floor-of-any-view": Mutant(
-        "tell the floor of a member of another component, whatever view it is a floor of",
-        ((Domain, "floor_of", floor_of_any_view),),
-        "walk",
-    ),
     "floor-of-a-later-component": Mutant(
         "let the floor of a later component hide what a member said in the join under way",
         ((Domain, "_is_later", never_later),),
-        "walk",
-    ),
-    "carried-in-any-order": Mutant(
-        "deliver carried frames by name, not after what they follow",
-        ((stays, "in_order", by_name),),
         "walk",
     ),
     "entered-again-without-waiting": Mutant(
@@ -160,11 +126,6 @@ MUTANTS: dict[str, Mutant] = {
     "transitional-set-of-all": Mutant(
         "say that all members of the next view came along",
         ((Mover, "install", together_with_all),),
-        "walk",
-    ),
-    "transitional-set-by-membership": Mutant(
-        "say that all who were in both views came along",
-        ((Mover, "install", together_with_former_members),),
         "walk",
     ),
     "large-message-goes-on": Mutant(

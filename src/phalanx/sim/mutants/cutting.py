@@ -19,7 +19,7 @@ from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.contexts import Reach, covers
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.ledger import Entry
-from phalanx.core.membership.views import Change, Views
+from phalanx.core.membership.views import Change
 from phalanx.core.mover import Mover
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
@@ -128,12 +128,6 @@ def coloured_by_strangers(self: Kernel, entry: Entry) -> None:
         self.phase = 1
 
 
-def calm_after_a_removal(self: Views, out: frozenset[MemberId]) -> None:
-    """A removal during a join ends phase 1."""
-    _INSTALL_REMOVAL(self, out)
-    self.phase = 1 if self.faulty != self.out else 0
-
-
 def carried_only_from_the_origin(self: Border, view: ViewId, sender: MemberId, number: int) -> bool:
     where = self.origins.get(sender)
     return where is not None and view == where.view and view != self.view.id
@@ -180,7 +174,6 @@ def send_while_held(self: Speaker) -> bool:
     return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
 
 
-_INSTALL_REMOVAL = Views._install_removal
 _CONSIDER = Mover._consider
 _ENTER_APART = Domain.enter_apart
 
@@ -223,11 +216,6 @@ MUTANTS: dict[str, Mutant] = {
     "phase-of-strangers": Mutant(
         "begin phase 1 with the changes of strangers that take no part in the join",
         ((Kernel, "_colour", coloured_by_strangers),),
-        "walk",
-    ),
-    "phase-not-kept": Mutant(
-        "let a removal end phase 1 while a join goes on",
-        ((Views, "_install_removal", calm_after_a_removal),),
         "walk",
     ),
     "carried-only-from-the-origin": Mutant(

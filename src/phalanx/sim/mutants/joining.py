@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from phalanx.core.frames import Component, Fault, Join
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership import doubts, kernel
-from phalanx.core.membership.contexts import NOBODY, Members, Reach, epoch, normal
+from phalanx.core.membership.contexts import Members, Reach, normal
 from phalanx.core.membership.doubts import Doubts
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.ledger import Entry, context_of
@@ -27,10 +27,6 @@ def never_old(self: Kernel, member: MemberId, view: ViewId) -> bool:
 
 def old_only_if_past(self: Kernel, member: MemberId, view: ViewId) -> bool:
     return self._past.has_view(view)
-
-
-def old_only_if_overtaken(self: Kernel, member: MemberId, view: ViewId) -> bool:
-    return epoch(view) < self._past.newest(self.now, member)
 
 
 # ------------------------------------------------------------------ what may be merged
@@ -63,14 +59,6 @@ def nothing_below_is_past(self: Past, closing: Reach) -> None:
 def all_components(components: Iterable[Component]) -> tuple[Component, ...]:
     known = {c.view: c for c in components}
     return tuple(known[view] for view in sorted(known))
-
-
-def nobody_strayed(self: Kernel, components: tuple[Component, ...]) -> Members:
-    return NOBODY
-
-
-def names_never_clash(components: Iterable[Component], without: Members) -> bool:
-    return False
 
 
 # ------------------------------------------------------------------ who has moved
@@ -146,11 +134,6 @@ MUTANTS: dict[str, Mutant] = {
         ((Doubts, "_is_old", never_old), (Kernel, "_on_fault", handle_any_fault)),
         "walk",
     ),
-    "past-control-handled": Mutant(
-        "handle a non-member's FA or JOIN from a view that was left or merged",
-        ((Doubts, "_is_old", old_only_if_overtaken),),
-        "walk",
-    ),
     "overtaken-control-handled": Mutant(
         "handle a non-member's FA or JOIN though it has spoken from a newer view since",
         ((Doubts, "_is_old", old_only_if_past),),
@@ -183,16 +166,6 @@ MUTANTS: dict[str, Mutant] = {
     "outdated-components-kept": Mutant(
         "keep components in a join that are nobody's newest",
         ((kernel, "normal", all_components), (doubts, "normal", all_components)),
-        "walk",
-    ),
-    "no-strays-rule": Mutant(
-        "join with members of my view that have moved to the component that I join",
-        ((Doubts, "_strays", nobody_strayed),),
-        "walk",
-    ),
-    "name-conflict-ignored": Mutant(
-        "let two incarnations of one name meet in a view",
-        ((doubts, "names_twice", names_never_clash),),
         "walk",
     ),
     "moved-is-never-followed": Mutant(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from phalanx.core.frames import Alive, Attempt, Claim, Component, Held, Hello, Plain
+from phalanx.core.frames import Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.names import NameClaim
@@ -17,22 +15,9 @@ from phalanx.sim.mutants.mutant import Mutant
 # ------------------------------------------------------------------ signs of life
 
 
-def any_hello_is_a_sign(self: Presence, now: int, hello: Hello, stay: Stay) -> list[Plain]:
-    if hello.sender in stay.ranked and hello.sender != self.me:
-        self._sign(now, hello.sender, stay)
-    return _HELLO(self, now, hello, stay)
-
-
-def any_answer_is_a_sign(self: Presence, now: int, alive: Alive, stay: Stay) -> list[Plain]:
-    return _ALIVE(self, now, msgspec.structs.replace(alive, view=stay.view.id), stay)
-
-
 def all_have_spoken(self: Mover) -> list[MemberId]:
     return []
 
-
-_HELLO = Presence._hello
-_ALIVE = Presence._alive
 
 # ------------------------------------------------------------------ searching
 
@@ -48,15 +33,6 @@ def one_way_will_do(
 ) -> bool:
     _SEARCH_HEARD(self, now, hello, view, ours)
     return not ours and now >= self._patient_until
-
-
-def overtaken_hellos_count(
-    self: Search, now: int, hello: Hello | Attempt, view: ViewId, ours: bool
-) -> bool:
-    known = self._strangers.get(hello.sender)
-    if known is not None:
-        known.number = min(known.number, hello.number)
-    return _SEARCH_HEARD(self, now, hello, view, ours)
 
 
 _FOREIGN = Kernel.foreign
@@ -84,16 +60,6 @@ def namesakes_of_others_ignored(
 
 
 MUTANTS: dict[str, Mutant] = {
-    "hello-of-a-moved-member": Mutant(
-        "take a HELLO for a sign of life from a member that says it from another view",
-        ((Presence, "_hello", any_hello_is_a_sign),),
-        "membership",
-    ),
-    "answer-of-a-moved-member": Mutant(
-        "take an answer to a probe for a sign of life from a member that is in another view",
-        ((Presence, "_alive", any_answer_is_a_sign),),
-        "membership",
-    ),
     "silence-in-a-new-view": Mutant(
         "wait for ever for members that never speak in the view",
         ((Mover, "unspoken", all_have_spoken),),
@@ -107,11 +73,6 @@ MUTANTS: dict[str, Mutant] = {
     "joins-over-one-way-links": Mutant(
         "start a join with whoever can be heard, whether it hears us or not",
         ((Search, "heard", one_way_will_do),),
-        "membership",
-    ),
-    "overtaken-hello-counts": Mutant(
-        "believe a HELLO that was overtaken by a newer one of its sender",
-        ((Search, "heard", overtaken_hellos_count),),
         "membership",
     ),
     "claim-not-answered": Mutant(
