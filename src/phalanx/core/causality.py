@@ -22,7 +22,7 @@ from phalanx.core.frames import Frame
 
 
 class Dag:
-    __slots__ = ("_ties", "frames", "have", "latest", "moved", "n", "stable")
+    __slots__ = ("_aside", "_ties", "frames", "have", "latest", "moved", "n", "stable")
 
     def __init__(self, n: int, base: list[int] | None = None) -> None:
         self.n = n
@@ -34,6 +34,8 @@ class Dag:
         self.frames: list[dict[int, Frame]] = [{} for _ in range(n)]
         """Per sender, the frames that are here and not yet dropped, by number."""
         self._ties = [n] * n
+        self._aside: dict[int, list[int]] = {}
+        """Per sender of which frames were set aside, the vector of the last."""
 
     def ready(self, frame: Frame) -> bool:
         """All that the frame follows is here."""
@@ -67,6 +69,26 @@ class Dag:
                 ties[member] -= 1
                 if not ties[member]:
                     self._rescan(member)
+
+    def set_aside(self, frame: Frame) -> None:
+        """Enter a ready frame of which it is not known whether it counts."""
+        sender, number = frame.sender, frame.number
+        assert number == self.have[sender] + 1
+        vector = self._aside.get(sender, self.latest[sender]).copy()
+        vector[sender] = number
+        for member, acked in zip(frame.ack_members, frame.ack_numbers, strict=True):
+            vector[member] = max(vector[member], acked)
+        self._aside[sender] = frame.vector = vector
+        self.have[sender] = number
+        self.frames[sender][number] = frame
+
+    def count(self, frame: Frame) -> None:
+        """A frame that was set aside counts after all."""
+        before = self.latest[frame.sender]
+        self.latest[frame.sender] = frame.vector
+        for member, (new, old) in enumerate(zip(frame.vector, before, strict=True)):
+            if new != old:
+                self._rescan(member)
 
     def insert_apart(self, frame: Frame) -> None:
         """Enter a ready frame that carries its whole vector and is no member's last word."""

@@ -97,10 +97,11 @@ class Mover(Speaker):
         self._presence.heard(now, frame.sender)
         if frame.tag == stay.tag and frame.phase == 0 and frame.kind <= _ACK:
             stay.address(frame)
-            domain.take(now, frame, counts=True)
             if self._may_be_cut(sender):
-                stay.hold(frame)
+                domain.set_aside(now, frame)
+                stay.hold(frame, aside=True)
                 return
+            domain.take(now, frame, counts=True)
             if frame.runs:
                 self._pulse.received(now, len(frame.payload), frame.ordered)
             self._deliver(now, [frame], out)

@@ -78,6 +78,8 @@ class Stay:
         """Not all members have spoken in it yet: frames say what they refer to."""
         self._held: list[Frame] = []
         """Frames that entered and are kept from delivery until the view ends."""
+        self._aside: list[Frame] = []
+        """Those of them that do not even count before."""
         self._last_message = [0] * n
         """Per sender, its last frame here that holds messages."""
         self.settled = not self.young
@@ -104,11 +106,13 @@ class Stay:
             self.window.progressed(now)
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
 
-    def hold(self, frame: Frame) -> None:
+    def hold(self, frame: Frame, aside: bool = False) -> None:
         """A frame of an earlier view has entered while this one is ending, or one of a member that
         is barred: whether it is delivered here, in the next or nowhere is decided by what closes
         this one."""
         self._held.append(frame)
+        if aside:
+            self._aside.append(frame)
 
     def _must_wait(self, frame: Frame) -> bool:
         """Hold a frame back if nothing is delivered yet, or if it follows one that is held."""
@@ -145,6 +149,9 @@ class Stay:
             self.transit = False
             self.begin(carried, before)
         held, self._held = self._held, []
+        for frame in self._aside:
+            if belongs(frame):
+                self.dag.count(frame)
         self.deliver(0, [frame for frame in held if belongs(frame)], before, keep=True)
         out += before
         deliveries: list[Deliver] = []

@@ -131,9 +131,9 @@ class Domain(Lansis):
         ):
             return  # an echo, or a frame of a view that has ended
         if slot is None:
-            proposal = decoded.kind == FrameKind.JOIN
-            full = len(self.roster) >= 2 * MEMBERS_MAX
-            if not proposal or full or not self.admits(sender, proposal):
+            # Of a member of the join any frame will do: its proposal may have been lost.
+            full = len(self.roster) >= 2 * MEMBERS_MAX or decoded.control is None
+            if full or not self.admits(sender, decoded.kind == FrameKind.JOIN):
                 self.strangers += 1
                 return
             slot = self.visit(sender)
@@ -315,11 +315,16 @@ class Domain(Lansis):
         if number <= have or slot == self._me:
             return
         last, waiting = min(number, have + AHEAD_ASKED_MAX), self._waiting[slot]
-        for missing in range(have + 1, last + 1):
+        wanted = [*range(have + 1, last + 1)]
+        if last < number and not have:
+            # Nothing is known of it, not even a floor: any frame of its change tells one, and
+            # those are its last.
+            half = AHEAD_ASKED_MAX // 2
+            wanted[half:] = range(number - half + 1, number + 1)
+        for missing in wanted:
             if missing not in waiting and (slot, missing) not in self.recovery.missing:
                 self.recovery.lost(now, slot, missing, missing)
-        if last > self.heard[slot]:
-            self.heard[slot] = last
+        self.heard[slot] = max(self.heard[slot], wanted[-1])
 
     def force_own(self) -> Frame | None:
         """An own frame that follows what is not here, which only a liar can have brought about:
@@ -353,6 +358,13 @@ class Domain(Lansis):
             self.insert(frame)
         else:
             self.enter_apart(frame)
+        self._claim(now, [frame])
+
+    def set_aside(self, now: int, frame: Frame) -> None:
+        """Let a pulled frame of the view enter of which it is not known whether it counts."""
+        self._unpool(frame)
+        self.dag.set_aside(frame)
+        self.bytes += len(frame.payload) if frame.runs else 0
         self._claim(now, [frame])
 
     def enter_apart(self, frame: Frame) -> None:

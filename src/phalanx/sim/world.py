@@ -254,9 +254,10 @@ class World:
     def _restart(self, now: int, machine: int, data: Any) -> None:
         seat = self._population.line[machine]
         if not seat.gone:
-            seat.heir_waits = True
-            self._planned += 1  # until it has gone
-            return
+            if seat.leaving and not seat.heir_waits:
+                seat.heir_waits = True
+                self._planned += 1  # until it has gone
+            return  # it lives: what was to end it ended the one before
         self._faults["restart"] += 1
         self._start(now, self._population.restart(machine))
 
