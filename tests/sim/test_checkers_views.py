@@ -325,9 +325,11 @@ def test_an_old_life_in_the_last_view_is_not_precise() -> None:
     assert "a.1 ended in v1 of a.1, b.1, but could reach a.1, b.2" in report.violations[0].text
 
 
-def test_where_two_live_under_one_name_nobody_knows_who_is_meant() -> None:
+def test_two_that_reach_each_other_do_not_live_under_one_name() -> None:
     tale = Tale("a").install("A", "vA", "A").topology("a", "A").stop()
-    assert tale.check().properties["membership-precision"].verdict == "unverifiable"
+    report = tale.check()
+    assert report.violated == ("membership-precision",)
+    assert "a.1 and a.2 live under one name, within reach" in str(report.violations[0])
 
 
 def test_a_change_ends_with_a_view_or_is_forgotten() -> None:

@@ -1,15 +1,11 @@
 # forget the frames of the view before at the install:
-# JC: m0 has changed its view 3 times, not 1
-boot 0 2|1 3
+# JC: m2 has changed its view 4 times, not 3
+boot 0 1 2 3 4
 mode flow
-service causal
-changes 1
+service safe
+changes 3
 
-attempt 3 2
-deliver 2 3
-deliver 3 2
-deliver 1 2
-collect 2
-deliver 3 2
-collect 1
-data 3
+break 4 3
+deliver 2 4
+split 1 0 0 1 0
+break 1 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.core.effects import Effect, ViewInstalled
+from phalanx.core.effects import ViewInstalled
 from phalanx.core.frames import Component, Frame
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.views import Change
@@ -55,12 +55,6 @@ def forget_the_view_before(
     self.domain.archive.clear()
 
 
-def forget_in_phase_1(
-    self: Stay, now: int, entered: list[Frame], out: list[Effect], keep: bool
-) -> None:
-    _DELIVER(self, now, entered, out, keep=False)
-
-
 def together_with_all(self: Mover, change: Change) -> None:
     _together(self, change, change.view.members)
 
@@ -85,7 +79,6 @@ def not_readdressed(self: Outbox, ranks: dict[int, int]) -> None:
 
 _INSTALL = Mover.install
 _SUCCEED = Stay.succeed
-_DELIVER = Stay.deliver
 
 MUTANTS: dict[str, Mutant] = {
     "floors-ignored": Mutant(
@@ -116,11 +109,6 @@ MUTANTS: dict[str, Mutant] = {
     "old-view-forgotten": Mutant(
         "forget the frames of the view before at the install",
         ((Stay, "succeed", forget_the_view_before),),
-        "walk",
-    ),
-    "stable-forgotten-in-phase-1": Mutant(
-        "forget stable frames while a change is under way",
-        ((Stay, "deliver", forget_in_phase_1),),
         "walk",
     ),
     "transitional-set-of-all": Mutant(
