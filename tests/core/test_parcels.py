@@ -6,7 +6,7 @@ import random
 
 from phalanx.config import lan
 from phalanx.core.codec import Codec
-from phalanx.core.frames import Attempt, Component, Part, Relay
+from phalanx.core.frames import Attempt, Component, Part, Refusal, Relay
 from phalanx.core.ids import MemberId, boot_view, digest_of
 from phalanx.core.parcels import BEGUN_MAX, BYTES_MAX, Parcels
 
@@ -14,6 +14,8 @@ CODEC = Codec("phalanx", "g")
 CROWD = tuple(MemberId(f"member-{k:03}") for k in range(300))
 HERE = boot_view(CROWD)
 LARGE = Attempt(CROWD[0], 1, Component(HERE.id, HERE.members, HERE.context), ())
+
+WRONG = Refusal("malformed")
 
 
 def made() -> Parcels:
@@ -51,9 +53,9 @@ def test_parts_that_do_not_make_what_they_name_are_nothing() -> None:
     for part in parts[:-1]:
         here.add(part)
     last = parts[-1]
-    assert here.add(Part(last.whole, last.index, last.count, last.piece[:-1] + b"!")) is None
-    assert here.add(Part(last.whole, 3, 2, b"x")) is None
-    assert here.add(Part(last.whole, 0, 2, b"")) is None
+    assert here.add(Part(last.whole, last.index, last.count, last.piece[:-1] + b"!")) == WRONG
+    assert here.add(Part(last.whole, 3, 2, b"x")) == WRONG
+    assert here.add(Part(last.whole, 0, 2, b"")) == WRONG
     assert here._begun == {}
 
 
@@ -63,7 +65,7 @@ def test_a_parcel_in_a_parcel_is_nothing() -> None:
     name = digest_of(b"parcel", inner)
     here = made()
     assert here.add(Part(name, 0, 2, first)) is None
-    assert here.add(Part(name, 1, 2, second)) is None
+    assert here.add(Part(name, 1, 2, second)) == WRONG
 
 
 def test_parts_of_nothing_are_forgotten() -> None:

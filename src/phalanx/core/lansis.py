@@ -218,12 +218,7 @@ class Lansis(Holdings):
             ):  # nobody can follow what this member has not sent
                 self._unusable(now, place, "vector")
                 return
-            if self._is_full(place):
-                self._unusable(now, place, "ahead")
-                return
-            self.recovery.found(place)
-            self._waiting[frame.sender][frame.number] = frame
-            self._waiting_bytes += len(frame.payload)
+            self._keep(now, place, frame)
 
     def _translate(self, now: int, frame: Frame) -> bool:
         """Make an announced frame's indices slots of this member."""
@@ -263,7 +258,14 @@ class Lansis(Holdings):
                     return
                 self._hear(now, member, number)
                 far = far or number > have[member] + ahead
-        if far or self._is_full(place):
+        if far:
+            self._unusable(now, place, "ahead")
+            return
+        self._keep(now, place, frame)
+
+    def _keep(self, now: int, place: Place, frame: Frame) -> None:
+        """It waits, if there is room."""
+        if self._is_full(place):
             self._unusable(now, place, "ahead")
             return
         self.recovery.found(place)

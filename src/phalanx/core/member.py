@@ -202,6 +202,9 @@ class Member(Mover):
                 self._entered(now, entered, out)
                 entered = []
                 plain = self._parcels.add(packet) if type(packet) is Part else packet
+                if type(plain) is Refusal:
+                    lansis.refused[plain.reason] += 1
+                    continue
                 if plain is None:
                     continue
                 answer_to = presence.packet(now, plain, self._stay)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from phalanx.config import Config
 from phalanx.core.codec import HEADER_BYTES, Codec
-from phalanx.core.frames import FRAGMENTS_MAX, Part, Plain
+from phalanx.core.frames import FRAGMENTS_MAX, Fragment, Part, Plain, Refusal
 from phalanx.core.ids import digest_of
 
 BEGUN_MAX = 64
@@ -40,10 +40,10 @@ class Parcels:
             for index, piece in enumerate(pieces)
         ]
 
-    def add(self, part: Part) -> Plain | None:
-        """A part came: the packet that it completes, if that can be read."""
+    def add(self, part: Part) -> Plain | Refusal | None:
+        """A part came: the packet that it completes, if it completes one that can be read."""
         if not part.index < part.count <= FRAGMENTS_MAX or not part.piece:
-            return None
+            return Refusal("malformed")
         key = (part.whole, part.count)
         pieces = self._begun.setdefault(key, {})
         if part.index not in pieces:
@@ -56,9 +56,9 @@ class Parcels:
         self._drop(key)
         data = b"".join(pieces[index] for index in range(part.count))
         if digest_of(b"parcel", data) != part.whole:
-            return None
+            return Refusal("malformed")
         packet = self._codec.decode(data)
-        return packet if isinstance(packet, Plain) and not isinstance(packet, Part) else None
+        return Refusal("malformed") if isinstance(packet, Part | Fragment) else packet
 
     def _drop(self, key: tuple[bytes, int]) -> None:
         self._bytes -= sum(map(len, self._begun.pop(key).values()))

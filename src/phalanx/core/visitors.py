@@ -83,15 +83,11 @@ class Domain(Lansis):
     def _strange_piece(self, now: int, piece: Fragment) -> None:
         """Put it together with its like, under a name of its own: its sender may be unknown."""
         key = (piece.table, piece.sender)
-        if self._pool_is_full():
-            self._strange_ids.clear()
+        known = self._strange_ids
+        if self._pool_is_full() or (key not in known and len(known) >= STRANGE_PIECES_MAX):
+            known.clear()
             self._strange_pieces = Pieces()
-        number = self._strange_ids.get(key)
-        if number is None:
-            if len(self._strange_ids) >= STRANGE_PIECES_MAX:
-                self._strange_ids.clear()
-                self._strange_pieces = Pieces()
-            number = self._strange_ids[key] = len(self._strange_ids)
+        number = known.setdefault(key, len(known))
         renamed = Fragment(
             piece.piece, piece.table, number, 0, piece.number, piece.index, piece.count, 0
         )
