@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from tests.core.lies import made_up, part
 
 from phalanx.config import lan
 from phalanx.core.codec import Codec
@@ -60,8 +61,6 @@ from phalanx.core.ids import (
     View,
     ViewId,
     boot_view,
-    digest_of,
-    encode_member,
     table_digest,
 )
 from phalanx.core.member import Member
@@ -76,19 +75,6 @@ STAGES = ("IDLE", "COLLECT", "COMMIT")
 
 
 # ---------------------------------------------------------------------------- making things up
-
-
-def part(view: View) -> Component:
-    return Component(view.id, view.members, view.context)
-
-
-def made_up(
-    members: Iterable[MemberId], joins: int = 1, removals: int = 0, context: bytes = b"context8"
-) -> Component:
-    """A component that could be: its name follows from its members."""
-    names = ranked(members)
-    digest = digest_of(b"view", context, *map(encode_member, names))
-    return Component(ViewId(joins, removals, digest), names, context)
 
 
 def pieces(

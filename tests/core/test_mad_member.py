@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core.lies import made_up, part
 
 from phalanx.config import lan
 from phalanx.core.codec import Codec
@@ -41,11 +42,8 @@ from phalanx.core.framing import decode_frame, encode_frame, encode_tag
 from phalanx.core.ids import (
     MEMBERS_MAX,
     MemberId,
-    View,
     ViewId,
     boot_view,
-    digest_of,
-    encode_member,
     table_digest,
 )
 from phalanx.core.member import Member
@@ -56,16 +54,6 @@ CODEC = Codec("phalanx", "g")
 Build = Callable[..., Any]
 A, B, C = (MemberId(name) for name in "abc")
 NOBODY_AT_ALL = MemberId("x")
-
-
-def part(view: View) -> Component:
-    return Component(view.id, view.members, view.context)
-
-
-def made_up(members: tuple[MemberId, ...], joins: int, removals: int = 0) -> Component:
-    context = b"context8"
-    digest = digest_of(b"view", context, *map(encode_member, members))
-    return Component(ViewId(joins, removals, digest), members, context)
 
 
 # ---------------------------------------------------------------------------- garbling

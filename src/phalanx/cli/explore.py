@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from phalanx.errors import ConfigurationError, FileError
 from phalanx.explore import paths
 from phalanx.explore.search import Limits, Result, Search, Violation
 from phalanx.explore.world import PURSE, Options
+from phalanx.sim.sweep import broken_by
 
 EVERY_SECONDS = 10
 _AMOUNT = Whole(0, 99)
@@ -97,7 +97,7 @@ def explore(
         float("inf") if states is None else states,
         1 if until_failure else float("inf"),
     )
-    with _broken_by(mutant):
+    with broken_by(mutant):
         result = Search(options, reduction).run(limits, _Progress())
         _tell(result, options, mutant, show, as_json)
         if save is not None and result.violations:
@@ -114,22 +114,6 @@ def _components(start: str | None, members: int) -> tuple[tuple[int, ...], ...]:
         return paths.start_of(start, members)
     except ConfigurationError as error:
         raise click.BadParameter(f"{start!r}: {error.remedy}", param_hint="'--start'") from None
-
-
-@contextmanager
-def _broken_by(mutant: str | None) -> Iterator[None]:
-    """The protocol with one rule broken, if one is named."""
-    if mutant is None:
-        yield
-        return
-    from phalanx.sim.mutants import MUTANTS, apply  # only for those who ask for it
-
-    if mutant not in MUTANTS:
-        raise click.BadParameter(
-            f"{mutant!r}: choose among {', '.join(MUTANTS)}", param_hint="'--mutant'"
-        )
-    with apply(mutant):
-        yield
 
 
 # ------------------------------------------------------------------ telling
@@ -222,7 +206,7 @@ def _replay(file: str) -> None:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise FileError(file, None, f"cannot be read: {reason}", "name a saved path") from None
     script = paths.parse(text, file)
-    with _broken_by(script.mutant):
+    with broken_by(script.mutant):
         player = paths.Player(script.options)
         for action in script.path:
             try:

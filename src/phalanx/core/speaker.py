@@ -7,6 +7,7 @@ does everywhere.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 
@@ -53,7 +54,7 @@ from phalanx.errors import (
 NEVER = 1 << 62
 
 
-class Speaker:
+class Speaker(ABC):
     """The part of a member that sends."""
 
     def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
@@ -87,9 +88,9 @@ class Speaker:
         self._now = 0
         self._out: list[Effect] = []
 
+    @abstractmethod
     def _owner(self) -> Owner:
         """Whom the membership protocol asks for what it needs."""
-        raise NotImplementedError
 
     def _enter(self, stay: Stay) -> None:
         """From here on the member is in this stay. What the hot path uses is at hand."""

@@ -10,6 +10,7 @@ The state that the rules of PROTOCOLS B.7 speak of, under their names:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Literal, Protocol
 
 import msgspec
@@ -84,7 +85,7 @@ class Owner(Protocol):
         """For the journal."""
 
 
-class Views:
+class Views(ABC):
     """State and closed sets. `now` is set by whoever calls in."""
 
     def __init__(self, me: MemberId, view: View, config: Config, owner: Owner) -> None:
@@ -267,6 +268,6 @@ class Views:
         """A view of several has begun: its members must speak in it in time."""
         self._speak_until = self.now + self._change_ns()
 
+    @abstractmethod
     def _replay(self) -> None:
         """The change is over: what was put off comes up again."""
-        raise NotImplementedError
