@@ -18,6 +18,8 @@ MS = 1_000_000
 
 Order = Literal["toto", "all-ack"]
 Mode = Literal["hold", "flow"]
+Network = Literal["multicast", "broadcast", "fanout"]
+Slow = Literal["wait", "lose"]
 MESSAGE_BYTES_LIMIT = 16 << 20
 
 
@@ -90,6 +92,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     leave_ns: int = 1_000 * MS
     """A leaving member serves the others for this long at most."""
 
+    network: Network = "multicast"
+    """How packets travel: IP multicast, IPv4 broadcast, or one copy to each of `peers`."""
+    address: str = ""
+    """The multicast or broadcast address; by default one that follows from cluster and group, or
+    the interface's broadcast address. With `fanout`: the local address to bind."""
+    port: int = 7117
+    """The UDP port. With `fanout` 0 takes any that is free."""
+    interface: str = ""
+    """Name or address of the network interface; the system's choice if empty."""
+    peers: tuple[str, ...] = ()
+    """With `fanout`: where others may be, each as host:port. Names are resolved again and again,
+    and one that is there is enough: members tell each other of those they know."""
+    hops: int = 1
+    """How many routers a multicast packet may pass, less one."""
+    receive_bytes: int = 8 << 20
+    """Size of the receive buffer to ask the system for; the window follows what it grants."""
+    offload: bool = True
+    """Let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can."""
+
+    buffer_bytes_max: int = 32 << 20
+    """Events that the application has not read yet may hold this much."""
+    slow: Slow = "wait"
+    """What happens when they do: the group waits for this member, or this member loses messages
+    and is told how many."""
+
 
 _POSITIVE = (
     "outbox_bytes_max",
@@ -145,6 +172,17 @@ def checked(config: Config) -> Config:
         raise ConfigurationError("order", config.order, "must be 'toto' or 'all-ack'")
     if config.mode not in ("hold", "flow"):
         raise ConfigurationError("mode", config.mode, "must be 'hold' or 'flow'")
+    if config.network not in ("multicast", "broadcast", "fanout"):
+        remedy = "must be 'multicast', 'broadcast' or 'fanout'"
+        raise ConfigurationError("network", config.network, remedy)
+    if config.slow not in ("wait", "lose"):
+        raise ConfigurationError("slow", config.slow, "must be 'wait' or 'lose'")
+    if config.network == "fanout" and not config.peers:
+        raise ConfigurationError("peers", config.peers, "name at least one as host:port")
+    if not all(isinstance(peer, str) for peer in config.peers):
+        raise ConfigurationError("peers", config.peers, "must be strings, each host:port")
+    if config.network != "fanout" and not config.port:
+        raise ConfigurationError("port", 0, "members must agree on one, for example 7117")
     if not config.cluster:
         raise ConfigurationError("cluster", config.cluster, "must not be empty")
     return config
@@ -155,6 +193,10 @@ _RANGES = {
     "frame_bytes_max": (64, 60_000),
     "message_bytes_max": (1, MESSAGE_BYTES_LIMIT),
     "pace_ns_max": (0, NS_MAX),
+    "port": (0, 65_535),
+    "hops": (0, 255),
+    "receive_bytes": (4096, 1 << 30),
+    "buffer_bytes_max": (64 << 10, 1 << 40),
 }
 _DEFAULTS = Config()
 
@@ -171,6 +213,24 @@ def lan(**settings: Any) -> Config:
     >>> lan(order="all-ack").order
     'all-ack'
     """
+    return _settings(settings)
+
+
+def local(**settings: Any) -> Config:
+    """Settings for processes on one machine: multicast that does not leave it."""
+    return _settings({"interface": "127.0.0.1", "hops": 0} | settings)
+
+
+def unicast(*peers: str, **settings: Any) -> Config:
+    """Settings for a network without multicast: every packet goes to each member in a copy.
+
+    >>> unicast("10.0.0.1:7117", "members.example:7117").network
+    'fanout'
+    """
+    return _settings({"network": "fanout", "peers": peers} | settings)
+
+
+def _settings(settings: dict[str, Any]) -> Config:
     known = Config.__struct_fields__
     for field, value in settings.items():
         if field not in known:

@@ -4,7 +4,11 @@
     ├── ConfigurationError      a setting that cannot work (also a ValueError)
     ├── FileError               a file that cannot be used (also a ValueError)
     │   ├── ScenarioError       ... as a scenario
-    │   └── EventFileError      ... as a record of events
+    │   ├── EventFileError      ... as a record of events
+    │   └── JournalError        ... as a journal
+    ├── NetworkError            the system refuses a socket as configured (also an OSError)
+    ├── StateError              the state directory cannot be used (also an OSError)
+    ├── NameInUse               another live process has this name in the group
     ├── WorkerDied              a process that did part of the work ended early
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
@@ -12,6 +16,7 @@
         ├── NoReceiver
         ├── NotBytes            (also a TypeError)
         ├── OutboxFull
+        ├── EventsUnread
         └── MemberClosed
 
 Our own bugs are assertions. A peer's nonsense is counted and dropped, never raised.
@@ -65,6 +70,44 @@ class EventFileError(FileError):
     """A file of events that cannot be read."""
 
 
+class JournalError(FileError):
+    """A file or folder that cannot be read as a journal."""
+
+
+class NetworkError(PhalanxError, OSError):
+    """The system does not give a socket as configured: names the field and the remedy."""
+
+    def __init__(self, field: str, value: object, problem: str, remedy: str) -> None:
+        super().__init__(f"{field} = {value!r}: {problem}; {remedy}")
+        self.field = field
+        self.value = value
+        self.problem = problem
+        self.remedy = remedy
+
+
+class StateError(PhalanxError, OSError):
+    """The state directory, or what is in it, cannot be used."""
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        super().__init__(f"state = {path!r}: {problem}; {remedy}")
+        self.path = path
+        self.problem = problem
+        self.remedy = remedy
+
+
+class NameInUse(PhalanxError):
+    """Another live process has this name in the group. This one is not in it."""
+
+    def __init__(self, name: str, group: str, where: str) -> None:
+        super().__init__(
+            f"name = {name!r}: another live process {where} has it in group {group!r}; "
+            "choose another name, or end that process"
+        )
+        self.name = name
+        self.group = group
+        self.where = where
+
+
 class WorkerDied(PhalanxError):
     """A process that did part of the work ended before it was done."""
 
@@ -112,6 +155,16 @@ class OutboxFull(SubmissionError):
         super().__init__(
             f"{waiting} bytes wait to be sent, outbox_bytes_max = {limit}: "
             "wait until the window opens, then submit again"
+        )
+        self.waiting = waiting
+        self.limit = limit
+
+
+class EventsUnread(SubmissionError):
+    def __init__(self, waiting: int, limit: int) -> None:
+        super().__init__(
+            f"{waiting} bytes of events wait to be read, twice buffer_bytes_max = {limit}: "
+            "read the group's events, or join with slow = 'lose'"
         )
         self.waiting = waiting
         self.limit = limit
