@@ -198,7 +198,10 @@ class Lan:
             lines += [
                 f"addr add {self.address(i)}/16 broadcast 10.77.255.255 dev eth0",
                 "link set eth0 up",
-                "route add default dev eth0",
+                # No default route: what looks up a name fails at once, and does not wait for a
+                # server that nobody can reach.
+                "route add 224.0.0.0/4 dev eth0",
+                "route add 255.255.255.255 dev eth0",
             ]
             _command(["ip", "-n", name, "-batch", "-"], "\n".join(lines) + "\n")
 

@@ -49,7 +49,12 @@ while True:
         else:
             print(ready.recv(2048).decode(), flush=True)
 """
-EVERYBODY = ["239.77.0.1", "10.77.255.255", *(["ff02::77%eth0"] if IPV6.exists() else [])]
+EVERYBODY = [
+    "239.77.0.1",
+    "10.77.255.255",
+    "255.255.255.255",
+    *(["ff02::77%eth0"] if IPV6.exists() else []),
+]
 
 
 class Stations:
