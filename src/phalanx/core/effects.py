@@ -74,7 +74,14 @@ class Break(msgspec.Struct, frozen=True, gc=False):
     member: MemberId
 
 
-Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break
+class Backlog(msgspec.Struct, frozen=True, gc=False):
+    """How far the application is behind with reading: 0 it keeps up, 1 its buffer is full and the
+    others shall wait, 2 it is over full and this member sends nothing either."""
+
+    level: Literal[0, 1, 2]
+
+
+Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break | Backlog
 
 
 # ---------------------------------------------------------------------------- effects

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from phalanx.core.effects import (
+    Backlog,
     Break,
     Close,
     Datagrams,
@@ -98,6 +99,10 @@ class Member(Mover):
                 self._slow_due_ns = -1
                 self._kernel.break_with((member,))
                 self._lansis.steady = not self._kernel.changing
+            case Backlog(level):
+                told, self._backlog = self._backlog > 0, level
+                if (level > 0) != told and not self._mute:
+                    self._send(now, self._outbox.following, [], out)
             case _:
                 assert_never(given)
         if self._lansis.special or not self._lansis.steady:
