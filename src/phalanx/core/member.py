@@ -144,6 +144,11 @@ class Member(Mover):
         delivered and stable."""
         return self._is_settled and not self._outbox.messages and self._stay.cursor.empty
 
+    @property
+    def named(self) -> bool:
+        """It has claimed its name and nobody objected: it takes part."""
+        return not self._presence.claim.pending and not self._presence.lost_name
+
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""
         dag, names = self._dag, [str(m) for m in self.view.members]
