@@ -213,7 +213,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-class Merged(msgspec.Struct, frozen=True, gc=False):
+class Side(msgspec.Struct, frozen=True, gc=False):
     """A component of a merged view: who it was, how far it had delivered each sender's messages
     when it agreed to merge, and what of that it alone delivered, as far as its members said."""
 
@@ -236,7 +236,7 @@ class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     cause: Literal["boot", "removal", "join"]
     joined: tuple[MemberId, ...] = ()
     left: tuple[MemberId, ...] = ()
-    merged: tuple[Merged, ...] = ()
+    merged: tuple[Side, ...] = ()
 
 
 class Transitional(msgspec.Struct, frozen=True, gc=False):

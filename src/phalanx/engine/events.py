@@ -19,8 +19,7 @@ from typing import Literal, overload
 
 import msgspec
 
-from phalanx.core.effects import Deliver, Range, Region, Service
-from phalanx.core.effects import Merged as Component
+from phalanx.core.effects import Deliver, Range, Region, Service, Side
 from phalanx.core.ids import MemberId, ViewId
 
 Cause = Literal["boot", "removal", "join"]
@@ -43,11 +42,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Merged(View, frozen=True, kw_only=True):
-    """A view that joined several. `components` tells of each: its view and members, how far it
+    """A view that joined several. `sides` tells of each: its view and members, how far it
     had delivered each sender's messages, and which of those it alone delivered, as far as its
     members said. Enough to reconcile what each part did on its own."""
 
-    components: tuple[Component, ...] = ()
+    sides: tuple[Side, ...] = ()
 
 
 class Transitional(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +144,7 @@ class Messages:
         return f"Messages({self.sender} {self.first}..{self.last} {self.service.name})"
 
 
-Run = Messages | View | Transitional | NotSent | EventsLost
+Run = Messages | Message | View | Transitional | NotSent | EventsLost
 
 
 class Batch(Sequence[Event]):
@@ -164,6 +163,8 @@ class Batch(Sequence[Event]):
         for run in self.runs:
             if type(run) is Messages:
                 out += run.bodies
+            elif type(run) is Message:
+                out.append(run.body)
         return out
 
     def _all(self) -> list[Event]:
@@ -196,7 +197,6 @@ class Batch(Sequence[Event]):
 
 __all__ = [
     "Batch",
-    "Component",
     "Event",
     "EventsLost",
     "Merged",
@@ -205,6 +205,7 @@ __all__ = [
     "NotSent",
     "Range",
     "Run",
+    "Side",
     "Transitional",
     "View",
 ]

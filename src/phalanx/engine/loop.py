@@ -77,7 +77,7 @@ class Engine:
             self._bell.ring()
 
     def take(self, node: Node) -> None:
-        """Drive this one too. Only `process` calls it, so that no node meets an engine that ends."""
+        """Drive this one too. Only `Process` calls it: no node may meet an engine that ends."""
         node.wake = self.wake
         self.order(lambda now: self._begin(now, node))
 

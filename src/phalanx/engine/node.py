@@ -137,6 +137,12 @@ class Node:
         return waiting < self.config.outbox_bytes_max or self.stopped or self._level == 2
 
     @property
+    def has_much_room(self) -> bool:
+        """Those that waited for room may go on: not one by one."""
+        waiting = self._queued_bytes - self._moved_bytes
+        return 2 * waiting <= self.config.outbox_bytes_max or self.stopped or self._level == 2
+
+    @property
     def has_waiting(self) -> bool:
         """Something was submitted that the core could take."""
         return bool(self._queue) and self.member.room > 0 and not self.stopped
@@ -362,5 +368,5 @@ def view_of(effect: fx.ViewInstalled) -> events.View:
         "cause": effect.cause,
     }
     if effect.merged:
-        return events.Merged(**common, components=effect.merged)  # type: ignore[arg-type]
+        return events.Merged(**common, sides=effect.merged)  # type: ignore[arg-type]
     return events.View(**common)  # type: ignore[arg-type]
