@@ -169,8 +169,10 @@ class Corosync:
     """One side of a benchmark."""
 
     name = "corosync"
+    services = ("agreed",)
 
     def __init__(self, lan: Lan) -> None:
+        self.n = lan.n
         self._lan = lan
 
     @contextmanager

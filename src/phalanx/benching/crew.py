@@ -23,7 +23,7 @@ from phalanx.benching.usage import Usage, usage
 from phalanx.errors import PhalanxError
 
 BEGIN_SECONDS = 30.0
-LEAVE_SECONDS = 5.0
+LEAVE_SECONDS = 15.0
 RESULT_SECONDS = 20.0
 
 Start = Callable[..., "subprocess.Popen[str]"]

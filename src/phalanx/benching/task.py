@@ -33,6 +33,8 @@ class Side(Protocol):
 
     name: str
     """As it is told in results."""
+    n: int
+    """Members."""
 
     def crew(self, task: Task) -> AbstractContextManager[Crew]:
         """Members for one trial, all in one view when the block begins."""
