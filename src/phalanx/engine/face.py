@@ -164,7 +164,7 @@ class Face:
         node = self._node
         if node.forked:
             raise Forked(node.group)
-        self._engine.order(node.leave)
+        self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
 
 
