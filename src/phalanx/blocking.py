@@ -161,6 +161,7 @@ def join(
     name: str | None = None,
     config: Config | None = None,
     state: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
 ) -> Group:
     """Join a group, and leave it with `leave()` or at the end of a `with` block.
 

@@ -203,6 +203,7 @@ def join(
     name: str | None = None,
     config: Config | None = None,
     state: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
 ) -> Joining:
     """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
 
