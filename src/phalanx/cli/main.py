@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.demo import demo
     from phalanx.cli.explore import explore
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
@@ -126,6 +127,7 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(chat)
+main.add_command(demo)
 main.add_command(explore)
 main.add_command(node)
 main.add_command(sim)

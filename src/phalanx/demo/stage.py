@@ -85,21 +85,27 @@ class Remote:
         told = self.wait(lambda t: t["told"] == "joined", seconds, why="joined")
         self.address = told["address"]
 
-    def in_view(self, names: Sequence[str], seconds: float = 15.0, since: int = 0) -> Told:
-        """Until it is in a view of exactly these; what it told of it."""
+    def in_view(
+        self, names: Sequence[str], seconds: float = 15.0, since: int | None = None
+    ) -> Told:
+        """Until it is in a view of exactly these, or was in one from the `since`-th thing told on;
+        what it told of it."""
         wanted = sorted(names)
-        last = self.last_view()
-        if since == 0 and last is not None and last["members"] == wanted:
-            return last
         return self.wait(
             lambda t: t["told"] == "view" and t["members"] == wanted,
             seconds,
-            since,
-            f"a view of {', '.join(wanted)} (last: {last and last['members']})",
+            self._last_view() if since is None else since,
+            f"a view of {', '.join(wanted)}",
         )
 
-    def last_view(self) -> Told | None:
-        return next((t for t in reversed(self.told) if t["told"] == "view"), None)
+    def _last_view(self) -> int:
+        views = [at for at, told in enumerate(self.told) if told["told"] == "view"]
+        return views[-1] if views else 0
+
+    @property
+    def views(self) -> list[list[str]]:
+        """The members of every view that it told of."""
+        return [told["members"] for told in self.told if told["told"] == "view"]
 
     def report(self, seconds: float = 15.0) -> Told:
         at = len(self.told)
@@ -163,7 +169,7 @@ def part_ways(sides: Sequence[Sequence[Remote]]) -> None:
             remote.obeys("cut", addresses=others)
 
 
-def all_in_view(remotes: Sequence[Remote], seconds: float = 15.0, since: int = 0) -> None:
+def all_in_view(remotes: Sequence[Remote], seconds: float = 15.0) -> None:
     names = [remote.name for remote in remotes]
     for remote in remotes:
-        remote.in_view(names, seconds, since)
+        remote.in_view(names, seconds)
