@@ -37,6 +37,7 @@ from phalanx.engine.events import (
 )
 from phalanx.errors import PhalanxError
 from phalanx.group import Group, Receipt, join
+from phalanx.journal.settings import JournalSettings
 
 BASIC = Service.BASIC
 CAUSAL = Service.CAUSAL
@@ -53,6 +54,7 @@ __all__ = [
     "Event",
     "EventsLost",
     "Group",
+    "JournalSettings",
     "MemberId",
     "Merged",
     "Message",

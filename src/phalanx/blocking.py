@@ -23,6 +23,7 @@ from phalanx.engine.face import Arm, Face, fits, open_node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State, Ticket
 from phalanx.errors import TimedOut
+from phalanx.journal.settings import JournalSettings
 
 
 class Receipt:
@@ -161,15 +162,20 @@ def join(
     name: str | None = None,
     config: Config | None = None,
     state: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    journal_settings: JournalSettings | None = None,
 ) -> Group:
     """Join a group, and leave it with `leave()` or at the end of a `with` block.
 
     The member starts alone and finds the others by itself. `name` tells it from them; by
     default it is made of the host's name and the process id. With a `state` directory the member
-    is known to be the same one, in a new life, when it comes back under its name.
+    is known to be the same one, in a new life, when it comes back under its name. With a
+    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline.
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
-    node = open_node(group, name, lan() if config is None else config, state)
+    settings = lan() if config is None else config
+    keep = journal_settings or JournalSettings()
+    node = open_node(group, name, settings, state, journal, keep)
     joined = Group(node, PROCESS.run(node))
     try:
         _wait(joined._until(lambda: node.stopped or node.member.named), "joining", None)

@@ -27,6 +27,7 @@ from phalanx.engine.face import Arm, Face, fits, open_node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State, Ticket
 from phalanx.errors import TimedOut
+from phalanx.journal.settings import JournalSettings
 
 T = TypeVar("T")
 
@@ -203,16 +204,20 @@ def join(
     name: str | None = None,
     config: Config | None = None,
     state: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    journal_settings: JournalSettings | None = None,
 ) -> Joining:
     """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
 
     The member starts alone and finds the others by itself. `name` tells it from them; by
     default it is made of the host's name and the process id. With a `state` directory the member
-    is known to be the same one, in a new life, when it comes back under its name.
+    is known to be the same one, in a new life, when it comes back under its name. With a
+    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline.
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
-    return Joining(lambda: open_node(group, name, settings, state))
+    keep = journal_settings or JournalSettings()
+    return Joining(lambda: open_node(group, name, settings, state, journal, keep))
 
 
 # ---------------------------------------------------------------------------- waiting

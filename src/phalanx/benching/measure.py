@@ -1,8 +1,8 @@
 """One trial of each kind, the same for every side.
 
-Flood: every member sends as fast as it may and delivers everything. Latency: some send now and then,
-and time how long their own messages take to come back. Idle: nobody sends; what does being a member
-cost? Failover: a member is killed, or cut off and healed; how long until the last of those
+Flood: every member sends as fast as it may and delivers everything. Latency: some send now and
+then, and time how long their own messages take to come back. Idle: nobody sends; what does being a
+member cost? Failover: a member is killed, or cut off and healed; how long until the last of those
 concerned has the new view?
 """
 

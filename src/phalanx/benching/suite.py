@@ -1,7 +1,7 @@
 """What is measured, in which order, and what is made of it.
 
-The sides of a comparison take turns, trial by trial, in one run: what else the machine does meanwhile
-meets all of them alike. Results are medians of the trials; a ratio is that of two medians.
+The sides of a comparison take turns, trial by trial, in one run: what else the machine does
+meanwhile meets all of them alike. Results are medians of the trials; a ratio is that of two medians.
 """
 
 from __future__ import annotations

@@ -51,7 +51,6 @@ def closing(suite: Suite) -> list[str]:
     if suite.verdicts:
         said = list(suite.verdicts.values())
         lines.append(f"journals of {len(said)} trials checked:")
-        for text in dict.fromkeys(said):
-            lines.append(f"  {said.count(text)}: {text}")
+        lines += [f"  {said.count(text)}: {text}" for text in dict.fromkeys(said)]
     lines += [f"FAILED {text}" for text in suite.failures]
     return lines

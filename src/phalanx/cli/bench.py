@@ -1,7 +1,7 @@
 """`phalanx bench`: what this machine and this version do, members as processes on the loopback.
 
-In a checkout `bench/bench_real.py` runs the same in network namespaces and against Corosync; it takes
-its options from here.
+In a checkout `bench/bench_real.py` runs the same in network namespaces and against Corosync; it
+takes its options from here.
 """
 
 from __future__ import annotations

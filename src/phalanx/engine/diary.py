@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-from phalanx.core.effects import Effect
-from phalanx.journal.events import Event
+import msgspec
+
+from phalanx.config import Config
+from phalanx.core.effects import Deliver, Effect
+from phalanx.core.ids import MemberId
 from phalanx.journal.recorder import Recorder
+from phalanx.journal.settings import JournalSettings
+from phalanx.journal.writer import Journal
+
+log = logging.getLogger("phalanx")
 
 CLOCK_LOOK_NS = 1_000_000_000
 CLOCK_EVERY_NS = 10 * CLOCK_LOOK_NS
@@ -17,18 +24,11 @@ CLOCK_STEP_NS = 1_000_000
 """By so much the wall clock was set, or drifted, since it was last written down."""
 
 
-class Journal(Protocol):
-    """Where rows go. Neither call blocks on a disk nor raises for one."""
-
-    def write(self, rows: list[Event]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Diary:
     def __init__(self, recorder: Recorder, journal: Journal) -> None:
         self._recorder = recorder
         self._journal = journal
+        self._bodies = journal.settings.bodies
         self._boot_id = boot_id()
         self._look_at = 0
         self._written_at = 0
@@ -42,6 +42,10 @@ class Diary:
         rows = self._recorder.record(now, effects)
         if rows:
             self._journal.write(rows)
+        if self._bodies:
+            for effect in effects:
+                if type(effect) is Deliver:
+                    self._write_bodies(effect)
         if now >= self._look_at:
             self._look_at = now + CLOCK_LOOK_NS
             moved = abs(time.time_ns() - now - self._offset) > CLOCK_STEP_NS
@@ -56,10 +60,31 @@ class Diary:
         """Wait for the disk."""
         self._journal.close()
 
+    def _write_bodies(self, effect: Deliver) -> None:
+        lengths = tuple(effect.lengths)
+        payload = effect.payload[effect.offset : effect.offset + sum(lengths)]
+        self._journal.write_bodies(effect.sender, effect.first, lengths, payload)
+
     def _clock(self, now: int) -> None:
         wall = time.time_ns()
         self._written_at, self._offset = now, wall - now
         self._journal.write([self._recorder.clock(now, wall, self._boot_id)])
+
+
+def open_diary(
+    folder: Path, group: str, member: MemberId, config: Config, settings: JournalSettings
+) -> Diary:
+    """JournalError or ConfigurationError if the journal cannot be kept."""
+    journal = Journal(
+        folder,
+        cluster=config.cluster,
+        group=group,
+        member=member,
+        config=msgspec.structs.asdict(config),
+        settings=settings,
+        on_problem=lambda line: log.warning("group %r: %s: %s", group, member, line),
+    )
+    return Diary(Recorder(config.cluster, group, member, digests=settings.digests), journal)
 
 
 def boot_id() -> str:

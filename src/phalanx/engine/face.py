@@ -12,18 +12,21 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
 
 from phalanx.config import Config, checked
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.engine.diary import open_diary
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.identity import identify
 from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
 from phalanx.errors import ConfigurationError, Forked, UnknownMember
+from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.udp import open_udp
 
@@ -33,7 +36,12 @@ GROUP_LENGTH_MAX = 128
 
 
 def open_node(
-    group: str, name: str | None, config: Config, state: str | os.PathLike[str] | None
+    group: str,
+    name: str | None,
+    config: Config,
+    state: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | None,
+    settings: JournalSettings,
 ) -> Node:
     """A member that is ready to be driven."""
     if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
@@ -53,7 +61,11 @@ def open_node(
             window_bytes_max=min(config.window_bytes_max, link.receive_bytes),
             window_bytes_min=min(config.window_bytes_min, link.receive_bytes),
         )
-        node = Node(group, identity, sized, link, None, secrets.randbits(62))
+        diary = None
+        if journal is not None:
+            diary = open_diary(Path(journal), group, identity.member, sized, settings)
+            undo.callback(diary.close)
+        node = Node(group, identity, sized, link, diary, secrets.randbits(62))
         undo.pop_all()
         return node
 
@@ -164,7 +176,7 @@ class Face:
         node = self._node
         if node.forked:
             raise Forked(node.group)
-        self._engine.order(node.leave)
+        self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
 
 

@@ -59,6 +59,7 @@ class Engine:
         self._orders: deque[Callable[[int], None]] = deque()
         self._bell = Bell()
         self._asleep = False
+        self._ended = False
         self._retires = retires
         self.take(node)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
@@ -67,9 +68,20 @@ class Engine:
     # -------------------------------------------------------------- from any thread
 
     def order(self, call: Callable[[int], None]) -> None:
-        """Have the engine's thread make this call, with its clock."""
+        """Have the engine's thread make this call, with its clock. When that has ended, nothing
+        is left that it could disturb, and the call is made here."""
         self._orders.append(call)
         self.wake()
+        if self._ended:
+            self._obey()
+
+    def _obey(self) -> None:
+        while True:
+            try:
+                call = self._orders.popleft()
+            except IndexError:
+                return
+            call(time.monotonic_ns())
 
     def wake(self) -> None:
         if self._asleep:
@@ -108,6 +120,8 @@ class Engine:
             for node in self._nodes:
                 node.end(now, EngineFailed(node.group, "the engine's thread ended"))
             self._bell.close()
+            self._ended = True
+            self._obey()
 
     def _begin(self, now: int, node: Node) -> None:
         self._nodes.append(node)
@@ -123,8 +137,7 @@ class Engine:
 
     def _turn(self, now: int) -> bool:
         """Do everything there is to do; whether there may be more at once."""
-        while self._orders:
-            self._orders.popleft()(now)
+        self._obey()
         busy = False
         gone = False
         for node in self._nodes:

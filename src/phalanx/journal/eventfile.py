@@ -21,8 +21,10 @@ import msgspec
 from phalanx.errors import EventFileError
 from phalanx.journal.events import (
     SCHEMA_VERSION,
+    Corrupt,
     Deliver,
     Event,
+    Gap,
     NotSent,
     Send,
     Submit,
@@ -117,7 +119,7 @@ def _row(name: str, number: int, line: bytes) -> Event:
         else:
             problem = f"a corrupt line ({error})"
         raise EventFileError(name, number, problem, _MAKE_AGAIN) from error
-    if wrong := _contradiction(row):
+    if wrong := contradiction(row):
         raise EventFileError(name, number, wrong, _MAKE_AGAIN)
     return row
 
@@ -128,7 +130,7 @@ _OF_EQUAL_LENGTH: dict[type[Event], tuple[tuple[str, ...], ...]] = {
 }
 
 
-def _contradiction(row: Event) -> str | None:
+def contradiction(row: Event) -> str | None:
     """What columns of one row say that cannot be so together."""
     for columns in _OF_EQUAL_LENGTH.get(type(row), ()):
         if len({len(getattr(row, column)) for column in columns}) > 1:
@@ -139,6 +141,8 @@ def _contradiction(row: Event) -> str | None:
         if not isinstance(row, NotSent) and row.to_incs is not None:
             if len(row.to or ()) != len(row.to_incs):  # files of before have no to_incs
                 return "lists of unequal length: to, to_incs"
+    if isinstance(row, Gap) and not 1 <= row.first <= row.last:
+        return f"no range of rows: first {row.first}, last {row.last}"
     if row.lseq < 1:
         return f"rows are numbered from 1, this one {row.lseq}"
     return None
@@ -147,22 +151,47 @@ def _contradiction(row: Event) -> str | None:
 def damage(rows: Sequence[Event]) -> list[str]:
     """Rows that are missing or there more than once, a line each; empty if there are none.
 
-    A member numbers its rows from 1 without gaps. What is missing at the end leaves no gap.
+    A member numbers its rows from 1 without gaps. What is missing at the end leaves no gap. What
+    a journal itself says it lacks (`gap`, and `corrupt` in the place of what cannot be read) is
+    missing evidence, told by those rows, and not damage.
     """
     if not rows:
         return ["there are no rows"]
     journals: dict[tuple[str, int], list[int]] = {}
+    lost: dict[tuple[str, int], list[tuple[int, int | None]]] = {}
     for row in rows:
-        journals.setdefault((row.node, row.inc), []).append(row.lseq)
+        who = (row.node, row.inc)
+        numbers = journals.setdefault(who, [])
+        if isinstance(row, Gap):
+            lost.setdefault(who, []).append((row.first, row.last))
+        elif isinstance(row, Corrupt):  # up to the next row, whatever that is
+            lost.setdefault(who, []).append((row.lseq, None))
+        else:
+            numbers.append(row.lseq)
     found: list[str] = []
     for (node, inc), numbers in journals.items():
-        who = f"{node}.{inc}"
+        told = f"{node}.{inc}"
+        explained = lost.get((node, inc), [])
         for before, after in pairwise([0, *sorted(numbers)]):
             if after == before:
-                found.append(f"{who}: row {after} is there twice")
-            elif after != before + 1:
-                found.append(f"{who}: {_missing(before + 1, after - 1)}")
+                found.append(f"{told}: row {after} is there twice")
+            else:
+                holes = _unexplained(before + 1, after - 1, explained)
+                found += [f"{told}: {_missing(*hole)}" for hole in holes]
     return found
+
+
+def _unexplained(
+    first: int, last: int, explained: Sequence[tuple[int, int | None]]
+) -> list[tuple[int, int]]:
+    """What of first..last no row tells of, as ranges."""
+    holes: list[tuple[int, int]] = []
+    for lo, hi in sorted((lo, last if hi is None else hi) for lo, hi in explained):
+        if first <= last and lo <= last and hi >= first:
+            if lo > first:
+                holes.append((first, lo - 1))
+            first = hi + 1
+    return [*holes, (first, last)] if first <= last else holes
 
 
 def _missing(first: int, last: int) -> str:

@@ -8,6 +8,10 @@ simulator's one clock, None outside it: clocks of two machines are never compare
 
 Every column is an int, a str, None, or a list of those, so that any columnar format can be
 derived from these annotations.
+
+The version of the schema grows with every table or column that is added, so that an older
+phalanx says "newer" of a file and not "corrupt". Every older version can be read: a column that
+is added has a default and stands last in its table, and none is ever taken away.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: everything up to `corrupt`; 2: `gap`."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T", "F", "X", "M"]
@@ -202,6 +207,14 @@ class Corrupt(Row, frozen=True, kw_only=True, tag="corrupt"):
     length: int
 
 
+class Gap(Row, frozen=True, kw_only=True, tag="gap"):
+    """Rows first..last were not kept, and why. It stands where the last of them would."""
+
+    first: int
+    last: int
+    reason: str
+
+
 Event = (
     Submit
     | Send
@@ -218,6 +231,7 @@ Event = (
     | Clock
     | Topology
     | Corrupt
+    | Gap
 )
 
 TABLES: dict[str, type[Row]] = {
@@ -236,4 +250,5 @@ TABLES: dict[str, type[Row]] = {
     "clock": Clock,
     "topology": Topology,
     "corrupt": Corrupt,
+    "gap": Gap,
 }

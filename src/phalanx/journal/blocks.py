@@ -1,0 +1,167 @@
+"""Blocks: what is written at once, framed so that damage to one does not cost the next.
+
+    magic     4   F1 'P' 'J' 'B'
+    kind      1   1 rows, 2 bodies, 3 footer
+    packing   1   0 as it is, 1 zlib
+    tables    2   how many tables the rows are of
+    rows      4
+    raw       4   bytes of the body unpacked
+    stored    4   bytes of the body here
+    first     8   lseq of the first row, and of the last
+    last      8
+    begin     8   t_ns of the first row, and of the last
+    end       8
+    crc       4   CRC-32 of all of the above and of the body
+    body
+
+All little-endian. Whoever finds a block that is not right goes on at the next magic behind which
+everything fits, checksum included: a magic within a body is no block.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from phalanx.journal import columns
+from phalanx.journal.events import Event
+
+MAGIC = b"\xf1PJB"
+ROWS, BODIES, FOOTER = 1, 2, 3
+_FIELDS = struct.Struct("<4sBBHIIIQQqq")
+_CRC = struct.Struct("<I")
+HEAD_BYTES = _FIELDS.size + _CRC.size
+BODY_BYTES_MAX = 256 << 20
+_PLAIN, _ZLIB = 0, 1
+
+
+class Block(NamedTuple):
+    """A block that is right, at `offset` of its file."""
+
+    offset: int
+    size: int
+    kind: int
+    rows: int
+    first: int
+    last: int
+    begin: int
+    end: int
+    body: bytes
+    """Unpacked."""
+
+
+class Damage(NamedTuple):
+    """A stretch in which there is no block. `tail`: nor is there one behind it."""
+
+    offset: int
+    size: int
+    tail: bool
+
+
+class Bodies(msgspec.Struct, frozen=True, array_like=True):
+    """Messages first.. of a sender, as they were delivered: lengths, and the bytes in a row."""
+
+    sender: str
+    sender_inc: int
+    first: int
+    lengths: tuple[int, ...]
+    payload: bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        at = 0
+        for length in self.lengths:
+            yield self.payload[at : at + length]
+            at += length
+
+
+_BODIES = msgspec.msgpack.Decoder(list[Bodies])
+
+
+def rows_block(rows: Sequence[Event]) -> bytes:
+    """The rows of one flush, in the order of their numbers."""
+    numbers = [row.lseq for row in rows]
+    tables = len(set(map(type, rows)))
+    span = (min(numbers), max(numbers), rows[0].t_ns, rows[-1].t_ns)
+    return _framed(ROWS, tables, len(rows), span, columns.pack(rows))
+
+
+def bodies_block(bodies: Sequence[Bodies]) -> bytes:
+    body = msgspec.msgpack.encode(bodies)
+    return _framed(BODIES, 0, len(bodies), (0, 0, 0, 0), body)
+
+
+def footer_block(body: bytes) -> bytes:
+    return _framed(FOOTER, 0, 0, (0, 0, 0, 0), body)
+
+
+def bodies_of(block: Block) -> list[Bodies]:
+    """ValueError for what `bodies_block` does not make."""
+    found = _BODIES.decode(block.body)
+    for bodies in found:
+        if min(bodies.lengths, default=0) < 0 or sum(bodies.lengths) != len(bodies.payload):
+            raise ValueError("lengths that are not those of the bodies")
+    return found
+
+
+def _framed(kind: int, tables: int, rows: int, span: tuple[int, ...], body: bytes) -> bytes:
+    stored, packing = body, _PLAIN
+    packed = zlib.compress(body, 1)
+    if len(packed) < len(body):
+        stored, packing = packed, _ZLIB
+    fields = _FIELDS.pack(MAGIC, kind, packing, tables, rows, len(body), len(stored), *span)
+    return b"".join((fields, _CRC.pack(zlib.crc32(stored, zlib.crc32(fields))), stored))
+
+
+def parse(data: bytes, start: int) -> Iterator[Block | Damage]:
+    """All that is in a file from `start` on, in order and without a byte left out."""
+    at = start
+    while at < len(data):
+        block = _block(data, at)
+        if block is not None:
+            yield block
+            at += block.size
+            continue
+        bad = at
+        while block is None:
+            at = data.find(MAGIC, at + 1)
+            if at < 0:
+                yield Damage(bad, len(data) - bad, tail=True)
+                return
+            block = _block(data, at)
+        yield Damage(bad, at - bad, tail=False)
+
+
+def _block(data: bytes, at: int) -> Block | None:
+    """The block there, if there is one and it is right."""
+    if len(data) - at < HEAD_BYTES:
+        return None
+    magic, kind, packing, _, rows, raw, stored, *_ = fields = _FIELDS.unpack_from(data, at)
+    if magic != MAGIC or kind not in (ROWS, BODIES, FOOTER) or packing not in (_PLAIN, _ZLIB):
+        return None
+    begin = at + HEAD_BYTES
+    if raw > BODY_BYTES_MAX or stored > len(data) - begin:
+        return None
+    view = memoryview(data)
+    (crc,) = _CRC.unpack_from(data, begin - _CRC.size)
+    if zlib.crc32(view[begin : begin + stored], zlib.crc32(view[at : begin - _CRC.size])) != crc:
+        return None
+    body = _unpacked(view[begin : begin + stored], packing, raw)
+    if body is None:
+        return None
+    first, last, start, end = fields[-4:]
+    return Block(at, HEAD_BYTES + stored, kind, rows, first, last, start, end, body)
+
+
+def _unpacked(stored: memoryview, packing: int, raw: int) -> bytes | None:
+    if packing == _PLAIN:
+        return bytes(stored) if len(stored) == raw else None
+    unpacker = zlib.decompressobj()
+    try:
+        body = unpacker.decompress(stored, raw + 1)
+    except zlib.error:
+        return None
+    return body if len(body) == raw and unpacker.eof else None

@@ -1,0 +1,132 @@
+"""Rows of one flush as columns, and back: pure values, no files (DESIGN section 5).
+
+A table becomes its number of rows and a list per column. A list that would repeat one value
+holds it once; `lseq`, `step` and `t_ns`, which grow, are a first value and differences. So a
+block of a busy member is a few long lists of small numbers, which compress well.
+
+Columns stand by position: first those that every table has, then the table's own in the order of
+`events`. That is why columns are only ever added at the end of a table. `group`, `node` and
+`inc` never change within a segment and are in its header instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import attrgetter, sub
+from types import GenericAlias
+from typing import Any, NamedTuple, cast, get_type_hints
+
+import msgspec
+
+from phalanx.journal.eventfile import contradiction
+from phalanx.journal.events import TABLES, Event, Row
+
+GROWING = ("lseq", "step", "t_ns")
+SHARED = (*GROWING, "sim_ns", "run", "profile")
+IN_HEADER = ("group", "node", "inc")
+ROWS_MAX = 1 << 17
+"""Of one block. A repeated value costs nothing, so only this bounds what a block unfolds to."""
+
+
+class _Table(NamedTuple):
+    kind: type[Row]
+    names: tuple[str, ...]
+    values: Any
+    """From a row to the values of its columns."""
+    decoder: msgspec.msgpack.Decoder[Any]
+
+
+def _table(kind: type[Row]) -> _Table:
+    hints = get_type_hints(kind)
+    own = [f for f in kind.__struct_fields__ if f not in SHARED and f not in IN_HEADER]
+    names = (*SHARED, *own)
+    lists = {f: GenericAlias(list, (hints[f],)) for f in names}
+    fields: list[Any] = [("rows", int), *((f, lists[f]) for f in SHARED)]
+    # A file of before may lack the last columns: they come back as their defaults.
+    fields += [(f, lists[f], msgspec.field(default_factory=list)) for f in own]
+    columns = msgspec.defstruct(f"{kind.__name__}Columns", fields, array_like=True)
+    return _Table(kind, names, attrgetter(*names), msgspec.msgpack.Decoder(columns))
+
+
+_TABLES = {name: _table(kind) for name, kind in TABLES.items()}
+_NAMES: dict[type[Row], str] = {kind: name for name, kind in TABLES.items()}
+_BLOCK = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def pack(rows: Sequence[Event]) -> bytes:
+    """The rows, table by table."""
+    by_kind: dict[type[Row], list[Event]] = {}
+    for row in rows:
+        kind = type(row)
+        if kind in by_kind:
+            by_kind[kind].append(row)
+        else:
+            by_kind[kind] = [row]
+    block: dict[str, list[Any]] = {}
+    for table, of_kind in by_kind.items():
+        name = _NAMES[table]
+        columns = list(zip(*map(_TABLES[name].values, of_kind), strict=True))
+        growing = [_differences(c) for c in columns[: len(GROWING)]]
+        rest = [_once(c) for c in columns[len(GROWING) :]]
+        block[name] = [len(of_kind), *growing, *rest]
+    return _ENCODER.encode(block)
+
+
+def _once(values: tuple[Any, ...]) -> Sequence[Any]:
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _differences(values: tuple[int, ...]) -> Sequence[int]:
+    return (values[0], *_once(tuple(map(sub, values[1:], values)))) if len(values) > 1 else values
+
+
+def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
+    """The rows in the order of their numbers. ValueError for anything that `pack` does not make
+    (msgspec's own errors are ValueErrors too)."""
+    rows: list[Event] = []
+    for name, raw in _BLOCK.decode(body).items():
+        table = _TABLES.get(name)
+        if table is None:
+            raise ValueError(f"there is no table {name!r}")
+        rows += _rows(table, table.decoder.decode(raw), node, inc, group)
+    rows.sort(key=attrgetter("lseq"))
+    return rows
+
+
+def _rows(table: _Table, packed: Any, node: str, inc: int, group: str) -> list[Event]:
+    count = packed.rows
+    if not 0 < count <= ROWS_MAX:
+        raise ValueError(f"a table of {count} rows")
+    names: list[str] = []
+    columns: list[Sequence[Any]] = []
+    for name in table.names:
+        values = getattr(packed, name)
+        if name in GROWING:
+            values = _summed(values, count)
+        elif not values and name not in SHARED:
+            continue  # a column that the writer did not know
+        elif len(values) == 1:
+            values = values * count
+        if len(values) != count:
+            raise ValueError(f"column {name} has {len(values)} values for {count} rows")
+        names.append(name)
+        columns.append(values)
+    rows = []
+    for values in zip(*columns, strict=True):
+        known: dict[str, Any] = dict(zip(names, values, strict=True))
+        try:
+            row = cast(Event, table.kind(group=group, node=node, inc=inc, **known))
+        except TypeError as error:  # a column without a default is missing
+            raise ValueError(str(error)) from error
+        if wrong := contradiction(row):
+            raise ValueError(wrong)
+        rows.append(row)
+    return rows
+
+
+def _summed(values: list[int], count: int) -> list[int]:
+    if len(values) == 2 and count > 2:
+        values = [values[0], *values[1:] * (count - 1)]
+    return list(accumulate(values))
