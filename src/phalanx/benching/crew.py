@@ -58,6 +58,8 @@ class Crew:
     def __init__(self, n: int, start: Start) -> None:
         self.n = n
         self.views_seen = 0
+        self.complaints: list[str] = []
+        """Of members that did not leave as they should."""
         self._start = start
         self._said: queue.SimpleQueue[tuple[_Member, dict[str, Any] | None]] = queue.SimpleQueue()
         self._members: dict[int, _Member] = {}
@@ -112,6 +114,7 @@ class Crew:
 
     def close(self, gently: bool = True) -> None:
         """End all; gently: let them leave first, for a while."""
+        leaving = {f"m{i}": member for i, member in self._members.items()} if gently else {}
         members = [*self._members.values(), *self._ended]
         self._members.clear()
         self._ended.clear()
@@ -126,6 +129,10 @@ class Crew:
             except subprocess.TimeoutExpired:
                 member.process.kill()
                 member.process.wait()
+        for name, member in leaving.items():
+            if member.process.returncode:
+                why = _last(member.errors) or f"exit {member.process.returncode}"
+                self.complaints.append(f"{name} did not leave: {why}")
         for member in members:
             member.listener.join(LEAVE_SECONDS)
             if not member.listener.is_alive():  # nobody inherited the pipe

@@ -33,6 +33,8 @@ class Flood(NamedTuple):
     rss_bytes: int
     views_changed: int
     """Views that were installed while the group should have stayed as it was."""
+    complaints: list[str]
+    """Of members that did not leave as they should."""
 
 
 def flood(side: Side, task: Task, warm: float, seconds: float) -> Flood:
@@ -40,14 +42,16 @@ def flood(side: Side, task: Task, warm: float, seconds: float) -> Flood:
         views = crew.views_seen
         before, after = crew.window(warm, seconds)
         results = crew.results()
-        costs = list(map(cost, before, after))
-        return Flood(
-            fmean(r["messages"] / r["ns"] * 1e9 for r in results),
-            fmean(r["bytes"] / r["ns"] * 1e9 for r in results),
-            fmean(c.cpu_share for c in costs),
-            round(fmean(c.rss_bytes for c in costs)),
-            crew.views_seen - views,
-        )
+        views = crew.views_seen - views
+    costs = list(map(cost, before, after))
+    return Flood(
+        fmean(r["messages"] / r["ns"] * 1e9 for r in results),
+        fmean(r["bytes"] / r["ns"] * 1e9 for r in results),
+        fmean(c.cpu_share for c in costs),
+        round(fmean(c.rss_bytes for c in costs)),
+        views,
+        crew.complaints,
+    )
 
 
 def latency(side: Side, task: Task, warm: float, seconds: float) -> list[int]:

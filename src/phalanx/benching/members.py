@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,8 +60,7 @@ class Members:
         turn = next(_numbers)
         journal = None
         if self._journal is not None:
-            journal = self._journal / f"trial-{turn:03}"
-            journal.mkdir(parents=True)
+            journal = _folder(self._journal)
             self.journals.append(journal)
 
         def start(i: int, **popen: Any) -> subprocess.Popen[Any]:
@@ -77,3 +76,13 @@ class Members:
 
         with Crew(self._place.n, start) as crew:
             yield crew
+
+
+def _folder(root: Path) -> Path:
+    """A new folder there."""
+    for k in count():
+        folder = root / f"trial-{k:03}"
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("unreachable")

@@ -1,7 +1,7 @@
 """What is measured, in which order, and what is made of it.
 
 The sides of a comparison take turns, trial by trial, in one run: what else the machine does
-meanwhile meets all of them alike. Results are medians of the trials; a ratio is that of two medians.
+meanwhile meets all of them alike. Results are medians of the trials; a ratio is one of medians.
 """
 
 from __future__ import annotations
@@ -66,11 +66,18 @@ class Suite:
         self.verdicts: dict[str, str] = {}
         self.failures: list[str] = []
         """Trials that could not be measured; the others go on."""
+        self.complaints: list[str] = []
+        """What was wrong in trials that could."""
         self._seconds = seconds
         self._warm = warm
         self._trials = trials
         self._say = say
         self._show = show
+
+    @property
+    def violated(self) -> bool:
+        """Whether the checkers found something."""
+        return any(text.startswith("VIOLATED") for text in self.verdicts.values())
 
     def throughput(self, sides: Sequence[Side], size: int, service: str) -> None:
         title = f"throughput, {sides[0].n} members, {service}, {size} B"
@@ -85,6 +92,7 @@ class Suite:
                     result = flood(side, task, self._warm, self._seconds)
                     rows[side.name].values.append(result.messages_per_second)
                     seen[side.name].append(result)
+                    self.complaints += [f"{title}: {side.name}: {c}" for c in result.complaints]
         for name, row in rows.items():
             if row.values:
                 row.more = _on_the_way(seen[name])
@@ -142,12 +150,10 @@ class Suite:
             self._say(f"{title}: {side.name}, {seconds:.0f} s")
             with self._trial(title, side):
                 seen = idle(side, seconds)
-                values = {
-                    "cpu %": seen.cpu_share * 100,
-                    "rss MB": seen.rss_bytes / 1e6,
-                    "sent B/s": seen.sent_per_second,
-                    "received B/s": seen.received_per_second,
-                }
+                values = {"cpu %": seen.cpu_share * 100, "rss MB": seen.rss_bytes / 1e6}
+                if seen.sent_per_second:  # nobody can tell members apart on the loopback
+                    values["sent B/s"] = seen.sent_per_second
+                    values["received B/s"] = seen.received_per_second
                 for measure, value in values.items():
                     row = rows[measure, side.name] = self._row("idle", side, measure)
                     row.values.append(value)
@@ -244,4 +250,5 @@ def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "verdicts": suite.verdicts,
         "failures": suite.failures,
+        "complaints": suite.complaints,
     }

@@ -52,5 +52,6 @@ def closing(suite: Suite) -> list[str]:
         said = list(suite.verdicts.values())
         lines.append(f"journals of {len(said)} trials checked:")
         lines += [f"  {said.count(text)}: {text}" for text in dict.fromkeys(said)]
+    lines += suite.complaints
     lines += [f"FAILED {text}" for text in suite.failures]
     return lines

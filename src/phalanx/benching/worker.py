@@ -26,6 +26,8 @@ from phalanx.config import Config
 BURST_BYTES = 60_000
 """Handed over in one call when flooding: what one frame carries at most."""
 STAMP_BYTES = 8
+QUIET_SECONDS = 0.3
+DRAIN_SECONDS = 5.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,15 @@ class Worker:
         if line:
             self._measure(*map(int, line.split()))
         sys.stdin.read()
+        self._drain()
+
+    def _drain(self) -> None:
+        """What was sent comes to all before anybody leaves, so that journals are whole."""
+        give_up = time.monotonic() + DRAIN_SECONDS
+        before = -1
+        while before != self._messages and time.monotonic() < give_up:
+            before = self._messages
+            time.sleep(QUIET_SECONDS)
 
     def _measure(self, begin: int, end: int) -> None:
         self._begin, self._end = begin, end

@@ -76,19 +76,23 @@ class Told:
         else:
             for line in closing(suite):
                 click.echo(line)
-        if suite.failures or any("VIOLATED" in text for text in suite.verdicts.values()):
+        if suite.failures or suite.violated:
             raise click.exceptions.Exit(1)
 
 
 def options(command: F) -> F:
     """The options that `phalanx bench` and `bench/bench_real.py` share."""
+    members = Several(Whole(2, MEMBERS_MAX))
     sizes = Several(Whole(SIZE_MIN, MESSAGE_BYTES_LIMIT))
     services = Several(click.Choice(SERVICES))
     for option in reversed(
         [
             click.argument("what", nargs=-1, type=click.Choice(KINDS)),
+            click.option("--members", type=members, default=(4,), help="How many; 4."),
             click.option("--size", "sizes", type=sizes, default=(100,), help="Bytes; 100."),
-            click.option("--service", "services", type=services, default=("agreed",)),
+            click.option(
+                "--service", "services", type=services, default=("agreed",), help="agreed"
+            ),
             click.option("--seconds", type=Whole(1, 3600), default=3, help="Of each trial; 3."),
             click.option("--trials", type=Whole(1, 1000), default=3, help="Of each kind; 3."),
             click.option("--rate", type=Whole(1, 10_000), default=200, help="For latency; 200."),
@@ -103,13 +107,8 @@ def options(command: F) -> F:
     return command
 
 
-_MEMBERS = Several(Whole(2, MEMBERS_MAX))
-members_option = click.option("--members", type=_MEMBERS, default=(4,), help="How many; 4.")
-
-
 @click.command("bench")
 @options
-@members_option
 def bench(
     what: tuple[str, ...],
     members: tuple[int, ...],
@@ -178,10 +177,11 @@ def journals(wanted: str | None) -> Iterator[Path | None]:
 
 
 @contextmanager
-def passing_journals() -> Iterator[Path]:
-    """A folder for journals that are checked and then removed."""
+def passing_journals(suite: Suite) -> Iterator[Path]:
+    """A folder for journals that are checked and then removed, unless they are evidence."""
     folder = Path(tempfile.mkdtemp(prefix="phalanx-journals-"))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not suite.violated:
+            shutil.rmtree(folder, ignore_errors=True)
