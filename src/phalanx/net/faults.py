@@ -112,6 +112,10 @@ class Faults:
         """Whether packets may go to this address."""
         return address not in self._plan.cut
 
+    def hears(self, address: str) -> bool:
+        """Whether packets may come from this address, those that are lost left aside."""
+        return address not in self._plan.cut and address not in self._plan.cut_from
+
     def admit(self, now: int, source: str, packets: list[bytes]) -> list[bytes]:
         """Of the packets that came from `source` those that are let in at once."""
         plan = self._plan
