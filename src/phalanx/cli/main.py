@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
@@ -124,6 +125,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+main.add_command(doctor)
 main.add_command(explore)
 main.add_command(sim)
 
