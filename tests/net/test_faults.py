@@ -106,6 +106,23 @@ def test_after_healing_nothing_overtakes_what_still_waits() -> None:
     assert not faults.active
 
 
+def test_healing_in_the_middle_of_a_packet_leaves_nothing_behind() -> None:
+    faults = Faults()
+    faults.delay(10 * MS, jitter_ns=5)
+    dice = faults.plan.random
+    draw = dice.randrange
+
+    def healed_meanwhile(*bounds: int) -> int:
+        faults.heal()  # as another thread may
+        return draw(*bounds)
+
+    dice.randrange = healed_meanwhile  # type: ignore[assignment, method-assign]
+    faults.admit(0, A, [b"1"])
+    assert faults.active
+    assert faults.due(11 * MS) == [b"1"]
+    assert not faults.active
+
+
 def test_delays_do_not_eat_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 10)
     faults = Faults()

@@ -124,7 +124,7 @@ class FanoutLink:
             self._reseed(now)
             for target in self._introductions.expire(now):
                 self._introduce(now, target)
-        return self.faults.due(now) if self.faults.active else []
+        return self.faults.due(now)
 
     def close(self) -> None:
         self._names.close()

@@ -143,6 +143,8 @@ class Faults:
             self._arrivals += 1
             heappush(self._waiting, (due, self._arrivals, packet))
             self.counts["delayed"] += 1
+        # Somebody may have healed everything since `plan` was read.
+        self.active = True
 
     def deadline(self) -> int | None:
         """When the next packet that waits is due."""
@@ -150,7 +152,9 @@ class Faults:
 
     def due(self, now: int) -> list[bytes]:
         """The packets whose wait is over, in order."""
-        out = []
+        out: list[bytes] = []
+        if not self._waiting:
+            return out
         while self._waiting and self._waiting[0][0] <= now:
             out.append(heappop(self._waiting)[2])
         if not self._waiting:
