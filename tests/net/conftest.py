@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
 
+import msgspec
 import pytest
 
 from phalanx.config import Config, lan
@@ -65,12 +66,27 @@ def until() -> Callable[..., None]:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., UdpLink]]:
-    """`open_udp`, and every link of it is closed at the end."""
+def token() -> str:
+    """Begins the names of this test's groups: others may run at the same time on this machine."""
+    return os.urandom(8).hex()
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that nobody else uses: broadcast and a given address know no groups."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def opened(token: str, port: int) -> Iterator[Callable[..., UdpLink]]:
+    """`open_udp` on a port of the test's own; every link of it is closed at the end."""
     links: list[UdpLink] = []
 
     def open_one(config: Config, group: str = "g", faults: Faults | None = None) -> UdpLink:
-        links.append(open_udp(config, group, faults))
+        config = msgspec.structs.replace(config, port=port)
+        links.append(open_udp(config, f"{token} {group}", faults))
         return links[-1]
 
     yield open_one
@@ -79,12 +95,12 @@ def opened() -> Iterator[Callable[..., UdpLink]]:
 
 
 @pytest.fixture
-def spread() -> Iterator[Callable[..., FanoutLink]]:
+def spread(token: str) -> Iterator[Callable[..., FanoutLink]]:
     """`open_fanout`, and every link of it is closed at the end."""
     links: list[FanoutLink] = []
 
     def open_one(config: Config, group: str = "g", lookup: Lookup = look_up) -> FanoutLink:
-        links.append(open_fanout(config, group, lookup=lookup))
+        links.append(open_fanout(config, f"{token} {group}", lookup=lookup))
         return links[-1]
 
     yield open_one
@@ -101,11 +117,12 @@ def files() -> Callable[[], int]:
 
 
 @pytest.fixture
-def ipv6() -> str:
+def ipv6(port: int) -> str:
     """An interface on which IPv6 multicast comes round."""
     for _, name in socket.if_nameindex():
         try:
-            one, two = (open_udp(lan(address="ff02::7117", interface=name), "try") for _ in "12")
+            config = lan(address="ff02::7117", interface=name, port=port)
+            one, two = (open_udp(config, "try") for _ in "12")
         except OSError:
             continue
         one.send(0, [b"?"])
