@@ -161,6 +161,17 @@ def test_a_member_with_two_addresses_gets_one_copy() -> None:
     assert one.targets == [B]
 
 
+def test_the_address_that_is_heard_goes_before_one_that_only_others_hear() -> None:
+    one, other, third = table("a"), table("b"), table("d")
+    one.introduced(0, B, other.introduction(0, A))
+    now = ALIVE_NS + SECOND
+    third.introduced(now, B, other.introduction(now, D))
+    one.introduced(now, D, third.introduction(now, A))
+    assert sorted(one.targets) == [B, D]
+    one.introduced(now, C, other.introduction(now, A))
+    assert sorted(one.targets) == [C, D]
+
+
 def test_a_new_process_at_a_known_address_is_answered_at_once() -> None:
     one = table("a")
     assert one.introduced(0, B, table("b").introduction(0, A))
@@ -192,6 +203,31 @@ def test_the_table_is_bounded_and_the_living_stay() -> None:
     one.heard(late, B)
     one.introduced(late, C, table("c").introduction(late, A))
     assert {B, C} <= set(one._peers)
+
+
+def test_hearsay_puts_nobody_out() -> None:
+    one, liar = table("a"), table("b")
+    for i in range(TABLE_MAX + 50):
+        liar._peers[str(ipaddress.IPv4Address(0x0A010000 + i)), 1] = module.Peer(0, heard=0)
+    one.introduced(0, B, liar.introduction(0, A))
+    for _ in range(200):
+        one.introduced(0, B, liar.introduction(0, A))
+    assert len(one._peers) == TABLE_MAX
+    assert B in one._peers
+    one.introduced(0, C, table("c").introduction(0, A))
+    assert len(one._peers) == TABLE_MAX
+    assert {B, C} <= set(one._peers)
+
+
+def test_many_seeds_are_tried_by_turns_and_each_in_the_end() -> None:
+    seeds = [(f"10.2.0.{i}", 7) for i in range(1, 101)]
+    one = table("a", *seeds)
+    tried: set[SocketAddress] = set()
+    for _ in range(400):
+        some = one.expire(one.deadline())
+        assert len(some) <= module.SOUGHT_MAX
+        tried |= set(some)
+    assert tried == set(seeds)
 
 
 def test_a_large_table_is_told_in_samples_that_fit() -> None:

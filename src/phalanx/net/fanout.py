@@ -188,7 +188,7 @@ def open_fanout(
     config: Config, group: str, faults: Faults | None = None, lookup: Lookup = look_up
 ) -> FanoutLink:
     """A link to `config.peers` and whoever they know. ConfigurationError or NetworkError if that
-    cannot be had; nothing stays open then."""
+    cannot be had; nothing stays open then. Its `now` is that of `time.monotonic_ns`."""
     parsed = [host_and_port("peers", peer) for peer in config.peers]
     seeds = [_seed(*peer) for peer in parsed if literal(peer[0])]
     names = Names([peer for peer in parsed if not literal(peer[0])], lookup)

@@ -46,8 +46,10 @@ TOLD_NS = 15 * SECOND
 """Others are told of addresses that were heard this lately."""
 ALIVE_NS = 60 * SECOND
 FORGOTTEN_NS = 86_400 * SECOND
-SELDOM = 5
-"""Silent seeds and lost members are tried in one of this many rounds."""
+SELDOM = 2
+"""Silent seeds and lost members are tried in one of this many rounds..."""
+SOUGHT_MAX = 16
+"""... so many of each, by chance if there are more."""
 ROUND_MAX = 128
 ANSWERS_MAX = 64
 """Introductions of strangers that are answered at once, in a round."""
@@ -148,10 +150,12 @@ class Introductions:
         if len(address) != len(source):
             return False
         known = self._peers.get(address)
-        peer = known or self._add(now, address)
-        if peer is not None:
-            peer.told = now
-        return known is None and peer is not None
+        if known is None and len(self._peers) >= TABLE_MAX:
+            self.counts["table-full"] += 1  # hearsay puts nobody out
+            return False
+        peer = known or self._peers.setdefault(address, Peer(first=now))
+        peer.told = now
+        return known is None
 
     def _add(self, now: int, address: SocketAddress) -> Peer | None:
         if len(self._peers) >= TABLE_MAX and not self._make_room(now):
@@ -220,7 +224,6 @@ class Introductions:
         self._next = min(self._next, now + FIRST_NS)
 
     def _round(self, now: int) -> list[SocketAddress]:
-        seldom = self._rounds % SELDOM == 1 or self._rounds <= SELDOM
         alive = [a for a, p in self._peers.items() if _alive(p, now)]
         # In a large group everybody is met within eight rounds, far within ALIVE_NS.
         share = min(ROUND_MAX, max(32, len(alive) // 8))
@@ -228,24 +231,29 @@ class Introductions:
             at = self._rounds * share % len(alive)
             alive = (alive[at:] + alive[:at])[:share]
         chosen = dict.fromkeys(alive)
-        if seldom:
-            chosen |= dict.fromkeys(s for s in self._seeds if s not in self._own)
+        if self._rounds % SELDOM == 1 or self._pause < ROUND_NS:
+            seeds = [s for s in self._seeds if s not in self._own]
             lost = [a for a, p in self._peers.items() if not _alive(p, now)]
-            chosen |= dict.fromkeys(self._random.sample(lost, min(len(lost), 16)))
+            for some in (seeds, lost):
+                some = self._random.sample(some, SOUGHT_MAX) if len(some) > SOUGHT_MAX else some
+                chosen |= dict.fromkeys(some)
         return list(chosen)
 
     def _choose(self, now: int) -> None:
         """Whom packets go to: one address of each member that is alive."""
-        members: dict[bytes, SocketAddress] = {}
+        fresh: dict[bytes, SocketAddress] = {}
+        stale: dict[bytes, SocketAddress] = {}  # only others hear them now
         hearsay = []
         for address, peer in self._peers.items():
-            if not _alive(peer, now):
+            if peer.heard is not None and now - peer.heard <= ALIVE_NS:
+                fresh.setdefault(peer.nonce, address)
+            elif not _alive(peer, now):
                 continue
-            if peer.heard is not None:
-                members.setdefault(peer.nonce, address)
+            elif peer.heard is not None:
+                stale.setdefault(peer.nonce, address)
             elif now - peer.first >= SETTLE_NS:
                 hearsay.append(address)
-        self.targets = [*members.values(), *hearsay]
+        self.targets = [*(stale | fresh).values(), *hearsay]
 
     def _forget(self, now: int) -> None:
         for address, until in list(self._own.items()):
