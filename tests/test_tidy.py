@@ -164,6 +164,7 @@ ORDER = [
     "group",
     "blocking",
     "__init__",
+    "demo",
     "blocks",
     "pipeline",
     "cli",

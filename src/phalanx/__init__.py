@@ -1,0 +1,76 @@
+"""Phalanx: Python processes that act as one group.
+
+    import asyncio, phalanx
+
+    async def main() -> None:
+        async with phalanx.join("orders") as group:
+            await group.send(b"hello", phalanx.AGREED)
+            async for event in group:
+                match event:
+                    case phalanx.View(members=members):
+                        print("view", *members)
+                    case phalanx.Message(sender=sender, body=body):
+                        print(sender, body)
+
+    asyncio.run(main())
+
+Processes that join a group agree on who is in it, and deliver the same messages in the same order
+between the same changes of membership. `phalanx.blocking` has the same names without asyncio.
+"""
+
+from phalanx import blocking
+from phalanx.config import Config, lan, local, unicast
+from phalanx.core.effects import Service
+from phalanx.core.ids import MemberId, ViewId
+from phalanx.engine.events import (
+    Batch,
+    Event,
+    EventsLost,
+    Merged,
+    Message,
+    Messages,
+    NotSent,
+    Range,
+    Side,
+    Transitional,
+    View,
+)
+from phalanx.errors import PhalanxError
+from phalanx.group import Group, Receipt, join
+from phalanx.journal.settings import JournalSettings
+
+BASIC = Service.BASIC
+CAUSAL = Service.CAUSAL
+AGREED = Service.AGREED
+SAFE = Service.SAFE
+
+__all__ = [
+    "AGREED",
+    "BASIC",
+    "CAUSAL",
+    "SAFE",
+    "Batch",
+    "Config",
+    "Event",
+    "EventsLost",
+    "Group",
+    "JournalSettings",
+    "MemberId",
+    "Merged",
+    "Message",
+    "Messages",
+    "NotSent",
+    "PhalanxError",
+    "Range",
+    "Receipt",
+    "Service",
+    "Side",
+    "Transitional",
+    "View",
+    "ViewId",
+    "blocking",
+    "join",
+    "lan",
+    "local",
+    "unicast",
+]

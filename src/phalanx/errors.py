@@ -9,6 +9,10 @@
     ├── NetworkError            the system refuses a socket as configured (also an OSError)
     ├── StateError              the state directory cannot be used (also an OSError)
     ├── NameInUse               another live process has this name in the group
+    ├── NotDelivered            messages that went to nobody
+    ├── Forked                  a group that was joined before a fork, used in the child
+    ├── TimedOut                what was waited for did not come (also a TimeoutError)
+    ├── EngineFailed            a bug of ours: this member is no longer in its group
     ├── WorkerDied              a process that did part of the work ended early
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
@@ -106,6 +110,41 @@ class NameInUse(PhalanxError):
         self.name = name
         self.group = group
         self.where = where
+
+
+class NotDelivered(PhalanxError):
+    """Own messages that go to nobody: all they were addressed to are gone."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__(f"messages {first} to {last}: all they were addressed to are gone")
+        self.first = first
+        self.last = last
+
+
+class Forked(PhalanxError):
+    """A group that was joined before a fork, used in the child."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"group {group!r} was joined before a fork: join again in the child")
+        self.group = group
+
+
+class TimedOut(PhalanxError, TimeoutError):
+    """What was waited for did not come in time. Nothing was undone."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: not within {seconds:g} s")
+        self.what = what
+        self.seconds = seconds
+
+
+class EngineFailed(PhalanxError):
+    """A bug of ours: this member is no longer in its group. The others take it for crashed."""
+
+    def __init__(self, group: str, problem: str) -> None:
+        super().__init__(f"group {group!r}: {problem}; please report it, and join again")
+        self.group = group
+        self.problem = problem
 
 
 class WorkerDied(PhalanxError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.core.effects import Merged, Range
+from phalanx.core.effects import Range, Side
 from phalanx.core.frames import Component, Delivered, Join
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
 from phalanx.core.membership.contexts import join_view
@@ -38,8 +38,8 @@ def change(joins: dict[MemberId, Join], *components: Component) -> Change:
 def test_each_component_is_told_with_the_best_that_its_members_said() -> None:
     joins = {A: told(a=5, b=1), B: told(a=4, b=0), C: told(c=2), D: told(d=9)}
     assert merged_from(change(joins)) == (
-        Merged(LEFT.view, (A, B), ((A, 5), (B, 1)), ()),
-        Merged(RIGHT.view, (C, D), ((C, 2), (D, 9)), ()),
+        Side(LEFT.view, (A, B), ((A, 5), (B, 1)), ()),
+        Side(RIGHT.view, (C, D), ((C, 2), (D, 9)), ()),
     )
 
 
@@ -79,7 +79,7 @@ def test_what_a_member_says_counts_for_the_component_that_it_came_from() -> None
 
 
 def test_a_member_that_proposed_nothing_says_nothing() -> None:
-    assert merged_from(change({}))[0] == Merged(LEFT.view, (A, B), (), ())
+    assert merged_from(change({}))[0] == Side(LEFT.view, (A, B), (), ())
 
 
 def test_more_names_than_numbers_are_no_harm() -> None:

@@ -190,7 +190,7 @@ def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
 
 
 def test_a_merged_view_names_its_components() -> None:
-    merged = (fx.Merged(BEFORE, (A,), ((A, 3),), ()), fx.Merged(VIEW.id, (B, C), (), ()))
+    merged = (fx.Side(BEFORE, (A,), ((A, 3),), ()), fx.Side(VIEW.id, (B, C), (), ()))
     (row,) = recorder().record(
         1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)]
     )

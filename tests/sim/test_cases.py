@@ -77,8 +77,8 @@ def delivered(first: int, last: int, **more: Any) -> fx.Deliver:
     return fx.Deliver(**(facts | more))
 
 
-def merged(parts: int) -> tuple[fx.Merged, ...]:
-    return tuple(fx.Merged(ViewId(0, i, b"33333333"), (A,), (), ()) for i in range(parts))
+def merged(parts: int) -> tuple[fx.Side, ...]:
+    return tuple(fx.Side(ViewId(0, i, b"33333333"), (A,), (), ()) for i in range(parts))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from phalanx.core.effects import (
     Effect,
     Given,
     Leave,
-    Merged,
     NotSent,
     Ordered,
     PeerJudged,
@@ -36,6 +35,7 @@ from phalanx.core.effects import (
     Region,
     Sent,
     Service,
+    Side,
     Stable,
     Stopped,
     Submit,
@@ -258,7 +258,7 @@ class Stage:
         text += f", by {installed.cause}, together with {listed(installed.transitional)}"
         return [text, *map(self.merged, installed.merged)]
 
-    def merged(self, merged: Merged) -> str:
+    def merged(self, merged: Side) -> str:
         upto = " ".join(f"{m.name}#{number}" for m, number in merged.delivered) or "nothing"
         alone = " ".join(f"{r.sender.name}{span(r.first, r.last)}" for r in merged.alone)
         return f"merged {self.views[merged.view]}, had delivered {upto}; alone {alone or 'nothing'}"

@@ -18,7 +18,9 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.demo import demo
     from phalanx.cli.explore import explore
+    from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
     from phalanx.sim.spelling import one_line
@@ -124,7 +126,10 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+main.add_command(chat)
+main.add_command(demo)
 main.add_command(explore)
+main.add_command(node)
 main.add_command(sim)
 
 if __name__ == "__main__":

@@ -74,7 +74,14 @@ class Break(msgspec.Struct, frozen=True, gc=False):
     member: MemberId
 
 
-Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break
+class Backlog(msgspec.Struct, frozen=True, gc=False):
+    """How far the application is behind with reading: 0 it keeps up, 1 its buffer is full and the
+    others shall wait, 2 it is over full and this member sends nothing either."""
+
+    level: Literal[0, 1, 2]
+
+
+Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break | Backlog
 
 
 # ---------------------------------------------------------------------------- effects
@@ -206,7 +213,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-class Merged(msgspec.Struct, frozen=True, gc=False):
+class Side(msgspec.Struct, frozen=True, gc=False):
     """A component of a merged view: who it was, how far it had delivered each sender's messages
     when it agreed to merge, and what of that it alone delivered, as far as its members said."""
 
@@ -229,7 +236,7 @@ class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     cause: Literal["boot", "removal", "join"]
     joined: tuple[MemberId, ...] = ()
     left: tuple[MemberId, ...] = ()
-    merged: tuple[Merged, ...] = ()
+    merged: tuple[Side, ...] = ()
 
 
 class Transitional(msgspec.Struct, frozen=True, gc=False):

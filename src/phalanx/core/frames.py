@@ -119,6 +119,8 @@ class Frame(msgspec.Struct, gc=False):
     """Its floors were taken in."""
     handled: bool = False
     """The membership protocol has seen it: it is not handled again in the next view."""
+    full: bool = False
+    """Its sender's application is behind with reading: the others shall send nothing more."""
 
     @property
     def last(self) -> int:

@@ -32,6 +32,7 @@ _PART = Struct("<III")
 _TAG = Struct("<II8s")
 
 _WIDE = 1  # frame flag: 64-bit acknowledgements
+_FULL = 2  # frame flag: the sender's application is behind with reading
 _LONG = 1  # run flag: 32-bit lengths
 _IS_PART = 2  # run flag: a part of a large message
 _HAS_TO = 4  # run flag: not for the whole view
@@ -60,6 +61,7 @@ def encode_frame(
     first: int,
     runs: Sequence[tuple[Run, Sequence[bytes]]],
     control: Control | None = None,
+    full: bool = False,
 ) -> bytes:
     """A frame's bytes, before they are cut into fragments.
 
@@ -69,6 +71,7 @@ def encode_frame(
     flags = _WIDE if ack_numbers and max(ack_numbers) >> 32 else 0
     acks = _READERS.get((len(ack_members), flags)) or _new_reader(len(ack_members), flags)
     body = _pack(control) if control is not None else b""
+    flags |= _FULL if full else 0
     out = [
         _FRAME.pack(kind, flags, phase, len(ack_members), len(runs), len(body), first, tag),
         acks.pack(*ack_members, *ack_numbers),
@@ -110,6 +113,9 @@ def decode_frame(
     try:
         kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
         at = _FRAME.size
+        full = flags >= _FULL
+        if full:
+            flags -= _FULL
         reader = _READERS.get((acks, flags)) or _new_reader(acks, flags)
         both = reader.unpack_from(payload, at)
         at += reader.size
@@ -149,6 +155,7 @@ def decode_frame(
         piece,
         ordered,
         wire=sender,
+        full=full,
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from phalanx.core.effects import (
+    Backlog,
     Break,
     Close,
     Datagrams,
@@ -98,6 +99,10 @@ class Member(Mover):
                 self._slow_due_ns = -1
                 self._kernel.break_with((member,))
                 self._lansis.steady = not self._kernel.changing
+            case Backlog(level):
+                told, self._backlog = self._backlog > 0, level
+                if (level > 0) != told and not self._mute:
+                    self._send(now, self._outbox.following, [], out)
             case _:
                 assert_never(given)
         if self._lansis.special or not self._lansis.steady:
@@ -138,6 +143,11 @@ class Member(Mover):
         """Nothing waits to be sent, no change is under way, and all messages known here are
         delivered and stable."""
         return self._is_settled and not self._outbox.messages and self._stay.cursor.empty
+
+    @property
+    def named(self) -> bool:
+        """It has claimed its name and nobody objected: it takes part."""
+        return not self._presence.claim.pending and not self._presence.lost_name
 
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""

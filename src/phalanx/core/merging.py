@@ -8,7 +8,7 @@ delivered, as far as is known.
 
 from __future__ import annotations
 
-from phalanx.core.effects import Merged, Range
+from phalanx.core.effects import Range, Side
 from phalanx.core.frames import Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId
 from phalanx.core.membership.views import Change
@@ -36,7 +36,7 @@ class Progress:
         return Delivered(tuple(m for m, _ in known), tuple(number for _, number in known))
 
 
-def merged_from(change: Change) -> tuple[Merged, ...]:
+def merged_from(change: Change) -> tuple[Side, ...]:
     """The components of a join, as their members' proposals described them."""
     upto: list[dict[MemberId, int]] = []
     for component in change.components:
@@ -59,5 +59,5 @@ def merged_from(change: Change) -> tuple[Merged, ...]:
             if others and number > max(others):
                 alone.append(Range(sender, max(others) + 1, number))
         delivered = tuple(sorted(upto[index].items()))
-        out.append(Merged(component.view, component.members, delivered, tuple(alone)))
+        out.append(Side(component.view, component.members, delivered, tuple(alone)))
     return tuple(out)

@@ -59,6 +59,7 @@ def seal(
     content: Content,
     acks: tuple[list[int], list[int]],
     announced: tuple[Announce, tuple[MemberId, ...]] | None,
+    full: bool,
 ) -> Frame:
     """A frame of this member, ready to be entered and sent."""
     number = stay.dag.have[stay.rank] + 1
@@ -73,7 +74,7 @@ def seal(
     kind = KIND_OF[type(said)] if said else FrameKind.DATA if content else FrameKind.ACK
     if phase:
         members, numbers = [], []  # the announcement has them all
-    payload = encode_frame(kind, phase, stay.tag, members, numbers, first, content, announce)
+    payload = encode_frame(kind, phase, stay.tag, members, numbers, first, content, announce, full)
     size = config.datagram_bytes_max - FRAGMENT_HEADER_BYTES
     runs = [run for run, _ in content]
     if phase:
@@ -96,6 +97,7 @@ def seal(
         size if len(payload) > size else 0,
         any(run.service >= Service.AGREED and run.completes for run in runs),
         wire=wire,
+        full=full,
     )
 
 

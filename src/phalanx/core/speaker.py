@@ -81,6 +81,8 @@ class Speaker(ABC):
         self._mute = False
         """It may send no frames: its name is not yet its own, or it has said goodbye."""
         self._window_told_closed = False
+        self._backlog = 0
+        """How far the application is behind with reading."""
         self._unordered: deque[Frame] = deque()
         self._unstable: deque[Frame] = deque()
         self._ordered_upto = 0
@@ -179,6 +181,10 @@ class Speaker(ABC):
             return False
         if self._kernel.phase and (self._config.mode == "hold" or self._outbox.is_large):
             return False
+        if self._backlog or True in self._stay.full:
+            # One that waits to send before it reads on must not wait for others like it.
+            if self._backlog != 1:
+                return False
         return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
 
     def _speak(self, now: int, out: list[Effect]) -> None:
@@ -218,7 +224,7 @@ class Speaker(ABC):
                 if to == ():
                     out.append(NotSent(run.first, last))
         acks = self._acknowledgements()
-        frame = seal(stay, self._config, phase, first, content, acks, announced)
+        frame = seal(stay, self._config, phase, first, content, acks, announced, self._backlog > 0)
         packets = self._codec.fragments(frame, frame.wire, repeat=0)
         self._window.passed(len(packets))
         out.append(Transmit(packets))

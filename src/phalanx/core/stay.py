@@ -82,6 +82,8 @@ class Stay:
         """Those of them that do not even count before."""
         self._last_message = [0] * n
         """Per sender, its last frame here that holds messages."""
+        self.full = [False] * n
+        """Per member, whether its application is behind with reading, as its last frame says."""
         self.settled = not self.young
 
     # -------------------------------------------------------------- delivery
@@ -94,7 +96,9 @@ class Stay:
         order, cursor = self.order, self.cursor
         deliveries: list[Deliver] = []
         ordered: list[Frame] = []
+        full = self.full
         for frame in entered:
+            full[frame.sender] = frame.full
             ordered += order.insert(frame)
             if frame.runs:
                 self._last_message[frame.sender] = frame.number

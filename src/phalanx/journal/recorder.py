@@ -73,6 +73,10 @@ class Recorder:
         """The last row of a life that was ended from outside; only a simulator knows that."""
         return ev.Life(op="CRASH", **self._alone(now, sim_ns))
 
+    def clock(self, now: int, wall_ns: int, boot_id: str) -> ev.Clock:
+        """What the wall clock says now."""
+        return ev.Clock(wall_ns=wall_ns, boot_id=boot_id, **self._alone(now, None))
+
     def topology(
         self, now: int, component: Iterable[str], sim_ns: int | None = None
     ) -> ev.Topology:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
+from phalanx.net.faults import Faults
+
 PACKETS_MAX = 4096
 """`receive` returns after about this many packets, so that one busy link starves no other."""
 
@@ -23,6 +25,8 @@ class Link(Protocol):
     """Where this member's packets come from, as others see it: host:port."""
     receive_bytes: int
     """Payload bytes that the receive buffer holds, as granted by the system."""
+    faults: Faults
+    """What this link loses on demand."""
     counts: Counter[str]
     """What happened to packets that went nowhere: `unsent`, `truncated`, `foreign`, ..."""
 

@@ -1,0 +1,95 @@
+"""A member's journal as the engine keeps it: rows of each step, and what the wall clock says."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from phalanx.config import Config
+from phalanx.core.effects import Deliver, Effect
+from phalanx.core.ids import MemberId
+from phalanx.journal.recorder import Recorder
+from phalanx.journal.settings import JournalSettings
+from phalanx.journal.writer import Journal
+
+log = logging.getLogger("phalanx")
+
+CLOCK_LOOK_NS = 1_000_000_000
+CLOCK_EVERY_NS = 10 * CLOCK_LOOK_NS
+CLOCK_STEP_NS = 1_000_000
+"""By so much the wall clock was set, or drifted, since it was last written down."""
+
+
+class Diary:
+    def __init__(self, recorder: Recorder, journal: Journal) -> None:
+        self._recorder = recorder
+        self._journal = journal
+        self._bodies = journal.settings.bodies
+        self._boot_id = boot_id()
+        self._look_at = 0
+        self._written_at = 0
+        self._offset = 0
+
+    def start(self, now: int) -> None:
+        self._journal.write([self._recorder.start(now)])
+        self._clock(now)
+
+    def record(self, now: int, effects: Sequence[Effect]) -> None:
+        rows = self._recorder.record(now, effects)
+        if rows:
+            self._journal.write(rows)
+        if self._bodies:
+            for effect in effects:
+                if type(effect) is Deliver:
+                    self._write_bodies(effect)
+        if now >= self._look_at:
+            self._look_at = now + CLOCK_LOOK_NS
+            moved = abs(time.time_ns() - now - self._offset) > CLOCK_STEP_NS
+            if moved or now >= self._written_at + CLOCK_EVERY_NS:
+                self._clock(now)
+
+    def stop(self, now: int) -> None:
+        """The last row. It may still be on its way to the disk until `close` returns."""
+        self._journal.write([self._recorder.stop(now)])
+
+    def close(self) -> None:
+        """Wait for the disk."""
+        self._journal.close()
+
+    def _write_bodies(self, effect: Deliver) -> None:
+        lengths = tuple(effect.lengths)
+        payload = effect.payload[effect.offset : effect.offset + sum(lengths)]
+        self._journal.write_bodies(effect.sender, effect.first, lengths, payload)
+
+    def _clock(self, now: int) -> None:
+        wall = time.time_ns()
+        self._written_at, self._offset = now, wall - now
+        self._journal.write([self._recorder.clock(now, wall, self._boot_id)])
+
+
+def open_diary(
+    folder: Path, group: str, member: MemberId, config: Config, settings: JournalSettings
+) -> Diary:
+    """JournalError or ConfigurationError if the journal cannot be kept."""
+    journal = Journal(
+        folder,
+        cluster=config.cluster,
+        group=group,
+        member=member,
+        config=msgspec.structs.asdict(config),
+        settings=settings,
+        on_problem=lambda line: log.warning("group %r: %s: %s", group, member, line),
+    )
+    return Diary(Recorder(config.cluster, group, member, digests=settings.digests), journal)
+
+
+def boot_id() -> str:
+    """Names this boot of the machine: clocks that only grow may be compared within one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

@@ -1,0 +1,211 @@
+"""What a group tells its application.
+
+    View            the group is now these members
+    ├── Merged      ... and this view joined several: what each of them had delivered
+    Transitional    the view is ending: safe messages after this are known at `members` alone
+    Message         a message, in the order of its service
+    NotSent         own messages that go to nobody, because all they were addressed to are gone
+    EventsLost      messages that were dropped because they were not read in time
+
+Members see the same views in the same order, and in each view that two of them leave together
+the same messages. A `Batch` holds many events and makes each only when it is looked at: whoever
+wants the bodies alone asks for `bodies()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, overload
+
+import msgspec
+
+from phalanx.core.effects import Deliver, Range, Region, Service, Side
+from phalanx.core.ids import MemberId, ViewId
+
+Cause = Literal["boot", "removal", "join"]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The group is now `members`, in rank order, the same at each of them.
+
+    `transitional` are those that came here together with this member: all of them delivered
+    the same messages in the view before.
+    """
+
+    id: ViewId
+    members: tuple[MemberId, ...]
+    joined: tuple[MemberId, ...] = ()
+    left: tuple[MemberId, ...] = ()
+    transitional: tuple[MemberId, ...] = ()
+    previous: ViewId | None = None
+    cause: Cause = "boot"
+
+
+class Merged(View, frozen=True, kw_only=True):
+    """A view that joined several. `sides` tells of each: its view and members, how far it
+    had delivered each sender's messages, and which of those it alone delivered, as far as its
+    members said. Enough to reconcile what each part did on its own."""
+
+    sides: tuple[Side, ...] = ()
+
+
+class Transitional(msgspec.Struct, frozen=True, kw_only=True):
+    """The view is ending. Agreed and safe messages from here to the next view were not known to
+    be everywhere: they are at `members`, those that go on together."""
+
+    view: ViewId
+    members: tuple[MemberId, ...]
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message. `position` is its place in the agreed order of the view, None for basic and
+    causal ones; `transitional` says that it came after the marker of that name."""
+
+    sender: MemberId
+    body: bytes
+    number: int
+    service: Service
+    view: ViewId
+    position: int | None = None
+    transitional: bool = False
+
+
+class NotSent(msgspec.Struct, frozen=True):
+    """Own messages first to last go to nobody: all they were addressed to are gone."""
+
+    first: int
+    last: int
+
+
+class EventsLost(msgspec.Struct, frozen=True):
+    """So many messages are missing here: they were not read in time, and `slow = "lose"`."""
+
+    count: int
+
+
+Event = View | Transitional | Message | NotSent | EventsLost
+
+
+class Messages:
+    """Messages first to last of one sender, consecutive in the order of delivery."""
+
+    __slots__ = ("_bodies", "_effect")
+
+    def __init__(self, effect: Deliver) -> None:
+        self._effect = effect
+        self._bodies: list[bytes] | None = None
+
+    @property
+    def sender(self) -> MemberId:
+        return self._effect.sender
+
+    @property
+    def first(self) -> int:
+        return self._effect.first
+
+    @property
+    def last(self) -> int:
+        return self._effect.last
+
+    @property
+    def service(self) -> Service:
+        return self._effect.service
+
+    @property
+    def view(self) -> ViewId:
+        return self._effect.view
+
+    @property
+    def position(self) -> int | None:
+        return self._effect.pos
+
+    @property
+    def transitional(self) -> bool:
+        return self._effect.region is Region.TRANSITIONAL
+
+    @property
+    def bodies(self) -> list[bytes]:
+        if self._bodies is None:
+            self._bodies = self._effect.bodies()
+        return self._bodies
+
+    def __len__(self) -> int:
+        return self._effect.last - self._effect.first + 1
+
+    def __iter__(self) -> Iterator[Message]:
+        effect = self._effect
+        sender, service, view, pos = effect.sender, effect.service, effect.view, effect.pos
+        late = effect.region is Region.TRANSITIONAL
+        for k, body in enumerate(self.bodies):
+            at = None if pos is None else pos + k
+            yield Message(sender, body, effect.first + k, service, view, at, late)
+
+    def __repr__(self) -> str:
+        return f"Messages({self.sender} {self.first}..{self.last} {self.service.name})"
+
+
+Run = Messages | Message | View | Transitional | NotSent | EventsLost
+
+
+class Batch(Sequence[Event]):
+    """Events in order, made when they are looked at. `runs` holds the same with the messages of
+    one sender together, and `bodies()` only what they say: the fast ways to read a batch."""
+
+    __slots__ = ("_events", "runs")
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self._events: list[Event] | None = None
+
+    def bodies(self) -> list[bytes]:
+        """The bodies of all messages, in order."""
+        out: list[bytes] = []
+        for run in self.runs:
+            if type(run) is Messages:
+                out += run.bodies
+            elif type(run) is Message:
+                out.append(run.body)
+        return out
+
+    def _all(self) -> list[Event]:
+        if self._events is None:
+            out: list[Event] = []
+            for run in self.runs:
+                if type(run) is Messages:
+                    out += run
+                else:
+                    out.append(run)  # type: ignore[arg-type]
+            self._events = out
+        return self._events
+
+    def __len__(self) -> int:
+        return sum(len(run) if type(run) is Messages else 1 for run in self.runs)
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Event]: ...
+    def __getitem__(self, at: int | slice) -> Event | Sequence[Event]:
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._all())
+
+    def __repr__(self) -> str:
+        return f"Batch({self.runs!r})"
+
+
+__all__ = [
+    "Batch",
+    "Event",
+    "EventsLost",
+    "Merged",
+    "Message",
+    "Messages",
+    "NotSent",
+    "Range",
+    "Run",
+    "Side",
+    "Transitional",
+    "View",
+]

@@ -1,0 +1,187 @@
+"""What both faces of a group share: everything but the waiting.
+
+`open_node` checks the configuration, takes the name, opens the link and the journal, and gives
+everything back if any of that fails: no member is ever half in a group. A `Face` is what the
+application holds; the asyncio and the blocking group add how one waits.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from phalanx.config import Config, checked
+from phalanx.core.effects import Service
+from phalanx.core.ids import MemberId
+from phalanx.engine.diary import open_diary
+from phalanx.engine.events import Batch, Event, View
+from phalanx.engine.identity import identify
+from phalanx.engine.loop import Engine
+from phalanx.engine.node import Node
+from phalanx.engine.tickets import Ticket
+from phalanx.errors import ConfigurationError, Forked, UnknownMember
+from phalanx.journal.settings import JournalSettings
+from phalanx.net.faults import Faults
+from phalanx.net.udp import open_udp
+
+Arm = Callable[[Callable[[], None]], None]
+"""Has its argument called, from any thread, when something has happened."""
+GROUP_LENGTH_MAX = 128
+
+
+def open_node(
+    group: str,
+    name: str | None,
+    config: Config,
+    state: str | os.PathLike[str] | None,
+    journal: str | os.PathLike[str] | None,
+    settings: JournalSettings,
+) -> Node:
+    """A member that is ready to be driven."""
+    if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
+        remedy = f"must be a name of 1 to {GROUP_LENGTH_MAX} characters"
+        raise ConfigurationError("group", group, remedy)
+    if not isinstance(config, Config):
+        raise ConfigurationError("config", config, "make one with phalanx.lan(...)")
+    checked(config)
+    with ExitStack() as undo:
+        where = None if state is None else os.fspath(state)
+        identity = identify(config.cluster, group, name, where)
+        undo.callback(identity.close)
+        link = open_udp(config, group, Faults())
+        undo.callback(link.close)
+        sized = msgspec.structs.replace(
+            config,
+            window_bytes_max=min(config.window_bytes_max, link.receive_bytes),
+            window_bytes_min=min(config.window_bytes_min, link.receive_bytes),
+        )
+        diary = None
+        if journal is not None:
+            diary = open_diary(Path(journal), group, identity.member, sized, settings)
+            undo.callback(diary.close)
+        node = Node(group, identity, sized, link, diary, secrets.randbits(62))
+        undo.pop_all()
+        return node
+
+
+class Face:
+    """A member of a group, as the application sees it."""
+
+    def __init__(self, node: Node, engine: Engine) -> None:
+        self._node = node
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._unread: list[Event] = []
+        """Single events of a batch that was begun, the next one last."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self.me}, {len(self.view.members)} members>"
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self._node.group
+
+    @property
+    def me(self) -> MemberId:
+        """This member: its name and its incarnation."""
+        return self._node.me
+
+    @property
+    def view(self) -> View:
+        """The view that is installed now. Events that led to it may not have been read yet."""
+        return self._node.view
+
+    @property
+    def config(self) -> Config:
+        """The settings in force: the window follows the buffer that the system granted."""
+        return self._node.config
+
+    @property
+    def address(self) -> str:
+        """Where this member's packets come from, as host:port."""
+        return self._node.link.address
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Packets that were dropped as nonsense, by reason."""
+        return dict(self._node.refused)
+
+    @property
+    def faults(self) -> Faults:
+        """Cut, lose or delay what comes from others, to try how the application bears it."""
+        return self._node.link.faults
+
+    # -------------------------------------------------------------- for the faces
+
+    def _submit(
+        self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId | str] | None
+    ) -> Ticket:
+        receivers = None if to is None else self._members(to)
+        return self._node.submit(bodies, Service(service), receivers)
+
+    def _members(self, to: Sequence[MemberId | str]) -> list[MemberId]:
+        named = {member.name: member for member in self.view.members}
+        out = []
+        for member in to:
+            found = named.get(member) if isinstance(member, str) else member
+            if found is None:
+                raise UnknownMember(str(member), tuple(map(str, self.view.members)))
+            out.append(found)
+        return out
+
+    def _until(self, condition: Callable[[], bool]) -> Arm:
+        """For a condition of the node: looked at by the engine after each step."""
+        node = self._node
+        if node.forked:
+            raise Forked(node.group)
+
+        def arm(call: Callable[[], None]) -> None:
+            self._engine.order(lambda now: node.watch(condition, call))
+
+        return arm
+
+    def _take(self) -> Batch | None:
+        """What can be read at once; None if nothing can."""
+        with self._lock:
+            if self._unread:
+                rest, self._unread = self._unread[::-1], []
+                return Batch([*rest])
+            runs = self._node.buffer.take()
+        return Batch(runs) if runs else None
+
+    def _take_one(self) -> Event | None:
+        with self._lock:
+            if not self._unread:
+                runs = self._node.buffer.take()
+                self._unread = list(Batch(runs))[::-1]
+            return self._unread.pop() if self._unread else None
+
+    def _check_open(self) -> bool:
+        """Whether more events may come; raises why not, if that was not asked for."""
+        if self._node.forked:
+            raise Forked(self._node.group)
+        buffer = self._node.buffer
+        if buffer.closed and buffer.error is not None:
+            raise buffer.error
+        return not buffer.closed
+
+    def _begin_leaving(self) -> Arm:
+        node = self._node
+        if node.forked:
+            raise Forked(node.group)
+        self._engine.order(node.leave)  # now: whether or not somebody waits for it
+        return self._until(lambda: node.stopped)
+
+
+def fits(view: View, members: int | Sequence[str]) -> bool:
+    """Whether the view has that many members, or those that are named."""
+    if isinstance(members, int):
+        return len(view.members) >= members
+    return {member.name for member in view.members} >= set(members)

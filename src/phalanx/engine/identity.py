@@ -1,0 +1,144 @@
+"""Who a process is: a name, and an incarnation that no earlier life of that name had.
+
+With a state directory the incarnation is counted in a file there, written durably before the
+first packet leaves (temporary file, fsync, rename, fsync of the folder); a lock on another
+file keeps a second process of this machine from taking the name while the first one lives.
+Without one the incarnation is the wall clock in milliseconds: unique as long as a process does
+not come back under its name within one of them, or with a clock that was set back.
+
+The network is the last judge in either case: a member claims its name there before it speaks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.core.ids import INCARNATION_MAX, MemberId
+from phalanx.errors import ConfigurationError, NameInUse, StateError
+
+
+class Kept(msgspec.Struct, forbid_unknown_fields=True):
+    """What the state directory remembers of one name in one group."""
+
+    cluster: str
+    group: str
+    name: str
+    incarnation: int
+
+
+def default_name() -> str:
+    """Host and process id: tells the processes of a small network apart."""
+    return f"{socket.gethostname().partition('.')[0] or 'host'}-{os.getpid()}"
+
+
+class Identity:
+    """A name for as long as this object is open."""
+
+    def __init__(self, member: MemberId, lock: int | None = None) -> None:
+        self.member = member
+        self._lock = lock
+
+    def close(self) -> None:
+        """Give the name back. Safe to call twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def identify(cluster: str, group: str, name: str | None, state: str | None) -> Identity:
+    """Take the name. ConfigurationError, StateError or NameInUse if that cannot be."""
+    name = default_name() if name is None else name
+    _checked(name, 1)
+    if state is None:
+        return Identity(_checked(name, time.time_ns() // 1_000_000))
+    folder = Path(state)
+    stem = _stem(cluster, group, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / f"{stem}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unusable(state, error) from error
+    try:
+        _hold(lock, name, group, state)
+        before = _read(folder / f"{stem}.json", state)
+        if before is not None and (before.cluster, before.group, before.name) != (
+            cluster,
+            group,
+            name,
+        ):
+            raise StateError(state, f"{stem}.json is another member's", "choose another directory")
+        incarnation = 1 if before is None else before.incarnation + 1
+        member = _checked(name, incarnation)
+        _write(folder, stem, Kept(cluster, group, name, incarnation), state)
+        return Identity(member, lock)
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _checked(name: Any, incarnation: int) -> MemberId:
+    try:
+        return MemberId(name, min(incarnation, INCARNATION_MAX))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigurationError("name", name, str(error)) from None
+
+
+def _stem(cluster: str, group: str, name: str) -> str:
+    """A file name that says whose it is to people, and differs for everybody."""
+    digest = blake2b("\0".join((cluster, group, name)).encode(), digest_size=6).hexdigest()
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)
+    return f"{plain[:40]}-{digest}"
+
+
+def _hold(lock: int, name: str, group: str, state: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "?"
+        raise NameInUse(name, group, f"on this machine (pid {owner})") from None
+    except OSError as error:
+        raise _unusable(state, error) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def _read(path: Path, state: str) -> Kept | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Kept)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(state, error) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        remedy = f"restore {path.name}, or remove it and start under a name that was never used"
+        raise StateError(state, f"{path.name} is damaged ({error})", remedy) from error
+
+
+def _write(folder: Path, stem: str, kept: Kept, state: str) -> None:
+    temporary = folder / f"{stem}.tmp"
+    try:
+        with temporary.open("wb") as out:
+            out.write(msgspec.json.encode(kept))
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.rename(folder / f"{stem}.json")
+        above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+    except OSError as error:
+        raise _unusable(state, error) from error
+
+
+def _unusable(state: str, error: OSError) -> StateError:
+    problem = error.strerror or str(error)
+    return StateError(state, problem, "give a directory that this process may write to")

@@ -1,0 +1,193 @@
+"""The engine: one thread that drives every group of this process.
+
+A thread of its own keeps a member alive while the application computes or its event loop is
+blocked: Python code of another thread gives the interpreter up every few milliseconds. It
+takes what waits at the sockets before it fires a timer, because a packet that is already here
+may be the very sign of life that the timer misses.
+
+The thread begins with the first group of the process and ends with the last (`process.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from phalanx.engine.node import Node, log
+from phalanx.errors import EngineFailed
+
+FD_LIMIT = 1024
+"""`select` takes descriptors below this."""
+SLEEP_MAX_NS = 1_000_000_000
+
+
+class Bell:
+    """Wakes a thread that waits in `select`."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def ring(self) -> None:
+        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits
+            self._writer.send(b"!")
+
+    def silence(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(4096)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+class Engine:
+    """Drives nodes until the last is gone."""
+
+    def __init__(self, node: Node, retires: Callable[[Engine], bool]) -> None:
+        self._nodes: list[Node] = []
+        self._orders: deque[Callable[[int], None]] = deque()
+        self._bell = Bell()
+        self._asleep = False
+        self._ended = False
+        self._retires = retires
+        self.take(node)
+        self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
+        self._thread.start()
+
+    # -------------------------------------------------------------- from any thread
+
+    def order(self, call: Callable[[int], None]) -> None:
+        """Have the engine's thread make this call, with its clock. When that has ended, nothing
+        is left that it could disturb, and the call is made here."""
+        self._orders.append(call)
+        self.wake()
+        if self._ended:
+            self._obey()
+
+    def _obey(self) -> None:
+        while True:
+            try:
+                call = self._orders.popleft()
+            except IndexError:
+                return
+            call(time.monotonic_ns())
+
+    def wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._bell.ring()
+
+    def take(self, node: Node) -> None:
+        """Drive this one too. Only `Process` calls it: no node may meet an engine that ends."""
+        node.wake = self.wake
+        self.order(lambda now: self._begin(now, node))
+
+    @property
+    def has_orders(self) -> bool:
+        return bool(self._orders)
+
+    def leave_all(self, seconds: float) -> None:
+        """Leave every group, and wait for the end of the thread, but not for ever."""
+        until = time.monotonic() + seconds
+        nodes = list(self._nodes)
+        self.order(self._leave)
+        self._thread.join(seconds)
+        for node in nodes:
+            node.wait_for_disk(max(0.0, until - time.monotonic()))
+
+    # -------------------------------------------------------------- the thread
+
+    def _run(self) -> None:
+        try:
+            while self._nodes or not self._retires(self):
+                now = time.monotonic_ns()
+                busy = self._turn(now)
+                if self._nodes:
+                    self._sleep(0 if busy else self._until(now))
+        finally:
+            now = time.monotonic_ns()
+            for node in self._nodes:
+                node.end(now, EngineFailed(node.group, "the engine's thread ended"))
+            self._bell.close()
+            self._ended = True
+            self._obey()
+
+    def _begin(self, now: int, node: Node) -> None:
+        self._nodes.append(node)
+        try:
+            node.start(now)
+        except Exception as error:
+            log.exception("group %r: %s cannot start", node.group, node.me)
+            node.end(now, EngineFailed(node.group, f"{type(error).__name__}: {error}"))
+
+    def _leave(self, now: int) -> None:
+        for node in self._nodes:
+            node.leave(now)
+
+    def _turn(self, now: int) -> bool:
+        """Do everything there is to do; whether there may be more at once."""
+        self._obey()
+        busy = False
+        gone = False
+        for node in self._nodes:
+            if not node.stopped:
+                node.receive(now)
+            if not node.stopped:
+                node.push(now)
+                node.look(now)
+                busy = node.expire(time.monotonic_ns()) or busy
+                node.look_around()
+            gone = gone or node.stopped
+        if gone:
+            self._nodes = [node for node in self._nodes if not node.stopped]
+        return busy
+
+    def _until(self, now: int) -> int:
+        """Nanoseconds until something is due."""
+        due = now + SLEEP_MAX_NS
+        for node in self._nodes:
+            due = min(due, node.deadline())
+        return max(0, due - time.monotonic_ns())
+
+    def _sleep(self, wait_ns: int) -> None:
+        fds = [self._bell.fileno(), *(node.link.fileno() for node in self._nodes)]
+        self._asleep = True
+        # What was ordered before this flag was set rang no bell.
+        if self._orders or any(node.has_waiting for node in self._nodes):
+            wait_ns = 0
+        seconds = wait_ns / 1e9
+        try:
+            if max(fds) < FD_LIMIT:
+                select.select(fds, (), (), seconds)
+            else:
+                _poll(fds, seconds)
+        finally:
+            self._asleep = False
+        self._bell.silence()
+
+    def forget(self) -> None:
+        """In the child of a fork: there is no thread here, and what it held is the parent's."""
+        for node in self._nodes:
+            node.stopped = True
+            node.forked = True
+            node.link.close()
+        self._bell.close()
+
+
+def _poll(fds: list[int], seconds: float) -> None:
+    """As `select`, for high descriptors; its times are whole milliseconds."""
+    with selectors.DefaultSelector() as selector:
+        for fd in fds:
+            selector.register(fd, selectors.EVENT_READ)
+        selector.select(seconds)

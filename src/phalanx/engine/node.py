@@ -1,0 +1,372 @@
+"""One member of one group in this process: its core, its link, its journal, its readers.
+
+The engine's thread owns all of it; what other threads may call is said there. Effects are
+performed in the order in which the core gives them: packets leave, events go to the buffer,
+receipts are handed out, and the journal gets the rows of the step.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from phalanx.config import Config
+from phalanx.core import effects as fx
+from phalanx.core.effects import Given, Service
+from phalanx.core.ids import MemberId, boot_view
+from phalanx.core.member import Member
+from phalanx.engine import events
+from phalanx.engine.buffer import Buffer
+from phalanx.engine.diary import Diary
+from phalanx.engine.identity import Identity
+from phalanx.engine.tickets import Ticket, Tickets
+from phalanx.errors import (
+    EngineFailed,
+    EventsUnread,
+    Forked,
+    MemberClosed,
+    MessageTooLarge,
+    NameInUse,
+    NoReceiver,
+    NotBytes,
+    NotDelivered,
+    PhalanxError,
+    SubmissionError,
+    UnknownMember,
+)
+from phalanx.net.link import PACKETS_MAX, Link
+
+NEVER = 1 << 62
+LATE_NS = 20_000_000
+"""A timer waits for packets that are already here, but no longer than this."""
+log = logging.getLogger("phalanx")
+
+
+class Submission(NamedTuple):
+    bodies: Sequence[bytes]
+    size: int
+    service: Service
+    to: tuple[MemberId, ...] | None
+    ticket: Ticket
+
+
+class Node:
+    def __init__(
+        self,
+        group: str,
+        identity: Identity,
+        config: Config,
+        link: Link,
+        diary: Diary | None,
+        entropy: int,
+    ) -> None:
+        me = identity.member
+        self.group = group
+        self.me = me
+        self.config = config
+        self.link = link
+        self.member = Member(me, boot_view([me]), group, config, entropy)
+        self.buffer = Buffer(config)
+        self.view = events.View(id=self.member.view.id, members=(me,))
+        """The view that is installed; the events that lead to it may not have been read yet."""
+        self.refused: dict[str, int] = {}
+        """Packets that were dropped as nonsense, by reason."""
+        self.stopped = False
+        self.error: PhalanxError | None = None
+        self.wake: Callable[[], None] = lambda: None
+        """Set by the engine: makes its thread look at what was submitted."""
+        self._identity = identity
+        self._diary = diary
+        self._tickets = Tickets()
+        self._queue: deque[Submission] = deque()
+        self._lock = threading.Lock()
+        self._queued_bytes = 0
+        self._moved_bytes = 0
+        self._level = 0
+        self._watches: list[tuple[Callable[[], bool], Callable[[], None]]] = []
+        self._more = False
+        """The link may hold more packets than the last look took."""
+        self._due_since = NEVER
+        self._closing = False
+        self._closer: threading.Thread | None = None
+        self.forked = False
+        """This is the child of a fork, and the member is its parent's."""
+
+    # -------------------------------------------------------------- from any thread
+
+    def submit(
+        self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId] | None
+    ) -> Ticket:
+        """Queue messages. A SubmissionError refuses them whole; there is no waiting here."""
+        if self.stopped or self._closing:
+            raise Forked(self.group) if self.forked else self.error or MemberClosed(str(self.me))
+        kinds = set(map(type, bodies)) - {bytes}
+        if kinds:
+            raise NotBytes(min(kind.__name__ for kind in kinds))
+        lengths = list(map(len, bodies))
+        longest = max(lengths, default=0)
+        if longest > self.config.message_bytes_max:
+            raise MessageTooLarge(longest, self.config.message_bytes_max)
+        receivers = None if to is None else self._receivers(to)
+        if self._level == 2:
+            raise EventsUnread(self.buffer.waiting_bytes, self.config.buffer_bytes_max)
+        ticket = Ticket(len(bodies))
+        size = sum(lengths)
+        with self._lock:
+            self._queue.append(Submission(bodies, size, service, receivers, ticket))
+            self._queued_bytes += size
+        self.wake()
+        return ticket
+
+    def _receivers(self, to: Sequence[MemberId]) -> tuple[MemberId, ...]:
+        if not to:
+            raise NoReceiver
+        members = self.view.members
+        for member in to:
+            if member not in members:
+                raise UnknownMember(str(member), tuple(map(str, members)))
+        return tuple(to)
+
+    @property
+    def has_room(self) -> bool:
+        """A submission would not have to wait long; also when it would be refused."""
+        waiting = self._queued_bytes - self._moved_bytes
+        return waiting < self.config.outbox_bytes_max or self.stopped or self._level == 2
+
+    @property
+    def has_much_room(self) -> bool:
+        """Those that waited for room may go on: not one by one."""
+        waiting = self._queued_bytes - self._moved_bytes
+        return 2 * waiting <= self.config.outbox_bytes_max or self.stopped or self._level == 2
+
+    @property
+    def has_waiting(self) -> bool:
+        """Something was submitted that the core could take."""
+        return bool(self._queue) and self.member.room > 0 and not self.stopped
+
+    def wait_for_disk(self, seconds: float) -> None:
+        """After the end: until the journal is closed."""
+        if self._closer is not None:
+            self._closer.join(seconds)
+
+    # -------------------------------------------------------------- the engine's thread
+
+    def start(self, now: int) -> None:
+        if self._diary is not None:
+            self._diary.start(now)
+        self._perform(now, self.member.start(now))
+
+    def watch(self, until: Callable[[], bool], call: Callable[[], None]) -> None:
+        """Call once when the condition holds; it is looked at after each step."""
+        if until():
+            call()
+        else:
+            self._watches.append((until, call))
+
+    def receive(self, now: int) -> None:
+        """Packets may wait at the link: take them all in one step."""
+        packets = self.link.receive(now)
+        self._more = len(packets) >= PACKETS_MAX
+        if packets:
+            self.step(now, fx.Datagrams(packets))
+
+    def push(self, now: int) -> None:
+        """Give the core what was submitted, as much as it takes."""
+        queue = self._queue
+        while queue and self.member.room > 0 and not self.stopped:
+            taken = [queue.popleft()]
+            first = taken[0]
+            size = first.size
+            # Small ones of one kind go together: a step costs more than a message.
+            while queue and size < self.config.frame_bytes_max:
+                following = queue[0]
+                if following.service is not first.service or following.to != first.to:
+                    break
+                size += following.size
+                taken.append(queue.popleft())
+            self._submit(now, taken)
+            self._moved_bytes += size
+
+    def _submit(self, now: int, taken: list[Submission]) -> None:
+        first = taken[0]
+        if len(taken) == 1:
+            bodies = first.bodies
+        else:
+            bodies = [body for submission in taken for body in submission.bodies]
+        try:
+            effects = self.member.step(now, fx.Submit(bodies, first.service, first.to))
+        except SubmissionError as error:
+            for submission in taken:
+                submission.ticket.fail(error)
+            return
+        for effect in effects:
+            if type(effect) is fx.Accepted:
+                number = effect.first
+                for submission in taken:
+                    self._tickets.accepted(submission.ticket, number)
+                    number += submission.ticket.count
+                break
+        self._perform(now, effects)
+
+    def deadline(self) -> int:
+        if self.stopped:
+            return NEVER
+        due = self.member.deadline()
+        link = self.link.deadline()
+        if due is None:
+            due = NEVER
+        return due if link is None or link > due else link
+
+    def expire(self, now: int) -> bool:
+        """Fire the timers that are due, unless packets wait that may make them needless. Whether
+        something may still have to be done at once."""
+        due = self.deadline()
+        if due > now:
+            self._due_since = NEVER
+            return self._more
+        if self._more:
+            self._due_since = min(self._due_since, now)
+            if now - self._due_since < LATE_NS:
+                return True
+        self._due_since = NEVER
+        link = self.link.deadline()
+        if link is not None and link <= now:
+            packets = self.link.expire(now)
+            if packets:
+                self.step(now, fx.Datagrams(packets))
+        due_core = self.member.deadline()
+        if due_core is not None and due_core <= now and not self.stopped:
+            self.step(now, fx.DeadlinePassed())
+        return self._more
+
+    def leave(self, now: int) -> None:
+        if not self._closing and not self.stopped:
+            self._closing = True
+            self.push(now)
+            self.step(now, fx.Leave())
+
+    def step(self, now: int, given: Given) -> None:
+        if self.stopped:
+            return
+        try:
+            self._perform(now, self.member.step(now, given))
+        except Exception as error:  # our bug: this group ends, the others go on
+            log.exception("group %r: %s failed", self.group, self.me)
+            problem = f"{type(error).__name__} in the protocol ({error})"
+            self.end(now, EngineFailed(self.group, problem))
+
+    # -------------------------------------------------------------- effects
+
+    def _perform(self, now: int, effects: list[fx.Effect]) -> None:
+        buffer = self.buffer
+        told = False
+        for effect in effects:
+            kind = type(effect)
+            if kind is fx.Transmit:
+                self.link.send(now, effect.packets)  # type: ignore[union-attr]
+            elif kind is fx.Deliver:
+                buffer.put(events.Messages(effect), len(effect.payload))  # type: ignore[arg-type, union-attr]
+                told = True
+            elif kind is fx.Ordered:
+                self._tickets.ordered(effect.upto)  # type: ignore[union-attr]
+            elif kind is fx.Stable:
+                self._tickets.stable(effect.upto)  # type: ignore[union-attr]
+            elif kind is not fx.Accepted and kind is not fx.Sent:
+                told = self._perform_seldom(effect) or told
+        if self._diary is not None:
+            self._diary.record(now, effects)
+        if effects and type(effects[-1]) is fx.Stopped:
+            self._gone(now, effects[-1].reason)
+        if told:
+            buffer.wake()
+        if self._level or told:
+            self.look(now)
+        if self._watches:
+            self.look_around()
+
+    def _perform_seldom(self, effect: fx.Effect) -> bool:
+        """What does not come with every message; whether the application is told."""
+        match effect:
+            case fx.ViewInstalled():
+                self.view = view_of(effect)
+                self.buffer.put(self.view, 64 * len(self.view.members))
+            case fx.Transitional():
+                marker = events.Transitional(view=effect.view, members=effect.members)
+                self.buffer.put(marker, 64 * len(effect.members))
+            case fx.NotSent(first, last):
+                self._tickets.not_sent(first, last, NotDelivered(first, last))
+                self.buffer.put(events.NotSent(first, last), 0)
+            case fx.Refused(reason, count):
+                self.refused[reason] = self.refused.get(reason, 0) + count
+                return False
+            case _:
+                return False
+        return True
+
+    def look(self, now: int) -> None:
+        """How far is the reader behind? The group is told when that changes."""
+        level = self.buffer.level(self.wake)
+        if level != self._level:
+            self._level = level
+            self.step(now, fx.Backlog(level))
+
+    def look_around(self) -> None:
+        """Tell those whose condition holds by now."""
+        if not self._watches:
+            return
+        ready = [watch for watch in self._watches if watch[0]()]
+        if ready:
+            self._watches = [watch for watch in self._watches if watch not in ready]
+            for _, call in ready:
+                call()
+
+    # -------------------------------------------------------------- the end
+
+    def _gone(self, now: int, reason: str) -> None:
+        if reason == "name-in-use":
+            self.end(now, NameInUse(self.me.name, self.group, "on the network"))
+        else:
+            self.end(now, None)
+
+    def end(self, now: int, error: PhalanxError | None) -> None:
+        """This member is no more: give everything back, tell everybody who waits."""
+        if self.stopped:
+            return
+        self.stopped = True
+        self.error = error
+        closed = error or MemberClosed(str(self.me))
+        self._tickets.close(closed)
+        while self._queue:
+            self._queue.popleft().ticket.fail(closed)
+        self.link.close()
+        self._identity.close()
+        if self._diary is not None:
+            self._diary.stop(now)
+            # A slow disk must not hold up the other groups of this process.
+            self._closer = threading.Thread(
+                target=self._diary.close, name="phalanx-closing", daemon=True
+            )
+            self._closer.start()
+        self.buffer.close(error)
+        for _, call in self._watches:
+            call()
+        self._watches = []
+
+
+def view_of(effect: fx.ViewInstalled) -> events.View:
+    view = effect.view
+    common = {
+        "id": view.id,
+        "members": view.members,
+        "joined": effect.joined,
+        "left": effect.left,
+        "transitional": effect.transitional,
+        "previous": effect.previous,
+        "cause": effect.cause,
+    }
+    if effect.merged:
+        return events.Merged(**common, sides=effect.merged)  # type: ignore[arg-type]
+    return events.View(**common)  # type: ignore[arg-type]
