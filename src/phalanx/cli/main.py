@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.check import check
     from phalanx.cli.demo import demo
     from phalanx.cli.explore import explore
     from phalanx.cli.node import chat, node
@@ -127,6 +128,7 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(chat)
+main.add_command(check)
 main.add_command(demo)
 main.add_command(explore)
 main.add_command(node)
