@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.check import check
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
@@ -128,6 +129,7 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(chat)
+main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
