@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.bench import bench
     from phalanx.cli.check import check
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
@@ -128,6 +129,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+main.add_command(bench)
 main.add_command(chat)
 main.add_command(check)
 main.add_command(demo)
