@@ -28,7 +28,7 @@ from phalanx.engine.tickets import Ticket
 from phalanx.errors import ConfigurationError, Forked, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
-from phalanx.net.udp import open_udp
+from phalanx.net.opening import open_link
 
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
@@ -54,7 +54,7 @@ def open_node(
         where = None if state is None else os.fspath(state)
         identity = identify(config.cluster, group, name, where)
         undo.callback(identity.close)
-        link = open_udp(config, group, Faults())
+        link = open_link(config, group, Faults())
         undo.callback(link.close)
         sized = msgspec.structs.replace(
             config,
