@@ -138,17 +138,21 @@ class Face:
 
     def _until(self, condition: Callable[[], bool]) -> Arm:
         """For a condition of the node: looked at by the engine after each step."""
+        self._check_process()
         node = self._node
-        if node.forked:
-            raise Forked(node.group)
 
         def arm(call: Callable[[], None]) -> None:
             self._engine.order(lambda now: node.watch(condition, call))
 
         return arm
 
+    def _check_process(self) -> None:
+        if self._node.forked:
+            raise Forked(self._node.group)
+
     def _take(self) -> Batch | None:
         """What can be read at once; None if nothing can."""
+        self._check_process()
         with self._lock:
             if self._unread:
                 rest, self._unread = self._unread[::-1], []
@@ -157,6 +161,7 @@ class Face:
         return Batch(runs) if runs else None
 
     def _take_one(self) -> Event | None:
+        self._check_process()
         with self._lock:
             if not self._unread:
                 runs = self._node.buffer.take()
@@ -165,17 +170,14 @@ class Face:
 
     def _check_open(self) -> bool:
         """Whether more events may come; raises why not, if that was not asked for."""
-        if self._node.forked:
-            raise Forked(self._node.group)
         buffer = self._node.buffer
         if buffer.closed and buffer.error is not None:
             raise buffer.error
         return not buffer.closed
 
     def _begin_leaving(self) -> Arm:
+        self._check_process()
         node = self._node
-        if node.forked:
-            raise Forked(node.group)
         self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
 
