@@ -216,3 +216,34 @@ def test_rows_of_before_incarnations_were_told_are_still_read(tmp_path: Path) ->
 )
 def test_rows_that_are_missing_or_doubled_are_told(numbers: list[int], found: list[str]) -> None:
     assert eventfile.damage([life(n) for n in numbers]) == found
+
+
+def gap(first: int, last: int) -> ev.Event:
+    columns = msgspec.structs.asdict(life(last))
+    del columns["op"]
+    return ev.Gap(**columns, first=first, last=last, reason="disk full")
+
+
+def corrupt(lseq: int) -> ev.Event:
+    columns = msgspec.structs.asdict(life(lseq))
+    del columns["op"]
+    return ev.Corrupt(**columns, file="x", offset=0, length=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([life(1), gap(2, 4), life(5)], []),
+        ([gap(1, 4), life(5)], []),
+        ([life(1), gap(3, 4), life(5)], ["a.1: row 2 is missing"]),
+        ([life(1), gap(2, 3), gap(5, 6), life(7)], ["a.1: row 4 is missing"]),
+        ([life(1), gap(2, 3), life(6)], ["a.1: rows 4 to 5 are missing"]),
+        ([life(1), corrupt(2), life(9)], []),
+        ([corrupt(1), life(4)], []),
+        ([life(1), corrupt(2), life(3), life(5)], ["a.1: row 4 is missing"]),
+    ],
+)
+def test_rows_that_the_journal_itself_says_it_lacks_are_no_damage(
+    rows: list[ev.Event], found: list[str]
+) -> None:
+    assert eventfile.damage(rows) == found

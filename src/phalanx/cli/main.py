@@ -19,7 +19,9 @@ try:  # importing takes long enough to be interrupted
     import click
 
     from phalanx.cli.bench import bench
+    from phalanx.cli.check import check
     from phalanx.cli.demo import demo
+    from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
@@ -129,7 +131,9 @@ def main(ctx: click.Context) -> None:
 
 main.add_command(bench)
 main.add_command(chat)
+main.add_command(check)
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(explore)
 main.add_command(node)
 main.add_command(sim)

@@ -186,7 +186,10 @@ def _unexplained(
 ) -> list[tuple[int, int]]:
     """What of first..last no row tells of, as ranges."""
     holes: list[tuple[int, int]] = []
-    for lo, hi in sorted((lo, last if hi is None else hi) for lo, hi in explained):
+    begin = first
+    for lo, hi in sorted(
+        (lo, last if hi is None else hi) for lo, hi in explained if hi or lo >= begin
+    ):
         if first <= last and lo <= last and hi >= first:
             if lo > first:
                 holes.append((first, lo - 1))

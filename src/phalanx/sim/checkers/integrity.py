@@ -113,12 +113,17 @@ def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
     named = sorted(zip(row.to, row.to_incs, strict=True))
     if named == meant:
         return True
-    here = trace.inside.get(row.vid, frozenset())
+    here = trace.inside.get(row.vid)
+    if here is None:  # the install is among what is missing
+        return set(named) <= set(meant)
     return row.vid != send.vid and named == [m for m in meant if m in here]
 
 
 def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
-    """A message leaves for whom it was accepted for, less those who left its sender's view."""
+    """A message leaves for whom it was accepted for, less those who left its sender's view. A
+    torn journal may lack the view that they left."""
+    if sender in trace.lives.torn:
+        return
     sends = trace.sends[sender]
     for submit in trace.submits[sender]:
         for first, last, at in sends.within(submit.first, submit.last):

@@ -3,7 +3,8 @@
 A member *left* if it said so, or if it stopped before the run did; both are told by its own
 journal. It is *alive* if its journal goes on to the end of the run and is whole. What a journal
 does not say is not held against anyone: one without a STOP row may lack a suffix, one with a
-hole in `lseq` (*torn*) may lack anything.
+hole in `lseq`, or that says itself that rows are lost (*torn*), may lack anything. Where members
+share no clock nobody knows who stopped before whom, so whoever stopped counts as having left.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Lives:
     def close(self) -> None:
         """All rows were noted."""
         for member, stop in self.stopped.items():
-            if stop.sim_ns is not None and stop.sim_ns < self._end_ns:
+            if stop.sim_ns is None or stop.sim_ns < self._end_ns:
                 self.left.setdefault(member, stop)
         for row in self.left.values():
             self.changed_ns = max(self.changed_ns, row.sim_ns or 0)

@@ -18,6 +18,7 @@ from phalanx.journal.events import (
     CtxStep,
     Deliver,
     Event,
+    Gap,
     Life,
     NotSent,
     Send,
@@ -143,7 +144,7 @@ class Trace:
                 self.not_sent[member].append(row)
             case Window():
                 self.windows[member].append(row)
-            case Corrupt():
+            case Corrupt() | Gap():
                 self.lives.torn.add(member)
             case _:
                 pass

@@ -1,0 +1,102 @@
+"""`phalanx check`: what the journals of a group's members prove of each guarantee."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from phalanx.journal.reader import Reading, read_all
+from phalanx.sim.checkers.names import label
+from phalanx.sim.evidence import Evidence, judge
+from phalanx.sim.show import MEANING
+from phalanx.sim.spelling import one_line
+from phalanx.sim.story import violation_story
+
+EXAMPLES_MAX = 3
+STORIES_MAX = 2
+
+
+@click.command("check")
+@click.argument("journals", nargs=-1, required=True, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def check(journals: tuple[str, ...], as_json: bool) -> None:
+    """Check the guarantees of groups on the JOURNALS of their members.
+
+    JOURNALS are files or folders, of any number of members and groups; each group is checked by
+    itself. Give the journals of all members: what needs one that is missing is not verified,
+    which is not the same as violated. Exit 0 if nothing is violated, 1 if something is, 2 if
+    the journals cannot be read.
+
+    \b
+    Example:
+      phalanx check journals/
+    """
+    reading = read_all(journals)
+    found = judge(reading)
+    violated = any(evidence.report.violated for evidence in found)
+    if as_json:
+        facts = {"violated": violated, "groups": [_facts(e) for e in found]}
+        click.echo(json.dumps(facts | {"problems": _problems(reading)}))
+    else:
+        for problem in _problems(reading):
+            click.echo(one_line(problem))
+        for evidence in found:
+            for line in _lines(evidence):
+                click.echo(one_line(line))
+        if not found:
+            click.echo("the journals are empty: nothing to check")
+    if violated:
+        raise click.exceptions.Exit(1)
+
+
+def _problems(reading: Reading) -> list[str]:
+    return [f"{s.path}: {what}" for s in reading.segments for what in s.problems]
+
+
+def _facts(evidence: Evidence) -> dict[str, Any]:
+    properties = {}
+    for name, result in evidence.report.properties.items():
+        verdict, why = evidence.judgement(name)
+        properties[name] = {
+            "verdict": verdict,
+            "why": why,
+            "evaluated": result.evaluated,
+            "violated": result.found,
+            "examples": [str(violation) for violation in result.violations[:EXAMPLES_MAX]],
+        }
+    return {
+        "cluster": evidence.cluster,
+        "run": evidence.run,
+        "group": evidence.group,
+        "mode": evidence.mode,
+        "rows": len(evidence.rows),
+        "members": [label(member) for member in evidence.journals],
+        "absent": [label(member) for member in evidence.absent],
+        "torn": {label(member): lack for member, lack in evidence.torn.items()},
+        "unended": [label(member) for member in evidence.unended],
+        "violated": list(evidence.report.violated),
+        "properties": properties,
+    }
+
+
+def _lines(evidence: Evidence) -> list[str]:
+    members = ", ".join(label(member) for member in evidence.journals)
+    lines = [
+        f"group {evidence.group} of {evidence.cluster}: {len(evidence.rows):,} rows of {members}",
+    ]
+    if evidence.absent:
+        lines.append(f"  no journal of {', '.join(map(label, evidence.absent))}")
+    lines += [f"  rows missing of {label(m)}: {lack}" for m, lack in evidence.torn.items()]
+    if evidence.unended:
+        who = ", ".join(map(label, evidence.unended))
+        lines.append(f"  ended without a stop, the last rows may be missing: {who}")
+    for name, result in evidence.report.properties.items():
+        verdict, why = evidence.judgement(name)
+        word = "not verified" if verdict == "unverifiable" else verdict
+        meaning = why if verdict == "unverifiable" else MEANING.get(name, "")
+        lines.append(f"  {word:<12} {result.evaluated:>9,}  {name:<26} {meaning}".rstrip())
+    for violation in evidence.report.violations[:STORIES_MAX]:
+        lines += ["", str(violation), *violation_story(evidence.rows, violation)]
+    return lines

@@ -1,0 +1,166 @@
+"""What the journals of real members prove: the checkers, and what they could not be asked.
+
+A journal is evidence of one member. A member that was killed lacks the end of its own, a member
+whose journal was not given lacks all of it, and a disk that was full costs a middle. None of
+that is held against anyone: a guarantee that needs what is missing is not verified, which is
+said with the reason, and it is violated only if the rows that are there contradict it.
+
+- Somebody is *absent* if a view names it and there is no journal of it. Only what one journal
+  alone can show (ALONE) is judged as ever.
+- A journal is *torn* if rows are missing before its last one. Anything may be among them.
+- A journal that just ends, without a STOP row, is neither: its member was killed, or lives on.
+  The checkers ask nothing of what may lie behind the end, such as sends that others delivered.
+
+Liveness is not judged at all. It asks for a moment when whatever was going to happen has
+happened, and journals do not show one, not even if all of them end with a STOP: who stops takes
+along what it had not sent yet. A message that never arrives is found by virtual synchrony, once
+its view has ended.
+
+Clocks of two machines are never compared: rows lose `sim_ns`, should they have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from phalanx.errors import JournalError
+from phalanx.journal import eventfile
+from phalanx.journal.events import Corrupt, Event, Gap, Life, ViewInstall
+from phalanx.journal.reader import Reading
+from phalanx.journal.segment import Header
+from phalanx.sim.checkers import Mode, Report, Verdict, check
+from phalanx.sim.checkers.names import Member, label
+
+ALONE = frozenset(
+    {"self-inclusion", "local-monotonicity", "initial-view", "no-duplication", "fifo"}
+)
+"""What one journal shows, whatever others did."""
+SETTLED = frozenset(
+    {
+        "membership-precision",
+        "multicast-liveness",
+        "termination-of-delivery",
+        "safe-indication-liveness",
+        "protocol-termination",
+        "bounded-views",
+    }
+)
+NAMED_MAX = 5
+
+
+class Judgement(NamedTuple):
+    verdict: Verdict
+    why: str
+    """Why it could not be verified; empty otherwise."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The journals of one group in one run, and what the checkers say of them."""
+
+    cluster: str
+    run: str
+    group: str
+    journals: dict[Member, list[Event]] = field(default_factory=dict)
+    headers: dict[Member, Header] = field(default_factory=dict)
+    absent: list[Member] = field(default_factory=list)
+    torn: dict[Member, str] = field(default_factory=dict)
+    """And what they lack."""
+    unended: list[Member] = field(default_factory=list)
+    mode: Mode | None = None
+    report: Report = field(default_factory=lambda: Report({}))
+
+    @property
+    def rows(self) -> list[Event]:
+        return [row for rows in self.journals.values() for row in rows]
+
+    def judgement(self, name: str) -> Judgement:
+        """The verdict on one guarantee, with all that is missing taken into account."""
+        found = self.report.properties[name]
+        if found.found:
+            return Judgement("violated", "")
+        if name in SETTLED:
+            return Judgement("unverifiable", "journals do not show that a group has settled")
+        if name == "sending-view" and self.mode != "hold":
+            told = "not the same in all headers" if self.mode is None else f"{self.mode!r} here"
+            return Judgement("unverifiable", f"only mode 'hold' promises it, it is {told}")
+        if self.absent and name not in ALONE:
+            return Judgement("unverifiable", f"no journal of {_names(self.absent)}")
+        if self.torn:
+            return Judgement("unverifiable", f"rows are missing of {_names(list(self.torn))}")
+        if not found.evaluated:
+            return Judgement("unverifiable", "nothing put it to the test")
+        return Judgement("holds", "")
+
+
+def judge(reading: Reading) -> list[Evidence]:
+    """Checks each group of each run by itself. JournalError for two journals of one life."""
+    groups: dict[tuple[str, str, str], Evidence] = {}
+    headers = reading.headers
+    for journal, rows in reading.journals.items():
+        if not rows:  # begun, and nothing written yet
+            continue
+        header = headers[journal]
+        key = header.cluster, rows[0].run, header.group
+        evidence = groups.setdefault(key, Evidence(*key))
+        member = header.node, header.inc
+        if member in evidence.headers:
+            raise JournalError(
+                _file(reading, journal),
+                None,
+                f"a second journal of {label(member)} in group {header.group!r}",
+                "check one at a time; an incarnation must never be used twice",
+            )
+        evidence.headers[member] = header
+        evidence.journals[member] = rows
+    for evidence in groups.values():
+        _judge(evidence)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _judge(evidence: Evidence) -> None:
+    named: set[Member] = set()
+    modes = set()
+    for member, rows in evidence.journals.items():
+        modes.add(evidence.headers[member].config.get("mode"))
+        if lack := _lack(rows):
+            evidence.torn[member] = lack
+        if not (isinstance(rows[-1], Life) and rows[-1].op == "STOP"):
+            evidence.unended.append(member)
+        for row in rows:
+            if isinstance(row, ViewInstall):
+                named.update(zip(row.members, row.member_incs, strict=True))
+    evidence.absent = sorted(named - evidence.journals.keys())
+    if modes in ({"hold"}, {"flow"}):
+        evidence.mode = "hold" if modes == {"hold"} else "flow"
+    apart = [
+        row if row.sim_ns is None else msgspec.structs.replace(row, sim_ns=None)
+        for row in evidence.rows
+    ]
+    evidence.report = check(apart, expect_liveness=False, mode=evidence.mode)
+
+
+def _lack(rows: Sequence[Event]) -> str:
+    """What is missing before the last row; empty if nothing is."""
+    told = [f"rows {r.first} to {r.last}: {r.reason}" for r in rows if isinstance(r, Gap)]
+    told += [
+        f"{r.length} bytes at {r.offset} of {r.file} cannot be read"
+        for r in rows
+        if isinstance(r, Corrupt)
+    ]
+    told += [line.partition(": ")[2] for line in eventfile.damage(rows)]
+    more = f", and {len(told) - NAMED_MAX} more" if len(told) > NAMED_MAX else ""
+    return "; ".join(told[:NAMED_MAX]) + more
+
+
+def _names(members: Sequence[Member]) -> str:
+    more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
+    return ", ".join(map(label, members[:NAMED_MAX])) + more
+
+
+def _file(reading: Reading, journal: str) -> str:
+    return next(str(s.path) for s in reading.segments if s.header.journal == journal)
