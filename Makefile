@@ -89,7 +89,8 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 PEER_PACKAGES := corosync libcpg-dev gcc libc6-dev iproute2 nftables
-peer_ready = command -v corosync nft ip gcc >/dev/null && [ -e /usr/include/corosync/cpg.h ]
+peer_ready = ( [ -e /usr/include/corosync/cpg.h ] || exit 1; \
+	for program in corosync nft ip gcc; do command -v $$program >/dev/null || exit 1; done )
 
 # Debian starts a daemon of its own with the package; the benchmark brings its own.
 define install_peer
