@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -187,16 +188,17 @@ def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
     assert number(value) == text
 
 
+def answer(**verdicts: str) -> str:
+    properties = {name: {"verdict": verdict} for name, verdict in verdicts.items()}
+    return json.dumps({"groups": [{"properties": properties}]})
+
+
 @pytest.mark.parametrize(
     ("code", "out", "err", "text"),
     [
+        (0, answer(fifo="holds", safe="unverifiable"), "", "holds (1 properties put to the test)"),
         (0, "{}", "", "holds"),
-        (
-            1,
-            '{"properties": {"fifo": {"violated": 2}, "x": {"violated": 0}}}',
-            "",
-            "VIOLATED (fifo)",
-        ),
+        (1, answer(fifo="violated", safe="holds"), "", "VIOLATED (fifo): see"),
         (1, "what?", "", "VIOLATED: see"),
         (2, "", "phalanx: no journals", "not verified: no journals"),
         (2, "", "", "not verified: no message"),
