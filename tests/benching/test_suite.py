@@ -182,6 +182,22 @@ def test_a_table_shows_medians_ranges_and_ratios() -> None:
 
 
 @pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (2, None),
+        (3, "0 1 2"),
+        (11, "0 1 2 3 4 5 6 7 8 9 10"),
+        (101, "0 10 20 30 40 50 60 70 80 90 100"),
+    ],
+)
+def test_a_table_shows_how_changes_of_view_are_spread(count: int, told: str | None) -> None:
+    values = [float(k) for k in reversed(range(count))]
+    row = Row(what="failover", side="phalanx", measure="kill s", values=values, members=4)
+    last = table("title", [row], "corosync")[2:]
+    assert [line.strip() for line in last[1:]] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
     ("value", "text"), [(0.0, "0"), (0.01234, "0.0123"), (12.345, "12.3"), (1234.5, "1,234")]
 )
 def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
