@@ -142,11 +142,15 @@ def test_every_trial_with_journals_is_checked_once(
     answers.pop("a")
     suite.idle([side], 1)
     assert suite.violated
+    suite.yardsticks = [0.1, 0.129]
     assert closing(suite) == [
         "journals of 2 trials checked:",
         "  1: holds",
         "  1: VIOLATED (fifo): see b",
+        "a fixed loop took 100 to 129 ms before the trials: steady machine",
     ]
+    suite.yardsticks = [0.1, 0.208]
+    assert closing(suite)[-1].endswith("100 to 208 ms before the trials: UNSTEADY machine")
 
 
 def test_a_summary_holds_all_values(suite: Suite) -> None:

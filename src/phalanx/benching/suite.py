@@ -1,8 +1,9 @@
 """What is measured, in which order, and what is made of it.
 
 The sides of a comparison take turns, trial by trial, in one run: what else the machine does
-meanwhile meets all of them, though not all alike, so each row tells how many cores others took.
-Results are medians of the trials; a ratio is one of medians.
+meanwhile meets all of them. It need not slow all alike, so each row tells how many cores others
+took, and a fixed piece of work before each trial how fast the machine was. Results are medians of
+the trials; a ratio is one of medians.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from phalanx.benching.crew import TrialFailed
 from phalanx.benching.measure import Faults, Flood, failover, flood, idle, latency, percentile
 from phalanx.benching.members import Members
 from phalanx.benching.task import Side, Task
-from phalanx.benching.usage import load
+from phalanx.benching.usage import load, yardstick
 from phalanx.benching.verify import verdict
 
 BUSY = 0.3
@@ -67,6 +68,8 @@ class Suite:
         self.verdicts: dict[str, str] = {}
         self.failures: list[str] = []
         """Trials that could not be measured; the others go on."""
+        self.yardsticks: list[float] = []
+        """Before each trial: how long a fixed piece of work took."""
         self.complaints: list[str] = []
         """What was wrong in trials that could."""
         self._seconds = seconds
@@ -171,6 +174,7 @@ class Suite:
     @contextmanager
     def _trial(self, title: str, side: Side) -> Iterator[None]:
         """A trial that fails is told, and the rest goes on."""
+        self.yardsticks.append(yardstick())
         try:
             yield
         except TrialFailed as error:
@@ -259,4 +263,5 @@ def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:
         "verdicts": suite.verdicts,
         "failures": suite.failures,
         "complaints": suite.complaints,
+        "yardsticks": suite.yardsticks,
     }

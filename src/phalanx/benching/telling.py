@@ -8,6 +8,7 @@ from phalanx.benching.suite import Row, Suite
 
 WIDTH = 26
 SHOWN_MAX = 11
+UNSTEADY = 1.3
 OTHERS_MAX = 0.4
 """Cores; beyond this a row carries a mark."""
 
@@ -66,6 +67,10 @@ def closing(suite: Suite) -> list[str]:
         said = list(suite.verdicts.values())
         lines.append(f"journals of {len(said)} trials checked:")
         lines += [f"  {said.count(text)}: {text}" for text in dict.fromkeys(said)]
+    if len(suite.yardsticks) > 1:
+        low, high = min(suite.yardsticks), max(suite.yardsticks)
+        told = f"a fixed loop took {low * 1e3:.0f} to {high * 1e3:.0f} ms before the trials"
+        lines.append(f"{told}: {'steady' if high < UNSTEADY * low else 'UNSTEADY'} machine")
     lines += suite.complaints
     lines += [f"FAILED {text}" for text in suite.failures]
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic_ns
+from time import monotonic_ns, perf_counter
 from typing import NamedTuple
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -61,6 +61,17 @@ def busy_seconds() -> float:
     spent = list(map(int, line.split()[1:9]))  # what guests use is in the first two again
     idle, waiting = spent[3], spent[4]
     return (sum(spent) - idle - waiting) / _TICKS
+
+
+def yardstick() -> float:
+    """Seconds that a fixed piece of work takes: how fast the machine is just now. A virtual machine
+    may run at half its speed while nobody in it does anything."""
+    before = perf_counter()
+    total = 0
+    for i in range(1_000_000):
+        total += i
+    assert total
+    return perf_counter() - before
 
 
 def load() -> float | None:
