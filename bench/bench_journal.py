@@ -48,17 +48,22 @@ def rows_of(count: int) -> list[ev.Event]:
         told: dict[str, Any] = {"first": first, "last": last, "service": "AGREED"}
         placed: dict[str, Any] = {"vid": VID, "phase": 0, "frame": lseq}
         if kind in (3, 13):
-            deps = {"dep_nodes": list(SENDERS[1:]), "dep_incs": [1, 1, 1]}
+            deps: dict[str, Any] = {"dep_nodes": list(SENDERS[1:]), "dep_incs": [1, 1, 1]}
             deps |= {"dep_numbers": [numbers[s] for s in SENDERS[1:]]}
             rows.append(ev.Send(**common, **told, **placed, **deps))
         elif kind == 7:
             rows.append(ev.Stable(**common, sender="ada", sender_inc=1, upto=last, vid=VID))
         else:
             numbers[sender] = last
-            place = {"origin_vid": VID, "region": "REGULAR", "pos": pos, "batch": lseq // 3}
+            place: dict[str, Any] = {
+                "origin_vid": VID,
+                "region": "REGULAR",
+                "pos": pos,
+                "batch": lseq // 3,
+            }
             pos += last - first + 1
-            from_ = {"sender": sender, "sender_inc": 1}
-            rows.append(ev.Deliver(**common, **told, **placed, **place, **from_))
+            place |= {"sender": sender, "sender_inc": 1}
+            rows.append(ev.Deliver(**common, **told, **placed, **place))
     return rows
 
 

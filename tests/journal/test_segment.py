@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.journal import folder as made
 from tests.journal.test_eventfile import ROWS
@@ -142,6 +142,8 @@ def test_flipped_bits_and_cuts_anywhere_make_up_no_row(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
+@example(b"\x80")
+@example(b"\x90")
 def test_a_block_with_the_right_checksum_and_any_body_is_corrupt_at_worst(body: bytes) -> None:
     framed = blocks._framed(blocks.ROWS, 1, 1, (1, 1, 0, 0), body)
     framed += blocks._framed(blocks.BODIES, 0, 1, (0, 0, 0, 0), body)

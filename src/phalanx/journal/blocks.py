@@ -100,6 +100,8 @@ def footer_block(body: bytes) -> bytes:
 def bodies_of(block: Block) -> list[Bodies]:
     """ValueError for what `bodies_block` does not make."""
     found = _BODIES.decode(block.body)
+    if not found:
+        raise ValueError("a block without bodies")
     for bodies in found:
         if min(bodies.lengths, default=0) < 0 or sum(bodies.lengths) != len(bodies.payload):
             raise ValueError("lengths that are not those of the bodies")

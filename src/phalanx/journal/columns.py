@@ -91,6 +91,8 @@ def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
         if table is None:
             raise ValueError(f"there is no table {name!r}")
         rows += _rows(table, table.decoder.decode(raw), node, inc, group)
+    if not rows:
+        raise ValueError("a block without rows")
     rows.sort(key=attrgetter("lseq"))
     return rows
 

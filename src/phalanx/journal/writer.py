@@ -66,7 +66,7 @@ class Journal:
         self._lost: Lost | None = None  # because the queue was full, since the last row taken
         self._last: Event | None = None
         self._lost_count = 0
-        self.bodies_lost = 0
+        self._lost_bodies = 0
         self._closing = False
         self._idle = False
         self._wake = threading.Event()
@@ -78,6 +78,11 @@ class Journal:
     def rows_lost(self) -> int:
         """How many rows are in no block, for whatever reason."""
         return self._lost_count + self._keeper.rows_lost
+
+    @property
+    def bodies_lost(self) -> int:
+        """How many messages' bodies are in no block although they were asked for."""
+        return self._lost_bodies + self._keeper.bodies_lost
 
     @property
     def path(self) -> Path | None:
@@ -110,7 +115,7 @@ class Journal:
         if not self.settings.bodies or self._closing:
             return
         if self._body_bytes - self._body_taken + len(payload) > BODIES_WAITING_MAX:
-            self.bodies_lost += len(lengths)
+            self._lost_bodies += len(lengths)
             return
         self._body_bytes += len(payload)
         bodies = Bodies(sender.name, sender.incarnation, first, tuple(lengths), payload)
