@@ -165,6 +165,7 @@ ORDER = [
     "blocking",
     "__init__",
     "demo",
+    "benching",
     "blocks",
     "pipeline",
     "cli",

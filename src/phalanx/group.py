@@ -24,6 +24,7 @@ from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.face import Arm, Face, fits, open_node
+from phalanx.engine.node import Node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State, Ticket
 from phalanx.errors import TimedOut
@@ -148,7 +149,7 @@ class Group(Face):
         node = self._node
         arm = self._begin_leaving()
         await _wait(arm)
-        await _in_thread(lambda: node.wait_for_disk(node.config.leave_ns / 1e9 + 5))
+        await _in_thread(lambda: node.wait_for_disk(node.config.leave_ns / 1e9 + 5), _nothing)
 
     async def __aenter__(self) -> Group:
         return self
@@ -165,7 +166,7 @@ class Group(Face):
 class Joining(Awaitable[Group]):
     """A group that is about to be joined: `await` it, or enter it with `async with`."""
 
-    def __init__(self, open_group: Callable[[], Any]) -> None:
+    def __init__(self, open_group: Callable[[], Node]) -> None:
         self._open = open_group
         self._group: Group | None = None
 
@@ -173,7 +174,7 @@ class Joining(Awaitable[Group]):
         return self._join().__await__()
 
     async def _join(self) -> Group:
-        node = await _in_thread(self._open)
+        node = await _in_thread(self._open, Node.abandon)
         group = Group(node, PROCESS.run(node))
         try:
             await _wait(group._until(lambda: node.stopped or node.member.named))
@@ -240,23 +241,43 @@ async def _wait(arm: Arm) -> None:
     await done
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """What may take a while, in a thread that is gone afterwards."""
+def _nothing(result: object) -> None:
+    pass
+
+
+async def _in_thread(work: Callable[[], T], discard: Callable[[T], object]) -> T:
+    """What may take a while, in a thread that is gone afterwards. A result that nobody waits for
+    any more is discarded."""
     results: list[T] = []
     errors: list[BaseException] = []
+    lock = threading.Lock()
+    wanted = True
 
     def run(call: Callable[[], None]) -> None:
         try:
-            results.append(work())
+            result = work()
         except BaseException as error:
             errors.append(error)
+        else:
+            with lock:
+                results.append(result)
+                late = not wanted
+            if late:
+                discard(result)
         call()
 
-    await _wait(
-        lambda call: threading.Thread(
-            target=run, args=(call,), name="phalanx-opening", daemon=True
-        ).start()
-    )
+    def start(call: Callable[[], None]) -> None:
+        threading.Thread(target=run, args=(call,), name="phalanx-opening", daemon=True).start()
+
+    try:
+        await _wait(start)
+    except asyncio.CancelledError:
+        with lock:
+            wanted = False
+            done = list(results)
+        for result in done:
+            discard(result)
+        raise
     if errors:
         raise errors[0]
     return results[0]

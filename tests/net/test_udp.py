@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from phalanx.config import Config, lan, local
-from phalanx.net.udp import UdpLink
+from phalanx.config import lan, local
+from phalanx.net import sockets
+from phalanx.net.faults import Faults
+from phalanx.net.link import PACKETS_MAX, Link
+from phalanx.net.udp import UdpLink, open_udp
 
 Opener = Callable[..., UdpLink]
 Gather = Callable[..., list[bytes]]
@@ -30,15 +35,118 @@ def test_packets_reach_every_other_member_in_order(
     assert not any(link.counts for link in links)
 
 
+@pytest.mark.parametrize(("sender", "receiver"), [(True, False), (False, True)])
+def test_members_with_and_without_offload_understand_each_other(
+    opened: Opener, gathered: Gather, sender: bool, receiver: bool
+) -> None:
+    one, two = opened(local(offload=sender)), opened(local(offload=receiver))
+    one.send(0, PACKETS)
+    assert gathered(two, len(PACKETS)) == PACKETS
+
+
+@pytest.mark.parametrize("address", ["ff02::7117", "ff05::7117"])
+@pytest.mark.parametrize("offload", [True, False])
+def test_packets_travel_by_ipv6_too(
+    opened: Opener, gathered: Gather, ipv6: str, address: str, offload: bool
+) -> None:
+    config = lan(address=address, interface=ipv6, offload=offload)
+    one, two = opened(config), opened(config)
+    one.send(0, PACKETS)
+    assert gathered(two, len(PACKETS)) == PACKETS
+    assert gathered(one) == []
+    assert not one.counts
+    assert one.address.startswith("[")
+
+
+@pytest.mark.parametrize("offload", [True, False])
+def test_own_packets_are_dropped_without_the_kernels_help_as_well(
+    opened: Opener, gathered: Gather, monkeypatch: pytest.MonkeyPatch, offload: bool
+) -> None:
+    monkeypatch.setattr(sockets, "refuse_own", lambda sock, own: False)
+    one, two = opened(local(offload=offload)), opened(local(offload=offload))
+    one.send(0, PACKETS)
+    assert gathered(two, len(PACKETS)) == PACKETS
+    assert gathered(one) == []
+    assert one.counts == {"own": len(PACKETS)}
+
+
 def test_two_groups_on_one_port_do_not_hear_each_other(opened: Opener, gathered: Gather) -> None:
-    config: Config = local()
-    one, same, other = opened(config, "a"), opened(config, "a"), opened(config, "b")
+    one, same, other = opened(local(), "a"), opened(local(), "a"), opened(local(), "b")
     one.send(0, [b"for a"])
     assert gathered(same, 1) == [b"for a"]
     assert gathered(other) == []
 
 
-def test_the_address_of_the_receiver_is_the_groups_own(opened: Opener) -> None:
-    link = opened(lan(interface="127.0.0.1", address="239.192.1.2", port=7118))
-    assert link.target == "239.192.1.2:7118"
+def test_a_link_sends_to_the_address_it_was_given_from_that_of_its_interface(
+    opened: Opener, port: int
+) -> None:
+    link = opened(lan(interface="127.0.0.1", address="239.192.1.2"))
+    assert link.target == f"239.192.1.2:{port}"
     assert link.address.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("hops", [0, 1, 5])
+def test_packets_pass_as_many_routers_as_hops_says(opened: Opener, hops: int) -> None:
+    sender = opened(local(hops=hops))._sender
+    assert sender.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == hops
+
+
+def test_packets_larger_than_a_segment_may_be_travel_singly(
+    opened: Opener, gathered: Gather
+) -> None:
+    packets = [b"a" * 40_000, b"b" * 40_000, b"c" * 65_000, *PACKETS]
+    one, two = opened(local()), opened(local())
+    one.send(0, packets)
+    assert gathered(two, len(packets)) == packets
+    assert one.offload == two.offload
+
+
+def test_what_fits_no_datagram_is_counted_and_the_rest_goes_on(
+    opened: Opener, gathered: Gather
+) -> None:
+    one, two = opened(local()), opened(local())
+    one.send(0, [b"a", b"b" * 70_000, b"c"])
+    assert gathered(two, 2) == [b"a", b"c"]
+    assert one.counts == {"oversized": 1}
+
+
+def test_a_busy_link_lets_others_have_their_turn(opened: Opener, gathered: Gather) -> None:
+    one, two = opened(local()), opened(local())
+    total = PACKETS_MAX + 1000
+    one.send(0, [b"x" * 100] * total)
+    first = two.receive(0)
+    assert PACKETS_MAX <= len(first) < total
+    assert len(first) + len(gathered(two, total - len(first))) == total
+
+
+def test_the_granted_buffer_is_told_as_payload(opened: Opener) -> None:
+    link = opened(local(receive_bytes=100_000))
+    assert link.receive_bytes == 100_000
+    with socket.socket(fileno=os.dup(link.fileno())) as sock:
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 200_000
+
+
+def test_a_link_closes_twice_and_leaves_nothing_open(files: Callable[[], int]) -> None:
+    before = files()
+    link: Link = open_udp(local(), "g")
+    assert files() == before + 2
+    link.close()
+    link.close()
+    assert files() == before
+
+
+def test_a_link_drops_what_faults_take(opened: Opener, gathered: Gather) -> None:
+    faults = Faults()
+    one, two = opened(local()), opened(local())
+    three = opened(local(), faults=faults)
+    faults.cut(one.address)
+    one.send(0, [b"cut"])
+    two.send(0, [b"heard"])
+    assert gathered(three, 1) == [b"heard"]
+    faults.heal()
+    one.send(0, [b"healed"])
+    assert gathered(three, 1) == [b"healed"]
+    faults.delay(20_000_000)
+    one.send(0, [b"a", b"b"])
+    assert gathered(three, 2) == [b"a", b"b"]
+    assert faults.counts == {"cut": 1, "delayed": 2}

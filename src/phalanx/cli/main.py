@@ -18,8 +18,10 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.bench import bench
     from phalanx.cli.check import check
     from phalanx.cli.demo import demo
+    from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
     from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
@@ -128,9 +130,11 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+main.add_command(bench)
 main.add_command(chat)
 main.add_command(check)
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(explore)
 main.add_command(journal)
 main.add_command(node)

@@ -1,12 +1,14 @@
 """What a merged view tells about its components: how far each had delivered.
 
-Every member remembers per sender the last message that it delivered, and says so when it
-proposes a join. For each component the best of what its members said counts. A sender that two
-components know stood in both, before they parted: what one delivered beyond the other, it alone
-delivered, as far as is known.
+Every member remembers of everybody with whom it was in a view the last message that it delivered,
+0 if there was none, and says so when it proposes a join. For each component the best of what its
+members said counts. A sender that two components know was with both, before they parted: what one
+delivered beyond the other, it alone delivered, as far as is known.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from phalanx.core.effects import Range, Side
 from phalanx.core.frames import Delivered
@@ -15,25 +17,28 @@ from phalanx.core.membership.views import Change
 
 
 class Progress:
-    """Per sender, the last message delivered here, in whatever view."""
+    """Per member met, the last of its messages delivered here, in whatever view."""
 
     __slots__ = ("_upto",)
 
     def __init__(self) -> None:
         self._upto: dict[MemberId, int] = {}
 
-    def add(self, delivered: dict[MemberId, int]) -> None:
-        """A view has ended, in which so much was delivered."""
-        for sender, number in delivered.items():
+    def add(self, members: Sequence[MemberId], delivered: dict[MemberId, int]) -> None:
+        """A view of these has ended, in which so much was delivered."""
+        met = {member: self._upto.get(member, 0) for member in members}
+        for sender, number in (met | delivered).items():
             self._upto.pop(sender, None)  # to the end: the latest are kept
             self._upto[sender] = number
         while len(self._upto) > MEMBERS_MAX:
             del self._upto[next(iter(self._upto))]
 
-    def told(self, present: dict[MemberId, int]) -> Delivered:
-        """For a proposal; `present` is what the view that is about to end has delivered."""
-        known = sorted({**self._upto, **present}.items())[:MEMBERS_MAX]
-        return Delivered(tuple(m for m, _ in known), tuple(number for _, number in known))
+    def told(self, members: Sequence[MemberId], present: dict[MemberId, int]) -> Delivered:
+        """For a proposal of one of these; `present` is what their view has delivered so far. That
+        nothing was delivered of one of them is of no use to anybody."""
+        known = sorted((self._upto | present).items())
+        told = [(m, number) for m, number in known if number or m not in members][:MEMBERS_MAX]
+        return Delivered(tuple(m for m, _ in told), tuple(number for _, number in told))
 
 
 def merged_from(change: Change) -> tuple[Side, ...]:

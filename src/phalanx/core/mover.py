@@ -171,7 +171,8 @@ class Mover(Speaker):
         return [m for rank, m in enumerate(self.view.members) if not latest[rank][rank]]
 
     def delivered(self) -> Join:
-        return Join((), self._progress.told(self._stay.cursor.delivered()))
+        stay = self._stay
+        return Join((), self._progress.told(stay.view.members, stay.cursor.delivered()))
 
     def stepped(self, action: Action) -> None:
         kernel = self._kernel
@@ -198,7 +199,7 @@ class Mover(Speaker):
             together,
             out,
         )
-        self._progress.add(before.cursor.delivered())
+        self._progress.add(before.view.members, before.cursor.delivered())
         transit = change.phase == 1
         stay = Stay(self.me, border, transit, self._means, now)
         self._close_receipts(out)

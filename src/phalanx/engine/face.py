@@ -28,7 +28,7 @@ from phalanx.engine.tickets import Ticket
 from phalanx.errors import ConfigurationError, Forked, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
-from phalanx.net.udp import open_udp
+from phalanx.net.opening import open_link
 
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
@@ -54,7 +54,7 @@ def open_node(
         where = None if state is None else os.fspath(state)
         identity = identify(config.cluster, group, name, where)
         undo.callback(identity.close)
-        link = open_udp(config, group, Faults())
+        link = open_link(config, group, Faults())
         undo.callback(link.close)
         sized = msgspec.structs.replace(
             config,
@@ -138,17 +138,21 @@ class Face:
 
     def _until(self, condition: Callable[[], bool]) -> Arm:
         """For a condition of the node: looked at by the engine after each step."""
+        self._check_process()
         node = self._node
-        if node.forked:
-            raise Forked(node.group)
 
         def arm(call: Callable[[], None]) -> None:
             self._engine.order(lambda now: node.watch(condition, call))
 
         return arm
 
+    def _check_process(self) -> None:
+        if self._node.forked:
+            raise Forked(self._node.group)
+
     def _take(self) -> Batch | None:
         """What can be read at once; None if nothing can."""
+        self._check_process()
         with self._lock:
             if self._unread:
                 rest, self._unread = self._unread[::-1], []
@@ -157,6 +161,7 @@ class Face:
         return Batch(runs) if runs else None
 
     def _take_one(self) -> Event | None:
+        self._check_process()
         with self._lock:
             if not self._unread:
                 runs = self._node.buffer.take()
@@ -165,17 +170,14 @@ class Face:
 
     def _check_open(self) -> bool:
         """Whether more events may come; raises why not, if that was not asked for."""
-        if self._node.forked:
-            raise Forked(self._node.group)
         buffer = self._node.buffer
         if buffer.closed and buffer.error is not None:
             raise buffer.error
         return not buffer.closed
 
     def _begin_leaving(self) -> Arm:
+        self._check_process()
         node = self._node
-        if node.forked:
-            raise Forked(node.group)
         self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
 

@@ -325,6 +325,14 @@ class Node:
 
     # -------------------------------------------------------------- the end
 
+    def abandon(self) -> None:
+        """It was opened and never started: give everything back."""
+        self.stopped = True
+        self.link.close()
+        self._identity.close()
+        if self._diary is not None:
+            self._diary.close()
+
     def _gone(self, now: int, reason: str) -> None:
         if reason == "name-in-use":
             self.end(now, NameInUse(self.me.name, self.group, "on the network"))

@@ -246,6 +246,7 @@ def _choice_of_the_system(
     own = ""
     with socket.socket(family, socket.SOCK_DGRAM) as asker:
         try:
+            asker.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
             asker.connect((destination, port))
             own = str(asker.getsockname()[0])
         except OSError:

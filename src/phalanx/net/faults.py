@@ -112,6 +112,10 @@ class Faults:
         """Whether packets may go to this address."""
         return address not in self._plan.cut
 
+    def hears(self, address: str) -> bool:
+        """Whether packets may come from this address, those that are lost left aside."""
+        return address not in self._plan.cut and address not in self._plan.cut_from
+
     def admit(self, now: int, source: str, packets: list[bytes]) -> list[bytes]:
         """Of the packets that came from `source` those that are let in at once."""
         plan = self._plan
@@ -139,6 +143,8 @@ class Faults:
             self._arrivals += 1
             heappush(self._waiting, (due, self._arrivals, packet))
             self.counts["delayed"] += 1
+        # Somebody may have healed everything since `plan` was read.
+        self.active = True
 
     def deadline(self) -> int | None:
         """When the next packet that waits is due."""
@@ -146,7 +152,9 @@ class Faults:
 
     def due(self, now: int) -> list[bytes]:
         """The packets whose wait is over, in order."""
-        out = []
+        out: list[bytes] = []
+        if not self._waiting:
+            return out
         while self._waiting and self._waiting[0][0] <= now:
             out.append(heappop(self._waiting)[2])
         if not self._waiting:

@@ -168,17 +168,18 @@ class Outlet:
         unsent = len(packets) * len(targets)
         for run in runs(packets, self._segment_bytes_max):
             for target in targets:
-                patience = self._send_run(run, target, patience)
-                if patience <= 0:
+                left = self._send_run(run, target, patience)
+                if left is None:
                     self._counts["unsent"] += unsent
                     return
+                patience = left
                 unsent -= len(run)
 
-    def _send_run(self, run: list[bytes], target: SocketAddress, patience: int) -> int:
-        """Patience that is left; 0 if the run found no room."""
+    def _send_run(self, run: list[bytes], target: SocketAddress, patience: int) -> int | None:
+        """Patience that is left; None if the run found no room."""
         control = []
         if len(run) > 1:
-            if not self._segment_bytes_max:  # refused a moment ago, for an earlier run
+            if len(run[0]) > self._segment_bytes_max:  # refused a moment ago, for an earlier run
                 return self._send_singly(run, target, patience)
             control = [(SOL_UDP, UDP_SEGMENT, _SEGMENT.pack(len(run[0])))]
         while True:
@@ -187,9 +188,9 @@ class Outlet:
                 return patience
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    patience -= self._wait(error.errno, patience)
                     if patience <= 0:
-                        return 0
+                        return None
+                    patience -= self._wait(error.errno)
                     continue
                 if control and error.errno in _TOO_LARGE_A_SEGMENT:
                     self._segment_bytes_max = min(self._segment_bytes_max, len(run[0]) - 1)
@@ -201,21 +202,25 @@ class Outlet:
                 self._counts[why] += len(run)
                 return patience
 
-    def _send_singly(self, run: list[bytes], target: SocketAddress, patience: int) -> int:
+    def _send_singly(
+        self, run: list[bytes], target: SocketAddress, patience: int | None
+    ) -> int | None:
         for packet in run:
-            patience = self._send_run([packet], target, patience)
-            if patience <= 0:
-                return 0
+            if patience is not None:
+                patience = self._send_run([packet], target, patience)
         return patience
 
-    def _wait(self, code: int | None, patience: int) -> int:
-        """Wait for room; the time it took."""
+    def _wait(self, code: int | None) -> int:
+        """Wait for room, once; what it costs in patience. A machine so busy that a short wait
+        takes long is not held against the packets: the next try may well succeed."""
         begun = monotonic_ns()
         if code == errno.EAGAIN:
-            self._poll.poll(patience / 1_000_000)
+            self._poll.poll(1)
+            most = PATIENCE_NS // 2
         else:  # full below the socket, which poll does not see
-            sleep(min(patience, PATIENCE_NS // 8) / 1_000_000_000)
-        return max(1, monotonic_ns() - begun)
+            most = PATIENCE_NS // 8
+            sleep(most / 1_000_000_000)
+        return min(most, max(1, monotonic_ns() - begun))
 
 
 # ---------------------------------------------------------------------------- receiving

@@ -1,0 +1,254 @@
+"""What is measured, in which order, and what is made of it.
+
+The sides of a comparison take turns, trial by trial, in one run: what else the machine does
+meanwhile meets all of them alike. Results are medians of the trials; a ratio is one of medians.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from phalanx.benching.crew import TrialFailed
+from phalanx.benching.measure import Faults, Flood, failover, flood, idle, latency, percentile
+from phalanx.benching.members import Members
+from phalanx.benching.task import Side, Task
+from phalanx.benching.usage import busy_cores
+from phalanx.benching.verify import verdict
+
+BUSY = 0.3
+"""More load than this before a run, and results will suffer."""
+
+
+class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One measure of one side."""
+
+    what: str
+    """throughput, latency, failover, idle."""
+    side: str
+    measure: str
+    """What the values are, unit included."""
+    values: list[float]
+    """One a trial, in order."""
+    members: int
+    size: int | None = None
+    service: str | None = None
+    more: dict[str, Any] = {}
+    """What was seen on the way."""
+    ratios: dict[str, float] = {}
+    """This median divided by that of other sides."""
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+
+class Suite:
+    """Runs trials and gathers rows. `say` tells people what is going on, `show` gets the rows of
+    each comparison when it is complete."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float,
+        warm: float,
+        trials: int,
+        say: Callable[[str], None],
+        show: Callable[[str, list[Row]], None],
+    ) -> None:
+        self.rows: list[Row] = []
+        self.verdicts: dict[str, str] = {}
+        self.failures: list[str] = []
+        """Trials that could not be measured; the others go on."""
+        self.complaints: list[str] = []
+        """What was wrong in trials that could."""
+        self._seconds = seconds
+        self._warm = warm
+        self._trials = trials
+        self._say = say
+        self._show = show
+
+    @property
+    def violated(self) -> bool:
+        """Whether the checkers found something."""
+        return any(text.startswith("VIOLATED") for text in self.verdicts.values())
+
+    def throughput(self, sides: Sequence[Side], size: int, service: str) -> None:
+        title = f"throughput, {sides[0].n} members, {service}, {size} B"
+        task = Task(mode="flood", size=size, service=service)
+        able = [side for side in sides if service in services(side)]
+        rows = {side.name: self._row("throughput", side, "messages/s", task) for side in able}
+        seen: dict[str, list[Flood]] = {side.name: [] for side in able}
+        for trial in range(self._trials):
+            for side in able:
+                self._say(f"{title}: {side.name}, trial {trial + 1} of {self._trials}")
+                with self._trial(title, side):
+                    result = flood(side, task, self._warm, self._seconds)
+                    rows[side.name].values.append(result.messages_per_second)
+                    seen[side.name].append(result)
+                    self.complaints += [f"{title}: {side.name}: {c}" for c in result.complaints]
+        for name, row in rows.items():
+            if row.values:
+                row.more = _on_the_way(seen[name])
+        self._finish(title, list(rows.values()))
+
+    def latency(
+        self, sides: Sequence[Side], size: int, service: str, rate: float, senders: int
+    ) -> None:
+        who = "one member sends" if senders == 1 else "each member sends"
+        title = f"latency, {sides[0].n} members, {service}, {size} B, {who} {rate:g}/s"
+        task = Task(mode="latency", size=size, service=service, rate=rate, senders=senders)
+        able = [side for side in sides if service in services(side)]
+        shares = {"p50 us": 0.5, "p99 us": 0.99}
+        rows = {
+            (side.name, measure): self._row("latency", side, measure, task)
+            for measure in shares
+            for side in able
+        }
+        for trial in range(self._trials):
+            for side in able:
+                self._say(f"{title}: {side.name}, trial {trial + 1} of {self._trials}")
+                with self._trial(title, side):
+                    times = latency(side, task, self._warm, self._seconds)
+                    for measure, share in shares.items():
+                        rows[side.name, measure].values.append(percentile(times, share) / 1e3)
+        for row in rows.values():
+            row.more = {"rate": rate, "senders": min(senders, row.members)}
+        self._finish(title, list(rows.values()))
+
+    def failover(self, sides: Sequence[Side], trials: int, network: Faults | None) -> None:
+        """Here the sides do not take turns: a group is made once, and goes through all trials."""
+        title = f"failover, {sides[0].n} members, seconds until the last has the new view"
+        rows: dict[tuple[str, str], Row] = {}
+        for side in sides:
+            count = 0
+
+            def done(side: Side = side) -> None:
+                nonlocal count
+                count += 1
+                self._say(f"{title}: {side.name}, {count} of {trials} done")
+
+            self._say(f"{title}: {side.name}")
+            with self._trial(title, side):
+                for change in failover(side, trials, network, done):
+                    key = change.kind, side.name
+                    if key not in rows:
+                        rows[key] = self._row("failover", side, f"{change.kind} s")
+                    rows[key].values.append(change.seconds)
+        self._finish(title, sorted(rows.values(), key=lambda row: _KINDS.index(row.measure)))
+
+    def idle(self, sides: Sequence[Side], seconds: float) -> None:
+        title = f"idle, {sides[0].n} members, cost of one"
+        rows: dict[tuple[str, str], Row] = {}
+        for side in sides:
+            self._say(f"{title}: {side.name}, {seconds:.0f} s")
+            with self._trial(title, side):
+                seen = idle(side, seconds)
+                values = {"cpu %": seen.cpu_share * 100, "rss MB": seen.rss_bytes / 1e6}
+                if seen.sent_per_second:  # nobody can tell members apart on the loopback
+                    values["sent B/s"] = seen.sent_per_second
+                    values["received B/s"] = seen.received_per_second
+                for measure, value in values.items():
+                    row = rows[measure, side.name] = self._row("idle", side, measure)
+                    row.values.append(value)
+        order = list(dict.fromkeys(measure for measure, _ in rows))
+        self._finish(title, sorted(rows.values(), key=lambda row: order.index(row.measure)))
+
+    # ------------------------------------------------------------------ rows
+
+    @contextmanager
+    def _trial(self, title: str, side: Side) -> Iterator[None]:
+        """A trial that fails is told, and the rest goes on."""
+        try:
+            yield
+        except TrialFailed as error:
+            self.failures.append(f"{title}: {side.name}: {error}")
+            self._say(f"FAILED {self.failures[-1]}")
+        self._verify(side)
+
+    def _row(self, what: str, side: Side, measure: str, task: Task | None = None) -> Row:
+        return Row(
+            what=what,
+            side=side.name,
+            measure=measure,
+            values=[],
+            members=side.n,
+            size=None if task is None else task.size,
+            service=None if task is None else task.service,
+        )
+
+    def _finish(self, title: str, rows: list[Row]) -> None:
+        rows = [row for row in rows if row.values]
+        for row in rows:
+            for other in rows:
+                if other is not row and other.measure == row.measure and other.median > 0:
+                    row.ratios[other.side] = row.median / other.median
+        self.rows += rows
+        self._show(title, rows)
+
+    def _verify(self, side: Side) -> None:
+        """The checkers have the last word on a trial that kept journals."""
+        if isinstance(side, Members):
+            for folder in side.journals:
+                if str(folder) not in self.verdicts:
+                    self._say(f"checking {folder.name}")
+                    self.verdicts[str(folder)] = verdict(folder)
+
+
+_KINDS = ["kill s", "cut s", "heal s"]
+
+
+def _on_the_way(floods: Sequence[Flood]) -> dict[str, Any]:
+    return {
+        "mb_per_s": median(f.bytes_per_second for f in floods) / 1e6,
+        "cpu_share": median(f.cpu_share for f in floods),
+        "rss_mb": median(f.rss_bytes for f in floods) / 1e6,
+        "views_changed": sum(f.views_changed for f in floods),
+    }
+
+
+def services(side: Side) -> Sequence[str]:
+    """What a side offers; all four, unless it says otherwise."""
+    return getattr(side, "services", ("basic", "causal", "agreed", "safe"))
+
+
+# ---------------------------------------------------------------------------- the machine
+
+
+def machine() -> dict[str, Any]:
+    """Where this was measured: what a reader needs to judge the numbers."""
+    return {
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_before": busy_cores(),
+    }
+
+
+def warning(load: float | None) -> str:
+    """Empty when the machine is quiet, or else a line to tell."""
+    if load is None or load <= BUSY:
+        return ""
+    return f"the machine is busy (load {load:.2f} in the last minute): trust the ratios at most"
+
+
+def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:
+    """Everything as one JSON object."""
+    rows = []
+    for row in suite.rows:
+        told: dict[str, Any] = msgspec.to_builtins(row)
+        told |= {"median": row.median, "low": min(row.values), "high": max(row.values)}
+        rows.append(told)
+    return {
+        "machine": about,
+        "rows": rows,
+        "verdicts": suite.verdicts,
+        "failures": suite.failures,
+        "complaints": suite.complaints,
+    }

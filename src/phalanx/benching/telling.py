@@ -1,0 +1,57 @@
+"""Results for people: a small table for each comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.benching.suite import Row, Suite
+
+WIDTH = 26
+
+
+def table(title: str, rows: Sequence[Row], reference: str) -> list[str]:
+    """Medians, least and greatest; ratios to the side `reference` where it was measured, too."""
+    header = f"  {'':{WIDTH}}{'':13}{'median':>12}{'low':>12}{'high':>12}"
+    if any(reference in row.ratios for row in rows):
+        header += f"  x {reference}"
+    lines = [title, header]
+    for row in rows:
+        low, high = min(row.values), max(row.values)
+        line = f"  {row.side:{WIDTH}}{row.measure:13}"
+        line += "".join(f"{number(value):>12}" for value in (row.median, low, high))
+        if reference in row.ratios:
+            line += f"  {number(row.ratios[reference])}"
+        lines.append(line)
+        if note := _note(row):
+            lines.append(f"  {'':{WIDTH}}{note}")
+    return lines
+
+
+def number(value: float) -> str:
+    """Three digits that count, or all of those before the point."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _note(row: Row) -> str:
+    if row.what != "throughput":
+        return ""
+    more = row.more
+    told = f"{number(more['mb_per_s'])} MB/s, {more['cpu_share']:.0%} of a core"
+    told += f" and {number(more['rss_mb'])} MB a member"
+    if more["views_changed"]:
+        told += f"; VIEWS CHANGED {more['views_changed']} times"
+    return told
+
+
+def closing(suite: Suite) -> list[str]:
+    """What the checkers said, and what failed."""
+    lines = []
+    if suite.verdicts:
+        said = list(suite.verdicts.values())
+        lines.append(f"journals of {len(said)} trials checked:")
+        lines += [f"  {said.count(text)}: {text}" for text in dict.fromkeys(said)]
+    lines += suite.complaints
+    lines += [f"FAILED {text}" for text in suite.failures]
+    return lines

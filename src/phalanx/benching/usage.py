@@ -1,0 +1,92 @@
+"""What a process costs, as Linux counts it: processor time, memory, and traffic of its network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic_ns
+from typing import NamedTuple
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Usage(NamedTuple):
+    """Totals at one instant, of one or more processes together."""
+
+    at_ns: int
+    cpu_seconds: float
+    rss_bytes: int
+    sent_bytes: int
+    received_bytes: int
+
+
+class Cost(NamedTuple):
+    """Between two instants: share of one core, bytes a second, and memory at the end."""
+
+    cpu_share: float
+    rss_bytes: int
+    sent_per_second: float
+    received_per_second: float
+
+
+def usage(pids: Sequence[int]) -> Usage:
+    """Of the processes that make up one member. Traffic is that of their network namespace, all
+    cards but the loopback; a process that is gone counts nothing."""
+    at = monotonic_ns()
+    cpu, rss = 0.0, 0
+    for pid in pids:
+        cpu += _cpu_seconds(pid)
+        rss += _rss_bytes(pid)
+    sent, received = _traffic(pids[0])
+    return Usage(at, cpu, rss, sent, received)
+
+
+def cost(before: Usage, after: Usage) -> Cost:
+    seconds = (after.at_ns - before.at_ns) / 1e9
+    return Cost(
+        (after.cpu_seconds - before.cpu_seconds) / seconds,
+        after.rss_bytes,
+        (after.sent_bytes - before.sent_bytes) / seconds,
+        (after.received_bytes - before.received_bytes) / seconds,
+    )
+
+
+def busy_cores() -> float | None:
+    """How many cores others keep busy, by the last minute's load; None where it is not told."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+def _cpu_seconds(pid: int) -> float:
+    # The name, in parentheses, may hold blanks: count from behind it. User and system time are
+    # fields 14 and 15 of the whole line.
+    fields = _read(pid, "stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
+
+
+def _rss_bytes(pid: int) -> int:
+    for line in _read(pid, "status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _traffic(pid: int) -> tuple[int, int]:
+    sent = received = 0
+    for line in _read(pid, "net/dev").splitlines()[2:]:
+        card, _, counts = line.partition(":")
+        if card.strip() != "lo":
+            fields = counts.split()
+            received += int(fields[0])
+            sent += int(fields[8])
+    return sent, received
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="ascii", errors="replace")
+    except (OSError, ValueError):
+        return ""

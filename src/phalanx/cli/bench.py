@@ -1,0 +1,187 @@
+"""`phalanx bench`: what this machine and this version do, members as processes on the loopback.
+
+In a checkout `bench/bench_real.py` runs the same in network namespaces and against Corosync; it
+takes its options from here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from phalanx.benching.members import Loopback, Members
+from phalanx.benching.suite import Row, Suite, machine, summary, warning
+from phalanx.benching.task import Side
+from phalanx.benching.telling import closing, table
+from phalanx.cli.options import Whole
+from phalanx.config import MESSAGE_BYTES_LIMIT
+from phalanx.core.effects import Service
+
+KINDS = ("throughput", "latency", "failover", "idle")
+SERVICES = tuple(service.name.lower() for service in Service)
+MEMBERS_MAX = 32
+SIZE_MIN = 8
+EVERYBODY = 1 << 30
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Several(click.ParamType[tuple[Any, ...]]):
+    """One or more values of another type, with commas between."""
+
+    def __init__(self, of: click.ParamType[Any]) -> None:
+        self._of = of
+        self.name = f"{of.name},..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(self._of.convert(part, param, ctx) for part in str(value).split(","))
+
+
+class Told:
+    """Progress on stderr, results on stdout: tables as they come, or one JSON object at the end."""
+
+    def __init__(self, reference: str, as_json: bool) -> None:
+        self._reference = reference
+        self._json = as_json
+        self._about = machine()
+
+    def suite(self, *, seconds: float, trials: int) -> Suite:
+        if told := warning(self._about["load_before"]):
+            self.say(f"warning: {told}")
+        warm = min(1.0, seconds / 2)
+        return Suite(seconds=seconds, warm=warm, trials=trials, say=self.say, show=self.show)
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def show(self, title: str, rows: list[Row]) -> None:
+        if not self._json:
+            click.echo("\n".join([*table(title, rows, self._reference), ""]))
+
+    def close(self, suite: Suite, **about: Any) -> None:
+        """The rest, and exit 1 if something was violated or failed."""
+        if self._json:
+            click.echo(json.dumps(summary(suite, {**self._about, **about})))
+        else:
+            for line in closing(suite):
+                click.echo(line)
+        if suite.failures or suite.violated:
+            raise click.exceptions.Exit(1)
+
+
+def options(command: F) -> F:
+    """The options that `phalanx bench` and `bench/bench_real.py` share."""
+    members = Several(Whole(2, MEMBERS_MAX))
+    sizes = Several(Whole(SIZE_MIN, MESSAGE_BYTES_LIMIT))
+    services = Several(click.Choice(SERVICES))
+    for option in reversed(
+        [
+            click.argument("what", nargs=-1, type=click.Choice(KINDS)),
+            click.option("--members", type=members, default=(4,), help="How many; 4."),
+            click.option("--size", "sizes", type=sizes, default=(100,), help="Bytes; 100."),
+            click.option(
+                "--service", "services", type=services, default=("agreed",), help="agreed"
+            ),
+            click.option("--seconds", type=Whole(1, 3600), default=3, help="Of each trial; 3."),
+            click.option("--trials", type=Whole(1, 1000), default=3, help="Of each kind; 3."),
+            click.option("--rate", type=Whole(1, 10_000), default=200, help="For latency; 200."),
+            click.option("--no-offload", is_flag=True, help="Without UDP_SEGMENT and UDP_GRO."),
+            click.option(
+                "--journal", type=click.Path(file_okay=False), metavar="DIR", help="Keep journals."
+            ),
+            click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("bench")
+@options
+def bench(
+    what: tuple[str, ...],
+    members: tuple[int, ...],
+    sizes: tuple[int, ...],
+    services: tuple[str, ...],
+    seconds: int,
+    trials: int,
+    rate: int,
+    no_offload: bool,
+    journal: str | None,
+    as_json: bool,
+) -> None:
+    """Measure throughput, latency, failover and idle cost of groups on this machine.
+
+    Members are processes that talk over the loopback interface. WHAT is one or more of throughput,
+    latency, failover and idle; all of them if left out.
+
+    \b
+    Example:
+      phalanx bench throughput --members 2,4 --size 100,1000 --service agreed,safe
+    """
+    told = Told("phalanx", as_json)
+    suite = told.suite(seconds=seconds, trials=trials)
+    for n in members:
+        place = Loopback(n)
+        with journals(journal) as folder:
+            side = Members("phalanx", place, journal=folder, offload=not no_offload)
+            play(suite, [side], what or KINDS, sizes, services, rate, trials, seconds)
+    told.close(suite, network="loopback")
+
+
+def play(
+    suite: Suite,
+    sides: Sequence[Side],
+    what: Sequence[str],
+    sizes: Sequence[int],
+    services: Sequence[str],
+    rate: float,
+    trials: int,
+    seconds: float,
+    network: Any = None,
+) -> None:
+    """All that was asked for, of all sides."""
+    for service in services:
+        for size in sizes:
+            if "throughput" in what:
+                suite.throughput(sides, size, service)
+            if "latency" in what:
+                suite.latency(sides, size, service, rate, senders=1)
+                suite.latency(sides, size, service, rate, senders=EVERYBODY)
+    if "failover" in what:
+        suite.failover(sides, trials, network)
+    if "idle" in what:
+        suite.idle(sides, seconds)
+
+
+@contextmanager
+def journals(wanted: str | None) -> Iterator[Path | None]:
+    """The folder for journals that are kept; None if none are wanted."""
+    if wanted is None:
+        yield None
+        return
+    folder = Path(wanted)
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+
+
+@contextmanager
+def passing_journals(suite: Suite) -> Iterator[Path]:
+    """A folder for journals that are checked and then removed, unless they are evidence."""
+    folder = Path(tempfile.mkdtemp(prefix="phalanx-journals-"))
+    try:
+        yield folder
+    finally:
+        if not suite.violated:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,44 @@
+"""`phalanx doctor`: what on this machine will hold a group back, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from phalanx.cli.machine import machine_findings
+from phalanx.cli.options import Whole
+from phalanx.config import lan
+from phalanx.net.health import Finding, network_findings
+from phalanx.sim.spelling import one_line
+
+
+@click.command("doctor")
+@click.option("--interface", default="", metavar="NAME", help="Name or address; as by default.")
+@click.option("--port", type=Whole(1, 65_535), default=7117, help="UDP port; 7117.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def doctor(interface: str, port: int, as_json: bool) -> None:
+    """Check that this machine can carry a group.
+
+    Prints a line for each check: ok, note, warning or problem, and how to mend it. Exit code 0
+    without problems, 1 with one, 2 if there is no such interface.
+
+    \b
+    Example:
+      phalanx doctor --interface eth0
+    """
+    findings = network_findings(lan(interface=interface, port=port)) + machine_findings()
+    sound = all(finding.verdict != "problem" for finding in findings)
+    if as_json:
+        click.echo(json.dumps({"ok": sound, "checks": [asdict(f) for f in findings]}))
+    else:
+        for finding in findings:
+            click.echo(line_of(finding))
+    if not sound:
+        raise click.exceptions.Exit(1)
+
+
+def line_of(finding: Finding) -> str:
+    mend = f"; {finding.remedy}" if finding.remedy else ""
+    return one_line(f"{finding.verdict:<8} {finding.check:<15} {finding.told}{mend}")

@@ -1,0 +1,261 @@
+"""The multicast emulator: every packet goes to each member in a copy (S3's mcaster).
+
+For networks without multicast: clouds, containers, members in several subnets. One socket sends and
+receives, so the address that others see is the one to answer to. Who the others are is the
+business of `introductions`; names are looked up by `names`.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+from collections import Counter
+from contextlib import ExitStack
+from random import Random
+from time import monotonic_ns
+
+from phalanx.config import Config
+from phalanx.errors import ConfigurationError, NetworkError
+from phalanx.net import sockets
+from phalanx.net.addresses import (
+    SocketAddress,
+    choose_interface,
+    host_and_port,
+    interfaces,
+    ip_of,
+    text_of,
+)
+from phalanx.net.faults import Faults
+from phalanx.net.introductions import MAGIC, NONCE_BYTES, Introductions
+from phalanx.net.link import PACKETS_MAX
+from phalanx.net.names import START_SECONDS, Lookup, Names, literal, look_up
+from phalanx.net.sockets import Inlet, Outlet
+
+_MAGIC = MAGIC[:1]
+
+
+class FanoutLink:
+    """A Link that sends to each member in turn. Made by `open_fanout`."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        config: Config,
+        group: str,
+        seeds: list[SocketAddress],
+        names: Names,
+        faults: Faults,
+        now: int,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults = faults
+        self._sock = sock
+        self._seeds = seeds
+        self._names = names
+        nonce = os.urandom(NONCE_BYTES)
+        chance = Random(nonce)
+        self._introductions = Introductions(config.cluster, group, nonce, chance, now)
+        self._introductions.counts = self.counts
+        self._introductions.own(now, _own_addresses(sock))
+        self.address = text_of(_seen_address(sock, [*seeds, *names.found]))
+        self.receive_bytes = sockets.ask_for_room(sock, False, config.receive_bytes)
+        sockets.ask_for_room(sock, True, sockets.SEND_BYTES)
+        self._outlet = Outlet(sock, config.offload, self.counts)
+        self._inlet = Inlet(sock, config.offload, self.counts)
+        self._reseed(now)
+
+    @property
+    def peers(self) -> list[str]:
+        """Where packets go at the moment: host:port."""
+        return [text_of(target) for target in self._introductions.targets]
+
+    @property
+    def offload(self) -> tuple[bool, bool]:
+        """Whether the kernel cuts what is sent, and joins what is received."""
+        return self._outlet.offload, self._inlet.offload
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def receive(self, now: int) -> list[bytes]:
+        out: list[bytes] = []
+        take, faults = self._inlet.take, self.faults
+        for _ in range(PACKETS_MAX):
+            taken = take()
+            if taken is None:
+                break
+            source, packets = taken
+            if faults.active and not faults.hears(text_of(source)):
+                packets = faults.admit(now, text_of(source), packets)  # which counts them
+                continue
+            # The kernel may have joined introductions and packets of the protocol to one run.
+            plain = [packet for packet in packets if packet[:1] != _MAGIC]
+            if len(plain) < len(packets):
+                self._meet(now, source, [p for p in packets if p[:1] == _MAGIC])
+            if not plain:
+                continue
+            if self._introductions.is_own(source):
+                self.counts["own"] += len(plain)
+                continue
+            self._introductions.heard(now, source)
+            if faults.active:
+                plain = faults.admit(now, text_of(source), plain)
+            out += plain
+            if len(out) >= PACKETS_MAX:
+                break
+        return out
+
+    def send(self, now: int, packets: list[bytes]) -> None:
+        targets = self._introductions.targets
+        if self.faults.active:
+            targets = [t for t in targets if self.faults.reaches(text_of(t))]
+        if targets:
+            self._outlet.send(packets, targets)
+
+    def deadline(self) -> int | None:
+        delayed = self.faults.deadline()
+        introduce = self._introductions.deadline()
+        return introduce if delayed is None else min(delayed, introduce)
+
+    def expire(self, now: int) -> list[bytes]:
+        if now >= self._introductions.deadline():
+            self._reseed(now)
+            for target in self._introductions.expire(now):
+                self._introduce(now, target)
+        return self.faults.due(now)
+
+    def close(self) -> None:
+        self._names.close()
+        self._sock.close()
+
+    # ------------------------------------------------- introductions
+
+    def _reseed(self, now: int) -> None:
+        """Take over what the name service said since the last time."""
+        length = 4 if self._sock.family == socket.AF_INET6 else 2
+        usable = [a for a in self._names.found if len(a) == length]
+        self._introductions.seeds(now, [*self._seeds, *usable])
+
+    def _meet(self, now: int, source: SocketAddress, packets: list[bytes]) -> None:
+        for packet in packets:
+            if self._introductions.introduced(now, source, packet):
+                self._introduce(now, source)
+
+    def _introduce(self, now: int, target: SocketAddress) -> None:
+        if self.faults.active and not self.faults.reaches(text_of(target)):
+            return
+        self._outlet.send([self._introductions.introduction(now, target)], [target])
+
+
+def _own_addresses(sock: socket.socket) -> list[SocketAddress]:
+    """What the socket is bound to; on any address, each address of this machine."""
+    bound: SocketAddress = sock.getsockname()
+    if not ipaddress.ip_address(bound[0]).is_unspecified:
+        return [bound]
+    own: list[SocketAddress] = []
+    for interface in interfaces():
+        for address in interface.addresses:
+            ip = ipaddress.ip_address(address)
+            if len(bound) == 2 and ip.version == 4:
+                own.append((address, bound[1]))
+            elif len(bound) == 4 and ip.version == 6:
+                own.append((address, bound[1], 0, interface.index if ip.is_link_local else 0))
+    return own
+
+
+def _seen_address(sock: socket.socket, seeds: list[SocketAddress]) -> SocketAddress:
+    """The address that others see, as far as can be told: the one towards the first seed."""
+    bound: SocketAddress = sock.getsockname()
+    if not ipaddress.ip_address(bound[0]).is_unspecified:
+        return bound
+    for seed in seeds:
+        with socket.socket(sock.family, socket.SOCK_DGRAM) as asker:
+            try:
+                asker.connect(seed)
+            except OSError:
+                continue
+            host = str(asker.getsockname()[0])
+            return (host, bound[1], 0, 0) if len(bound) == 4 else (host, bound[1])
+    return bound
+
+
+# ---------------------------------------------------------------------------- opening
+
+
+def open_fanout(
+    config: Config, group: str, faults: Faults | None = None, lookup: Lookup = look_up
+) -> FanoutLink:
+    """A link to `config.peers` and whoever they know. ConfigurationError or NetworkError if that
+    cannot be had; nothing stays open then. Its `now` is that of `time.monotonic_ns`."""
+    parsed = [host_and_port("peers", peer) for peer in config.peers]
+    seeds = [_seed(*peer) for peer in parsed if literal(peer[0])]
+    names = Names([peer for peer in parsed if not literal(peer[0])], lookup)
+    with ExitStack() as opened:
+        opened.callback(names.close)
+        if not seeds and names.wait(START_SECONDS) and not names.found:
+            problem = "none of them can be resolved"
+            remedy = "check the names and the name service, or give an address as 10.0.0.1:7117"
+            raise NetworkError("peers", config.peers, problem, remedy)
+        host = _local_address(config, [*seeds, *names.found])
+        for peer, seed in zip((p for p in parsed if literal(p[0])), seeds, strict=True):
+            if (":" in host) != (len(seed) == 4):
+                remedy = f"not of the same IP version as {host}; use one version at all members"
+                raise ConfigurationError("peers", peer[0], remedy)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+        sock.setblocking(False)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _bind(sock, host, config)
+        link = FanoutLink(sock, config, group, seeds, names, faults or Faults(), monotonic_ns())
+        opened.pop_all()
+        return link
+    raise AssertionError
+
+
+def _seed(host: str, port: int) -> SocketAddress:
+    try:
+        return look_up(host, port)[0]
+    except OSError:  # fe80::1%eth9, for want of eth9
+        remedy = "there is no such interface; write it like [fe80::1%eth0]:7117"
+        raise ConfigurationError("peers", f"[{host}]:{port}", remedy) from None
+
+
+def _local_address(config: Config, seeds: list[SocketAddress]) -> str:
+    """What to bind: the address, that of the interface, or any of the version of the peers."""
+    if config.address:
+        address = ip_of("address", config.address)
+        if address.is_multicast:
+            remedy = "with fanout it is the local address to bind; leave it empty for any"
+            raise ConfigurationError("address", config.address, remedy)
+        return str(address)
+    ipv4 = any(len(seed) == 2 for seed in seeds) or not seeds
+    if config.interface:
+        towards = "192.0.2.1" if ipv4 else "2001:db8::1"
+        return choose_interface(config.interface, towards, config.port or 9)[1]
+    return "0.0.0.0" if ipv4 else "::"
+
+
+def _bind(sock: socket.socket, host: str, config: Config) -> None:
+    full = socket.getaddrinfo(host, config.port, type=socket.SOCK_DGRAM)[0][4]
+    if ":" in host and ipaddress.ip_address(host).is_link_local:
+        index = choose_interface(config.interface or host, host, config.port or 9)[0].index
+        full = (host, config.port, 0, index)
+    try:
+        sock.bind(full)
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                problem = "another program uses this UDP port"
+                remedy = "end it, choose another port, or port = 0 for any that is free"
+                raise NetworkError("port", config.port, problem, remedy) from None
+            case errno.EACCES | errno.EPERM:
+                problem = "the system does not let this user bind it"
+                remedy = "choose a port above 1023, or 0 for any that is free"
+                raise NetworkError("port", config.port, problem, remedy) from None
+            case _:
+                problem = f"cannot be bound ({error.strerror})"
+                remedy = "give an address of this machine, or leave it empty for any"
+                raise NetworkError("address", config.address, problem, remedy) from None

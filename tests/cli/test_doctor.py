@@ -1,0 +1,101 @@
+"""`phalanx doctor`: its lines, its JSON, its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from phalanx.cli import doctor as command
+from phalanx.cli import machine
+from phalanx.cli.main import main
+from phalanx.net.health import Finding
+
+CHECKS = ["multicast", "broadcast", "receive buffer", "offload", "own name"]
+MACHINE = ["python", "clock", "java"]
+
+
+def test_each_check_is_one_line() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--interface", "127.0.0.1"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line[9:24].strip() for line in lines] == CHECKS + MACHINE
+    assert {line[:8].strip() for line in lines} <= {"ok", "note", "warning"}
+
+
+def test_json_has_the_same_checks() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--interface", "127.0.0.1", "--json"])
+    told = json.loads(result.output)
+    assert told["ok"] is True
+    assert [check["check"] for check in told["checks"]] == CHECKS + MACHINE
+    assert set(told["checks"][0]) == {"check", "verdict", "told", "remedy"}
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("problem", 1), ("warning", 0), ("note", 0)])
+def test_only_a_problem_makes_the_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
+) -> None:
+    found = Finding("multicast", verdict, "broken", "mend it")  # type: ignore[arg-type]
+    monkeypatch.setattr(command, "network_findings", lambda config: [found])
+    monkeypatch.setattr(command, "machine_findings", list)
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == code
+    assert result.output == f"{verdict:<8} multicast       broken; mend it\n"
+    told = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)
+    assert told["ok"] is (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--interface", "nonet9"], "there is no such interface; choose one of: lo"),
+        (["--port", "0"], "whole number from 1 to 65535"),
+        (["--bogus"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(arguments: list[str], part: str) -> None:
+    result = CliRunner().invoke(main, ["doctor", *arguments])
+    assert result.exit_code == 2
+    assert part in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_help_has_an_example() -> None:
+    result = CliRunner().invoke(main, ["doctor", "--help"])
+    assert "phalanx doctor --interface eth0" in result.output
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        (None, "note"),
+        ("", "warning"),
+        ('openjdk version "17.0.15" 2025-04-15', "ok"),
+        ('java version "21" 2023-09-19', "ok"),
+        ('java version "1.8.0_202"', "warning"),
+        ('openjdk version "11.0.2"', "warning"),
+    ],
+)
+def test_java_is_judged_by_what_it_says(said: str | None, verdict: str) -> None:
+    assert machine.java(said).verdict == verdict
+
+
+def test_no_java_at_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert machine.java_says() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"), [(None, "note"), ((True, 1500), "ok"), ((False, 16_000_000), "warning")]
+)
+def test_the_clock_is_judged_by_what_the_kernel_says(
+    state: tuple[bool, int] | None, verdict: str
+) -> None:
+    assert machine.clock(state).verdict == verdict
+
+
+def test_an_old_python_is_a_problem() -> None:
+    assert machine.python((3, 10, 1)).verdict == "problem"
+    assert machine.python().verdict == "ok"

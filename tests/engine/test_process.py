@@ -1,0 +1,147 @@
+"""How a process and its groups end: by itself, by SIGTERM, in the child of a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import phalanx
+from phalanx import blocking
+
+LOCAL = phalanx.local()
+SECONDS = 20.0
+
+
+def program(text: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def gone_by_farewell(ada: blocking.Group, began: float) -> None:
+    """The other one left: it was not missed until a time-out."""
+    while len(ada.view.members) > 1:
+        assert time.monotonic() - began < SECONDS
+        time.sleep(0.002)
+    assert time.monotonic() - began < 0.6, "it was missed, it did not leave"
+
+
+BOB = """
+    import sys, phalanx
+    group = phalanx.blocking.join(sys.argv[1], name="bob", config=phalanx.local())
+    group.wait_for(2, 20)
+    print("here", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        ("sys.stdin.readline()", "line"),  # falls off the end of the program
+        ("sys.stdin.readline(); sys.exit(3)", "line"),
+        ("sys.stdin.readline(); raise RuntimeError('by accident')", "line"),
+        ("sys.stdin.readline()", "SIGTERM"),
+    ],
+)
+def test_a_process_that_ends_leaves_its_groups(group_name: str, more: str, end: str) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+        bob = program(textwrap.dedent(BOB) + more, group_name)
+        assert bob.stdout is not None
+        assert bob.stdout.readline() == "here\n"
+        ada.wait_for(2, SECONDS)
+        began = time.monotonic()
+        if end == "SIGTERM":
+            bob.send_signal(signal.SIGTERM)
+            bob.communicate(timeout=SECONDS)
+            assert bob.returncode == -signal.SIGTERM
+        else:
+            bob.communicate("go\n", timeout=SECONDS)
+        gone_by_farewell(ada, began)
+
+
+def test_a_handler_of_the_application_is_left_alone(group_name: str) -> None:
+    bob = program(
+        """
+        import signal, sys, phalanx
+        signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))
+        group = phalanx.blocking.join(sys.argv[1], name="bob", config=phalanx.local())
+        print("here", flush=True)
+        sys.stdin.readline()
+        """,
+        group_name,
+    )
+    assert bob.stdout is not None
+    assert bob.stdout.readline() == "here\n"
+    bob.send_signal(signal.SIGTERM)
+    assert bob.stdout.readline() == "mine\n"
+    bob.communicate("go\n", timeout=SECONDS)
+    assert bob.returncode == 0
+
+
+def test_the_child_of_a_fork_cannot_use_its_parents_group_and_can_join(group_name: str) -> None:
+    child = program(
+        """
+        import os, sys, phalanx
+        from phalanx import blocking
+        from phalanx.errors import Forked
+        group = blocking.join(sys.argv[1], name="ada", config=phalanx.local())
+        pid = os.fork()
+        if not pid:
+            for use in (lambda: group.send(b"x"), lambda: group.receive(1), group.leave,
+                        lambda: group.wait_for(1)):
+                try:
+                    use()
+                except Forked as error:
+                    print(error, flush=True)
+            with blocking.join(sys.argv[1], name="bob", config=phalanx.local()) as own:
+                own.wait_for(2, 20)
+                print("joined", flush=True)
+            os._exit(0)
+        group.wait_for(2, 20)
+        os.waitpid(pid, 0)
+        group.send(b"still mine").stable(20)
+        group.leave()
+        print("parent done", flush=True)
+        """,
+        group_name,
+    )
+    out, errors = child.communicate(timeout=60)
+    lines = out.splitlines()
+    assert [line for line in lines if "before a fork" in line] == lines[:4], errors
+    assert lines[4:] == ["joined", "parent done"], errors
+    assert child.returncode == 0
+
+
+def test_memory_without_extras_is_modest(group_name: str) -> None:
+    child = program(
+        """
+        import sys, resource, phalanx
+        with phalanx.blocking.join(sys.argv[1], name="ada", config=phalanx.local()) as group:
+            group.send(b"x").stable(20)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        """,
+        group_name,
+    )
+    out, errors = child.communicate(timeout=60)
+    assert int(out) < 45_000, errors
+
+
+def test_an_engine_that_ended_can_be_started_again(group_name: str) -> None:
+    for _ in range(3):
+        with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+            ada.send(b"x").stable(SECONDS)
+
+
+def test_the_process_id_tells_who_joined(group_name: str) -> None:
+    with blocking.join(group_name, config=LOCAL) as me:
+        assert me.me.name.endswith(f"-{os.getpid()}")
