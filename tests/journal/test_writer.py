@@ -404,6 +404,16 @@ def test_a_deleted_folder_is_an_outage_until_it_is_back(tmp_path: Path, disk: Di
     assert len(told) == 1
 
 
+def test_bodies_that_cannot_be_written_are_counted(tmp_path: Path, disk: Disk) -> None:
+    written = journal(tmp_path, bodies=True)
+    disk.error = errno.ENOSPC
+    written.write_bodies(MemberId("bea"), 1, [1, 1], b"ab")
+    until(lambda: written.bodies_lost)
+    disk.error = 0
+    written.close()
+    assert written.bodies_lost == 2
+
+
 # ---------------------------------------------------------------------------- real disks
 
 

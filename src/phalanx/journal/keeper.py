@@ -61,6 +61,7 @@ class Keeper:
     ) -> None:
         self.directory = directory
         self.rows_lost = 0
+        self.bodies_lost = 0
         self._settings = settings
         self._tell = tell
         self._next = header
@@ -93,14 +94,17 @@ class Keeper:
             self._keep(rows[at : at + ROWS_MAX - 1], at_once)
 
     def keep_bodies(self, bodies: Sequence[Bodies]) -> None:
-        """Bodies are no evidence: what cannot be written is let go without a row."""
+        """Bodies are no evidence: what cannot be written is counted, and leaves no row."""
         some: list[Bodies] = []
-        for i, item in enumerate(bodies):
+        size = 0
+        for i, item in enumerate(bodies, 1):
             some.append(item)
-            full = sum(len(b.payload) for b in some) >= BODIES_BLOCK_BYTES
-            if (full or i == len(bodies) - 1) and not self._outage and self._file is not None:
-                self._attempt(self._file, bodies_block(some), ())
-                some = []
+            size += len(item.payload)
+            if size >= BODIES_BLOCK_BYTES or i == len(bodies):
+                file = None if self._outage else self._file
+                if file is None or not self._attempt(file, bodies_block(some), ()):
+                    self.bodies_lost += sum(len(b.lengths) for b in some)
+                some, size = [], 0
 
     def turn_if_old(self) -> None:
         """Seals the segment and begins the next one if it is large or old enough."""
