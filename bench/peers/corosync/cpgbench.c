@@ -30,7 +30,7 @@
 #include <corosync/cpg.h>
 
 #define SECOND 1000000000LL
-#define BURST 64               /* messages sent between two looks at what was delivered */
+#define BURST 64               /* messages sent, and taken, at a time */
 #define BLOCKED_NS 1000000LL   /* nothing tells when flow control opens again: ask after this */
 #define CONNECT_NS (20 * SECOND)
 #define SAMPLES_MAX (1 << 20)
@@ -128,6 +128,19 @@ static int send_one(void)
 	return 1;
 }
 
+/* Not CS_DISPATCH_ALL: while others flood, it finds ever more and may not come back for seconds. */
+static void dispatch(void)
+{
+	for (int i = 0; i < BURST; i++) {
+		cs_error_t error = cpg_dispatch(handle, CS_DISPATCH_ONE_NONBLOCKING);
+
+		if (error == CS_ERR_TRY_AGAIN)
+			return;
+		if (error != CS_OK)
+			die("cpg_dispatch", error);
+	}
+}
+
 /* "FROM UNTIL", or the end of the input: then this member leaves. */
 static void told(void)
 {
@@ -220,11 +233,8 @@ static void run(int64_t every)
 			die("poll", CS_ERR_LIBRARY);
 		if (waiting[0].revents)
 			told();
-		if (waiting[1].revents) {
-			error = cpg_dispatch(handle, CS_DISPATCH_ALL);
-			if (error != CS_OK && error != CS_ERR_TRY_AGAIN)
-				die("cpg_dispatch", error);
-		}
+		if (waiting[1].revents)
+			dispatch();
 	}
 }
 

@@ -43,6 +43,8 @@ def flood(side: Side, task: Task, warm: float, seconds: float) -> Flood:
         before, after = crew.window(warm, seconds)
         results = crew.results()
         views = crew.views_seen - views
+    if not all(r["ns"] for r in results):
+        raise TrialFailed(f"{side.name}: a member did not run at all while it should have measured")
     costs = list(map(cost, before, after))
     return Flood(
         fmean(r["messages"] / r["ns"] * 1e9 for r in results),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from phalanx.benching.suite import Row, Suite
 
 WIDTH = 26
+SHOWN_MAX = 11
 
 
 def table(title: str, rows: Sequence[Row], reference: str) -> list[str]:
@@ -35,6 +36,8 @@ def number(value: float) -> str:
 
 
 def _note(row: Row) -> str:
+    if row.what == "failover" and len(row.values) > 2:
+        return " ".join(map(number, _some(sorted(row.values))))
     if row.what != "throughput":
         return ""
     more = row.more
@@ -43,6 +46,14 @@ def _note(row: Row) -> str:
     if more["views_changed"]:
         told += f"; VIEWS CHANGED {more['views_changed']} times"
     return told
+
+
+def _some(ordered: Sequence[float]) -> Sequence[float]:
+    """All values of a distribution, or a few of them at even distances, both ends included."""
+    if len(ordered) <= SHOWN_MAX:
+        return ordered
+    last = len(ordered) - 1
+    return [ordered[round(last * k / (SHOWN_MAX - 1))] for k in range(SHOWN_MAX)]
 
 
 def closing(suite: Suite) -> list[str]:

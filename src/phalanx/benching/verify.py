@@ -21,19 +21,29 @@ def verdict(folder: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"not verified: the checkers took more than {CHECK_SECONDS} s"
     if done.returncode == 0:
-        return "holds"
+        return f"holds{_tested(done.stdout)}"
     if done.returncode == 1:
-        return f"VIOLATED{_properties(done.stdout)}: see {folder}"
+        return f"VIOLATED{_violated(done.stdout)}: see {folder}"
     said = done.stderr.strip().splitlines() or ["no message"]
     return f"not verified: {said[-1].removeprefix('phalanx: ')}"
 
 
-def _properties(text: str) -> str:
+def _tested(text: str) -> str:
+    """How many properties were put to the test, where the answer tells."""
+    names = _with_verdict(text, "holds")
+    return f" ({len(names)} properties put to the test)" if names else ""
+
+
+def _violated(text: str) -> str:
     """The names of what was violated, where the answer tells."""
+    names = _with_verdict(text, "violated")
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _with_verdict(text: str, wanted: str) -> list[str]:
     try:
         facts: Any = json.loads(text)
-        rows = facts["properties"].items()
-        names = [name for name, row in rows if row["violated"]]
+        rows = [item for group in facts["groups"] for item in group["properties"].items()]
+        return list(dict.fromkeys(name for name, row in rows if row["verdict"] == wanted))
     except (ValueError, LookupError, TypeError, AttributeError):
-        return ""
-    return f" ({', '.join(names)})" if names else ""
+        return []
