@@ -27,6 +27,7 @@ from phalanx.config import lan
 from phalanx.core.effects import Service
 from phalanx.engine.events import EventsLost, Merged, Messages, View
 from phalanx.errors import PhalanxError
+from phalanx.journal.settings import JournalSettings
 
 FRAME = 60_000
 
@@ -34,7 +35,9 @@ FRAME = 60_000
 class Puppet:
     def __init__(self, part: dict[str, Any]) -> None:
         config = lan(**part.get("config", {}))
-        more = {key: part[key] for key in ("name", "state", "journal") if key in part}
+        more: dict[str, Any] = {key: part[key] for key in ("name", "state", "journal") if key in part}
+        if "journal_settings" in part:
+            more["journal_settings"] = JournalSettings(**part["journal_settings"])
         self._lock = threading.Lock()
         self.group = blocking.join(part["group"], config=config, **more)
         self._delivered: Counter[str] = Counter()
