@@ -35,7 +35,9 @@ FRAME = 60_000
 class Puppet:
     def __init__(self, part: dict[str, Any]) -> None:
         config = lan(**part.get("config", {}))
-        more: dict[str, Any] = {key: part[key] for key in ("name", "state", "journal") if key in part}
+        more: dict[str, Any] = {
+            key: part[key] for key in ("name", "state", "journal") if key in part
+        }
         if "journal_settings" in part:
             more["journal_settings"] = JournalSettings(**part["journal_settings"])
         self._lock = threading.Lock()
