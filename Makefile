@@ -26,8 +26,8 @@ help: ## show this list
 install: $(READY) ## create .venv with the locked dependencies and phalanx itself
 
 .PHONY: demo
-demo: $(READY) ## run a small simulated group and show what its members saw
-	@$(BIN)/phalanx sim demo
+demo: $(READY) ## five real members, a crash, a split, a merge, and what their journals prove
+	@$(BIN)/phalanx demo
 
 .PHONY: test
 test: lint ## all checks and all tests that are not slow

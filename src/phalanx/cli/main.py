@@ -124,6 +124,7 @@ def main(ctx: click.Context) -> None:
 
     \b
     Example:
+      phalanx demo
       phalanx sim demo
     """
     if ctx.invoked_subcommand is None:

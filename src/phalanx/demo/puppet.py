@@ -5,7 +5,7 @@
 It joins at once and tells `joined`; then every view as it is installed, and an answer to each
 order. Orders: `send` (count, size, service, to), `flood` (seconds, size, service), `cut` and
 `cut_from` (addresses), `lose` (share), `heal`, `rest` (stop reading events for so many
-seconds), `report`, `leave`. The end of its input is the order to leave.
+seconds), `step_clock` (by), `report`, `leave`. The end of its input is the order to leave.
 """
 
 from __future__ import annotations
@@ -149,6 +149,12 @@ class Puppet:
         self._resting.clear()
         threading.Timer(seconds, self._resting.set).start()
         self.tell("obeyed", do="rest")
+
+    def _step_clock(self, by: float) -> None:
+        """Set the wall clock, as this process sees it."""
+        shift, real = int(by * 1e9), time.time_ns
+        time.time_ns = lambda: real() + shift
+        self.tell("obeyed", do="step_clock")
 
     def _report(self, told: str = "report") -> None:
         self.tell(

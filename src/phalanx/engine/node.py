@@ -91,6 +91,8 @@ class Node:
         """The link may hold more packets than the last look took."""
         self._due_since = NEVER
         self._closing = False
+        self._reason = ""
+        """Why the core has stopped, once it has."""
         self._closer: threading.Thread | None = None
         self.forked = False
         """This is the child of a fork, and the member is its parent's."""
@@ -278,8 +280,8 @@ class Node:
                 told = self._perform_seldom(effect) or told
         if self._diary is not None:
             self._diary.record(now, effects)
-        if effects and type(effects[-1]) is fx.Stopped:
-            self._gone(now, effects[-1].reason)
+        if self._reason:
+            self._gone(now, self._reason)
         if told:
             buffer.wake()
         if self._level or told:
@@ -301,6 +303,9 @@ class Node:
                 self.buffer.put(events.NotSent(first, last), 0)
             case fx.Refused(reason, count):
                 self.refused[reason] = self.refused.get(reason, 0) + count
+                return False
+            case fx.Stopped(reason):
+                self._reason = reason
                 return False
             case _:
                 return False
