@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.journal import folder as made
-from tests.journal.test_eventfile import ROWS
+from tests.journal.anyrow import ROWS
 
 from phalanx.errors import JournalError
 from phalanx.journal import blocks, columns, reader

@@ -380,6 +380,22 @@ def test_a_row_that_cannot_be_written_costs_its_block_only(tmp_path: Path) -> No
     assert reader.read_all([tmp_path]).rows[1:] == rows(2, 3)
 
 
+def test_a_bug_ends_the_journal_with_a_word_and_not_the_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(keeper.Keeper, "keep", fail)
+    told: list[str] = []
+    written = journal(tmp_path, on_problem=told.append)
+    written.write(rows(1, 2))
+    until(lambda: told)
+    written.write(rows(3, 4))
+    written.close()
+    assert "AssertionError('a bug')" in told[0]
+
+
 def test_a_deleted_folder_is_an_outage_until_it_is_back(tmp_path: Path, disk: Disk) -> None:
     told: list[str] = []
     folder = tmp_path / "x"

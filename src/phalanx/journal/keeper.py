@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,8 +125,10 @@ class Keeper:
 
     def tidy(self) -> None:
         """Deletes what the settings say is no longer to be kept."""
-        if self._settings.keep_bytes or self._settings.keep_ns:
-            tidy(self.directory, self._settings.keep_bytes, self._settings.keep_ns)
+        keep_bytes, keep_ns = self._settings.keep_bytes, self._settings.keep_ns
+        if keep_bytes or keep_ns:
+            with suppress(OSError):
+                tidy(self.directory, keep_bytes, keep_ns)
 
     def close(self) -> None:
         if self._lost is not None and self._last is not None:

@@ -27,8 +27,9 @@ from phalanx.journal.events import Event
 from phalanx.journal.keeper import Keeper, Lost, widened
 from phalanx.journal.settings import JournalSettings, checked
 
-GATHER_ROWS = 4096
-"""With so many rows waiting the thread does not wait for the time to flush."""
+GATHER_ROWS = 1024
+"""With so many rows waiting the thread does not wait for the time to flush; and no more are encoded
+at a time, since encoding keeps the member's thread from running."""
 BODIES_WAITING_MAX = 64 << 20
 CLOSE_SECONDS = 10.0
 
@@ -159,6 +160,15 @@ class Journal:
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a bug of ours, and still no reason to end a member
+            self._closing = True
+            self._tell(f"{self._keeper.directory}: the journal ended: {error!r}; report this")
+            with suppress(Exception):
+                self._keeper.close()
+
+    def _work(self) -> None:
         self._keeper.tidy()
         flush_s = self.settings.flush_ns / 1e9
         while True:
