@@ -14,12 +14,12 @@ import contextlib
 import json
 import os
 import queue
-import resource
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from phalanx import blocking
@@ -168,9 +168,15 @@ class Puppet:
             lost=self._lost,
             members=[m.name for m in self.group.view.members],
             refused=self.group.refused,
-            rss_kb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            rss_kb=resident_kb(),
             waiting_bytes=self.group._node.buffer.waiting_bytes,
         )
+
+
+def resident_kb() -> int:
+    """What the process holds in memory now, in thousands of bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def main() -> None:
