@@ -26,7 +26,7 @@ from phalanx import blocking
 from phalanx.config import lan
 from phalanx.core.effects import Service
 from phalanx.engine.events import EventsLost, Merged, Messages, View
-from phalanx.errors import PhalanxError
+from phalanx.errors import EventsUnread, PhalanxError
 from phalanx.journal.settings import JournalSettings
 
 FRAME = 60_000
@@ -129,7 +129,11 @@ class Puppet:
         until = time.monotonic() + seconds
         sent = 0
         while time.monotonic() < until:
-            self.group.send_many(bodies, Service[service.upper()])
+            try:
+                self.group.send_many(bodies, Service[service.upper()])
+            except EventsUnread:  # it rests
+                time.sleep(0.01)
+                continue
             sent += len(bodies)
         self.tell("sent", count=sent, service=service)
 
@@ -149,10 +153,10 @@ class Puppet:
         self.group.faults.heal()
         self.tell("obeyed", do="heal")
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self, period: float) -> None:
         """Stop reading; the group goes on, or waits, as it was configured."""
         self._resting.clear()
-        threading.Timer(seconds, self._resting.set).start()
+        threading.Timer(period, self._resting.set).start()
         self.tell("obeyed", do="rest")
 
     def _step_clock(self, by: float) -> None:
