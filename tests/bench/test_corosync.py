@@ -35,6 +35,6 @@ def test_a_group_of_corosync_delivers_fails_over_and_merges() -> None:
     with Lan(3) as lan:
         side = Corosync(lan)
         assert flood(side, Task(mode="flood"), 0.5, 1).messages_per_second > 100
-        assert latency(side, Task(mode="latency", rate=100, senders=1), 0.5, 1)[0] > 10_000
+        assert latency(side, Task(mode="latency", rate=100, senders=1), 0.5, 1).times[0] > 10_000
         kinds = [change.kind for change in failover(side, 1, lan, lambda: None)]
     assert kinds == ["kill", "cut", "heal"]

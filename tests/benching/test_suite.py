@@ -13,7 +13,7 @@ import pytest
 from phalanx.benching import suite as suites
 from phalanx.benching import verify
 from phalanx.benching.crew import Crew, TrialFailed
-from phalanx.benching.measure import Change, Flood, percentile
+from phalanx.benching.measure import Change, Flood, Times, percentile
 from phalanx.benching.members import Loopback, Members
 from phalanx.benching.suite import Row, Suite, summary, warning
 from phalanx.benching.task import Task
@@ -40,7 +40,7 @@ class Pretended:
 
 
 def flooded(rate: float, views: int = 0) -> Flood:
-    return Flood(rate, rate * 100, 0.5, 40_000_000, views, [])
+    return Flood(rate, rate * 100, 0.5, 40_000_000, views, 0.1, [])
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_trial_that_fails_is_told_and_the_others_count(suite: Suite, said: lis
 
 
 def test_latencies_are_percentiles_of_each_trial(suite: Suite) -> None:
-    times = list(range(1000, 101_000, 1000))
+    times = Times(list(range(1000, 101_000, 1000)), 0.1)
     suite.latency([Pretended("p", times, times, times)], 100, "agreed", 200, senders=1)
     assert [(row.measure, row.median) for row in suite.rows] == [
         ("p50 us", 51.0),
@@ -161,7 +161,13 @@ def test_a_busy_machine_is_told() -> None:
 
 
 def test_a_table_shows_medians_ranges_and_ratios() -> None:
-    more = {"mb_per_s": 79.4, "cpu_share": 0.43, "rss_mb": 40.21, "views_changed": 2}
+    more = {
+        "mb_per_s": 79.4,
+        "cpu_share": 0.43,
+        "rss_mb": 40.21,
+        "views_changed": 2,
+        "others": 0.66,
+    }
     rows = [
         Row(
             what="throughput",
@@ -173,11 +179,12 @@ def test_a_table_shows_medians_ranges_and_ratios() -> None:
             ratios={"corosync": 22.43},
         )
     ]
+    marks = " VIEWS CHANGED 2 times; OTHERS TOOK 0.66 CORES"
     assert table("title", rows, "corosync") == [
         "title",
         "                                               median         low        high  x corosync",
         "  phalanx                   messages/s        794,000     735,000     929,000  22.4",
-        f"{'':28}79.4 MB/s, 43% of a core and 40.2 MB a member; VIEWS CHANGED 2 times",
+        f"{'':28}79.4 MB/s, 43% of a core and 40.2 MB a member;{marks}",
     ]
 
 

@@ -1,7 +1,7 @@
 /*
  * A member of a Corosync process group (libcpg), for the benchmark.
  *
- *     cpgbench views|flood|latency GROUP SIZE RATE
+ *     cpgbench views|flood|latency GROUP SIZE RATE AHEAD
  *
  * It speaks as the workers of Phalanx do (src/phalanx/benching/worker.py), a JSON object a line:
  * each configuration as {"view": [names], "at": nanoseconds}, the result as {"result": {...}}. It
@@ -9,7 +9,10 @@
  * share): it sends from then on and counts what is delivered between the two. At the end of its
  * input it leaves.
  *
- * flood: sends as fast as flow control permits. latency: RATE messages a second at uneven
+ * flood: sends as fast as flow control permits, with at most AHEAD bytes of its own on their way. Flow
+ * control alone is not enough: a client that sends until it is refused leaves requests in the ring
+ * that the daemon may not take yet; the daemon then spins in epoll_wait, and on a machine with few
+ * cores the daemons take them from each other (half to two thirds of the rate). latency: RATE messages a second at uneven
  * distances, and notes how long its own take to come back; with RATE 0 it only
  * delivers. views: sends nothing.
  *
@@ -39,11 +42,13 @@ enum mode { VIEWS, FLOOD, LATENCY };
 
 static cpg_handle_t handle;
 static unsigned int own_node;
+static uint32_t own_pid;
 static enum mode mode;
 static char *body;
 static size_t size;
 static int64_t from, until; /* 0 until we are told */
-static uint64_t messages, bytes, sent;
+static uint64_t messages, bytes, sent, own_delivered;
+static uint64_t ahead_max; /* own messages that may be on their way */
 static int64_t *samples;
 static size_t sampled;
 
@@ -68,7 +73,10 @@ static void delivered(cpg_handle_t h, const struct cpg_name *group, uint32_t nod
 	(void)h, (void)group;
 	messages++;
 	bytes += length;
-	if (mode != LATENCY || node != own_node || pid != (uint32_t)getpid())
+	if (node != own_node || pid != own_pid)
+		return;
+	own_delivered++;
+	if (mode != LATENCY)
 		return;
 	at = now();
 	memcpy(&stamp, message, sizeof stamp);
@@ -206,7 +214,7 @@ static void run(int64_t every)
 		}
 		if (from && !over && mode == FLOOD) {
 			int i = 0;
-			while (i < BURST && send_one())
+			while (i < BURST && sent - own_delivered < ahead_max && send_one())
 				i++;
 			wait = i < BURST ? BLOCKED_NS : 0;
 		} else if (from && !over && mode == LATENCY && every) {
@@ -242,8 +250,8 @@ int main(int argc, char **argv)
 {
 	double rate;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: cpgbench views|flood|latency GROUP SIZE RATE\n");
+	if (argc != 6) {
+		fprintf(stderr, "usage: cpgbench views|flood|latency GROUP SIZE RATE AHEAD\n");
 		return 2;
 	}
 	mode = !strcmp(argv[1], "flood") ? FLOOD : !strcmp(argv[1], "latency") ? LATENCY : VIEWS;
@@ -259,7 +267,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "cpgbench: no memory\n");
 		return 1;
 	}
-	srand48(getpid());
+	own_pid = getpid();
+	ahead_max = strtoull(argv[5], NULL, 10) / size;
+	if (!ahead_max)
+		ahead_max = 1;
+	srand48(own_pid);
 	join(argv[2]);
 	run(rate > 0 ? (int64_t)(SECOND / rate) : 0);
 	return 0;

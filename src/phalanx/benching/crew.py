@@ -19,7 +19,7 @@ from time import monotonic, monotonic_ns, sleep
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from phalanx.benching.usage import Usage, usage
+from phalanx.benching.usage import Cost, Usage, busy_seconds, cost, usage
 from phalanx.errors import PhalanxError
 
 BEGIN_SECONDS = 30.0
@@ -39,6 +39,23 @@ class Seen(NamedTuple):
 
     at: int
     names: frozenset[str]
+
+
+class Window(NamedTuple):
+    """What each member had cost when a stretch of time began and when it ended, and what the whole
+    machine spent in between."""
+
+    before: list[Usage]
+    after: list[Usage]
+    busy_seconds: float
+
+    def costs(self) -> list[Cost]:
+        return list(map(cost, self.before, self.after))
+
+    def others(self) -> float:
+        """Cores that were busy with something else, the kernel's work for no process included."""
+        seconds = (self.after[0].at_ns - self.before[0].at_ns) / 1e9
+        return max(0.0, self.busy_seconds / seconds - sum(c.cpu_share for c in self.costs()))
 
 
 class _Member:
@@ -151,15 +168,15 @@ class Crew:
             except BrokenPipeError:
                 raise self._failed(i, "ended before it was told what to do") from None
 
-    def window(self, warm: float, seconds: float) -> tuple[list[Usage], list[Usage]]:
-        """Have all measure one stretch of time; what each of them had cost before and after."""
+    def window(self, warm: float, seconds: float) -> Window:
+        """Have all measure one stretch of time, and wait until it is over."""
         begin = monotonic_ns() + int(warm * 1e9)
         end = begin + int(seconds * 1e9)
         self.tell(f"{begin} {end}")
         _sleep_until(begin)
-        before = self.usages()
+        busy, before = busy_seconds(), self.usages()
         _sleep_until(end)
-        return before, self.usages()
+        return Window(before, self.usages(), busy_seconds() - busy)
 
     def results(self) -> list[dict[str, Any]]:
         """What each of them measured."""

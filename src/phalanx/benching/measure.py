@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from phalanx.benching.crew import Crew, TrialFailed
 from phalanx.benching.task import Side, Task
-from phalanx.benching.usage import Cost, cost
+from phalanx.benching.usage import Cost
 
 VIEW_SECONDS = 60.0
 SETTLE_SECONDS = 1.5
@@ -33,6 +33,8 @@ class Flood(NamedTuple):
     rss_bytes: int
     views_changed: int
     """Views that were installed while the group should have stayed as it was."""
+    others: float
+    """Cores that were busy with something else meanwhile."""
     complaints: list[str]
     """Of members that did not leave as they should."""
 
@@ -40,30 +42,37 @@ class Flood(NamedTuple):
 def flood(side: Side, task: Task, warm: float, seconds: float) -> Flood:
     with side.crew(task) as crew:
         views = crew.views_seen
-        before, after = crew.window(warm, seconds)
+        window = crew.window(warm, seconds)
         results = crew.results()
         views = crew.views_seen - views
     if not all(r["ns"] for r in results):
         raise TrialFailed(f"{side.name}: a member did not run at all while it should have measured")
-    costs = list(map(cost, before, after))
+    costs = window.costs()
     return Flood(
         fmean(r["messages"] / r["ns"] * 1e9 for r in results),
         fmean(r["bytes"] / r["ns"] * 1e9 for r in results),
         fmean(c.cpu_share for c in costs),
         round(fmean(c.rss_bytes for c in costs)),
         views,
+        window.others(),
         crew.complaints,
     )
 
 
-def latency(side: Side, task: Task, warm: float, seconds: float) -> list[int]:
+class Times(NamedTuple):
     """Nanoseconds from `send` to one's own delivery, of all senders together, sorted."""
+
+    times: list[int]
+    others: float
+
+
+def latency(side: Side, task: Task, warm: float, seconds: float) -> Times:
     with side.crew(task) as crew:
-        crew.window(warm, seconds)
+        window = crew.window(warm, seconds)
         times = sorted(ns for result in crew.results() for ns in result["latencies_ns"])
     if not times:
         raise TrialFailed(f"{side.name}: no message came back")
-    return times
+    return Times(times, window.others())
 
 
 def percentile(values: Sequence[int], share: float) -> int:
@@ -74,9 +83,8 @@ def percentile(values: Sequence[int], share: float) -> int:
 def idle(side: Side, seconds: float) -> Cost:
     """The mean cost of one member."""
     with side.crew(Task(mode="views")) as crew:
-        before, after = crew.window(SETTLE_SECONDS, seconds)
+        costs = crew.window(SETTLE_SECONDS, seconds).costs()
         crew.results()
-        costs = list(map(cost, before, after))
     return Cost(
         fmean(c.cpu_share for c in costs),
         round(fmean(c.rss_bytes for c in costs)),

@@ -1,7 +1,8 @@
 """What is measured, in which order, and what is made of it.
 
 The sides of a comparison take turns, trial by trial, in one run: what else the machine does
-meanwhile meets all of them alike. Results are medians of the trials; a ratio is one of medians.
+meanwhile meets all of them, though not all alike, so each row tells how many cores others took.
+Results are medians of the trials; a ratio is one of medians.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from phalanx.benching.crew import TrialFailed
 from phalanx.benching.measure import Faults, Flood, failover, flood, idle, latency, percentile
 from phalanx.benching.members import Members
 from phalanx.benching.task import Side, Task
-from phalanx.benching.usage import busy_cores
+from phalanx.benching.usage import load
 from phalanx.benching.verify import verdict
 
 BUSY = 0.3
@@ -106,6 +107,7 @@ class Suite:
         task = Task(mode="latency", size=size, service=service, rate=rate, senders=senders)
         able = [side for side in sides if service in services(side)]
         shares = {"p50 us": 0.5, "p99 us": 0.99}
+        others: dict[str, list[float]] = {side.name: [] for side in able}
         rows = {
             (side.name, measure): self._row("latency", side, measure, task)
             for measure in shares
@@ -115,11 +117,15 @@ class Suite:
             for side in able:
                 self._say(f"{title}: {side.name}, trial {trial + 1} of {self._trials}")
                 with self._trial(title, side):
-                    times = latency(side, task, self._warm, self._seconds)
+                    seen = latency(side, task, self._warm, self._seconds)
+                    others[side.name].append(seen.others)
                     for measure, share in shares.items():
-                        rows[side.name, measure].values.append(percentile(times, share) / 1e3)
+                        value = percentile(seen.times, share) / 1e3
+                        rows[side.name, measure].values.append(value)
         for row in rows.values():
-            row.more = {"rate": rate, "senders": min(senders, row.members)}
+            if row.values:
+                row.more = {"rate": rate, "senders": min(senders, row.members)}
+                row.more["others"] = median(others[row.side])
         self._finish(title, list(rows.values()))
 
     def failover(self, sides: Sequence[Side], trials: int, network: Faults | None) -> None:
@@ -210,6 +216,7 @@ def _on_the_way(floods: Sequence[Flood]) -> dict[str, Any]:
         "cpu_share": median(f.cpu_share for f in floods),
         "rss_mb": median(f.rss_bytes for f in floods) / 1e6,
         "views_changed": sum(f.views_changed for f in floods),
+        "others": median(f.others for f in floods),
     }
 
 
@@ -227,15 +234,16 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "load_before": busy_cores(),
+        "load_before": load(),
     }
 
 
-def warning(load: float | None) -> str:
+def warning(load_before: float | None) -> str:
     """Empty when the machine is quiet, or else a line to tell."""
-    if load is None or load <= BUSY:
+    if load_before is None or load_before <= BUSY:
         return ""
-    return f"the machine is busy (load {load:.2f} in the last minute): trust the ratios at most"
+    told = f"the machine was busy in the last minute (load {load_before:.2f})"
+    return f"{told}: if others still are, do not trust the results, nor the ratios"
 
 
 def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:

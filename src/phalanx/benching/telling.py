@@ -8,6 +8,8 @@ from phalanx.benching.suite import Row, Suite
 
 WIDTH = 26
 SHOWN_MAX = 11
+OTHERS_MAX = 0.4
+"""Cores; beyond this a row carries a mark."""
 
 
 def table(title: str, rows: Sequence[Row], reference: str) -> list[str]:
@@ -38,14 +40,15 @@ def number(value: float) -> str:
 def _note(row: Row) -> str:
     if row.what == "failover" and len(row.values) > 2:
         return " ".join(map(number, _some(sorted(row.values))))
-    if row.what != "throughput":
-        return ""
     more = row.more
+    busy = f"OTHERS TOOK {more['others']:.2g} CORES" if more.get("others", 0) > OTHERS_MAX else ""
+    if row.what != "throughput":
+        return busy
     told = f"{number(more['mb_per_s'])} MB/s, {more['cpu_share']:.0%} of a core"
     told += f" and {number(more['rss_mb'])} MB a member"
     if more["views_changed"]:
         told += f"; VIEWS CHANGED {more['views_changed']} times"
-    return told
+    return f"{told}; {busy}" if busy else told
 
 
 def _some(ordered: Sequence[float]) -> Sequence[float]:

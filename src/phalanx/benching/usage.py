@@ -52,8 +52,19 @@ def cost(before: Usage, after: Usage) -> Cost:
     )
 
 
-def busy_cores() -> float | None:
-    """How many cores others keep busy, by the last minute's load; None where it is not told."""
+def busy_seconds() -> float:
+    """Processor time that all cores together have spent on anything; 0 where it is not told."""
+    try:
+        line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+    except OSError:
+        return 0.0
+    spent = list(map(int, line.split()[1:9]))  # what guests use is in the first two again
+    idle, waiting = spent[3], spent[4]
+    return (sum(spent) - idle - waiting) / _TICKS
+
+
+def load() -> float | None:
+    """How busy the machine was in the last minute; None where it is not told."""
     try:
         return os.getloadavg()[0]
     except OSError:
