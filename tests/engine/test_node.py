@@ -132,7 +132,7 @@ def test_a_bug_ends_the_node_and_says_so(caplog: pytest.LogCaptureFixture) -> No
 
     node.member.step = broken  # type: ignore[method-assign]
     link.waiting = [b"anything"]
-    node.receive(0)
+    node.turn(0)
     assert isinstance(node.error, EngineFailed)
     assert isinstance(ticket.error, EngineFailed)
     assert link.closed
