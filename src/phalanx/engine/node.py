@@ -277,9 +277,10 @@ class Node:
 
     def leave(self, now: int) -> None:
         if not self._closing and not self.stopped:
-            self._closing = True
-            self.push(now)
-            self.step(now, fx.Leave())
+            with self._ending_on_bugs(now):
+                self.push(now)
+                self._closing = True
+                self.step(now, fx.Leave())
 
     def step(self, now: int, given: Given) -> None:
         if not self.stopped:
