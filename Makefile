@@ -26,11 +26,12 @@ help: ## show this list
 install: $(READY) ## create .venv with the locked dependencies and phalanx itself
 
 .PHONY: demo
-demo: $(READY) ## run a small simulated group and show what its members saw
-	@$(BIN)/phalanx sim demo
+demo: $(READY) ## five real members, a crash, a split, a merge, and what their journals prove
+	@$(BIN)/phalanx demo
 
 .PHONY: test
 test: lint ## all checks and all tests that are not slow
+	@$(lan_ready) || { $(install_lan); } || true
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 # pytest exits with 5 when there is no slow test to run; the sweep still counts.
@@ -87,6 +88,19 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --no-input --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -qq --no-input --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Tests with members in network namespaces skip, and say so, where these are missing.
+LAN_PACKAGES := iproute2 nftables
+lan_ready = ( for program in nft ip; do command -v $$program >/dev/null || exit 1; done )
+define install_lan
+if command -v apt-get >/dev/null && [ "$$(id -u)" -eq 0 ]; then \
+	echo "installing $(LAN_PACKAGES)"; \
+	apt-get update -qq; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(LAN_PACKAGES) >/dev/null; \
+else \
+	echo "for tests in network namespaces: apt-get install $(LAN_PACKAGES), and run as root"; \
+fi
+endef
 
 PEER_PACKAGES := corosync libcpg-dev gcc libc6-dev iproute2 nftables
 peer_ready = ( [ -e /usr/include/corosync/cpg.h ] || exit 1; \

@@ -464,3 +464,17 @@ def test_a_cut_member_goes_on_alone_and_merges_when_it_heals(group_name: str) ->
             assert phalanx.Range(ada.me, 1, 1) in mine.alone
 
     play(scene())
+
+
+def test_datagrams_of_ipv6_fit_an_ethernet_frame(group_name: str) -> None:
+    async def scene() -> None:
+        config = phalanx.lan(address="ff02::7:7117", interface="lo")
+        try:
+            ada = await phalanx.join(group_name, name="ada", config=config)
+        except PhalanxError as error:
+            pytest.skip(f"no IPv6 multicast on the loopback interface: {error}")
+        assert ada.config.datagram_bytes_max == 1452
+        await (await ada.send(b"x" * 5000)).stable()
+        await ada.leave()
+
+    play(scene())

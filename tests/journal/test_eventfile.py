@@ -6,64 +6,18 @@ import gzip
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.journal.anyrow import NAMES, NUMBERS, ROWS
 
 from phalanx.errors import EventFileError
 from phalanx.journal import eventfile
 from phalanx.journal import events as ev
 
-NUMBERS = st.integers(0, 2**63 - 1)
-NAMES = st.text(st.characters(codec="utf-8"), max_size=5)
-
-
-def _of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a column's type, from the schema itself."""
-    match kind:
-        case msgspec.inspect.IntType():
-            return NUMBERS
-        case msgspec.inspect.StrType():
-            return NAMES
-        case msgspec.inspect.NoneType():
-            return st.none()
-        case msgspec.inspect.LiteralType():
-            return st.sampled_from(kind.values)
-        case msgspec.inspect.ListType():
-            return st.lists(_of(kind.item_type), max_size=3)
-        case msgspec.inspect.UnionType():
-            return st.one_of([_of(t) for t in kind.types])
-    raise AssertionError(f"no values for {kind}")
-
-
-def _rows(table: type[ev.Row]) -> st.SearchStrategy[ev.Event]:
-    info = msgspec.inspect.type_info(table)
-    assert isinstance(info, msgspec.inspect.StructType)
-    columns = {f.name: _of(f.type) for f in info.fields}
-    return cast("st.SearchStrategy[ev.Event]", st.builds(table, **columns).map(_made_possible))
-
-
-def _made_possible(row: Any) -> Any:
-    """The row with numbers from 1, ranges that are some, and lists that belong together."""
-    changes: dict[str, Any] = {"lseq": max(1, row.lseq)}
-    if hasattr(row, "first"):
-        first, last = sorted((max(1, row.first), max(1, row.last)))
-        changes |= {"first": first, "last": last}
-    for names in (("dep_nodes", "dep_incs", "dep_numbers"), ("members", "member_incs")):
-        if hasattr(row, names[0]):
-            shortest = min(len(getattr(row, name)) for name in names)
-            changes |= {name: getattr(row, name)[:shortest] for name in names}
-    if isinstance(row, ev.ViewInstall):
-        changes |= {"trans": [], "trans_incs": []}
-    if hasattr(row, "to_incs"):
-        changes |= {"to_incs": None if row.to is None else list(range(len(row.to)))}
-    return msgspec.structs.replace(row, **changes)
-
-
-ROWS = st.lists(st.one_of([_rows(t) for t in ev.TABLES.values()]), max_size=10)
 MANIFESTS = st.dictionaries(NAMES, NUMBERS | NAMES | st.none(), max_size=3)
 
 

@@ -380,6 +380,22 @@ def test_a_row_that_cannot_be_written_costs_its_block_only(tmp_path: Path) -> No
     assert reader.read_all([tmp_path]).rows[1:] == rows(2, 3)
 
 
+def test_a_bug_ends_the_journal_with_a_word_and_not_the_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(keeper.Keeper, "keep", fail)
+    told: list[str] = []
+    written = journal(tmp_path, on_problem=told.append)
+    written.write(rows(1, 2))
+    until(lambda: told)
+    written.write(rows(3, 4))
+    written.close()
+    assert "AssertionError('a bug')" in told[0]
+
+
 def test_a_deleted_folder_is_an_outage_until_it_is_back(tmp_path: Path, disk: Disk) -> None:
     told: list[str] = []
     folder = tmp_path / "x"
@@ -402,6 +418,16 @@ def test_a_deleted_folder_is_an_outage_until_it_is_back(tmp_path: Path, disk: Di
     written.close()
     assert gaps(reader_rows(folder))[0][0] == 4
     assert len(told) == 1
+
+
+def test_bodies_that_cannot_be_written_are_counted(tmp_path: Path, disk: Disk) -> None:
+    written = journal(tmp_path, bodies=True)
+    disk.error = errno.ENOSPC
+    written.write_bodies(MemberId("bea"), 1, [1, 1], b"ab")
+    until(lambda: written.bodies_lost)
+    disk.error = 0
+    written.close()
+    assert written.bodies_lost == 2
 
 
 # ---------------------------------------------------------------------------- real disks

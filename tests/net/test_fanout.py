@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.config import Config, unicast
 from phalanx.net import names as module
-from phalanx.net.addresses import SocketAddress, host_and_port
+from phalanx.net.addresses import SocketAddress, host_and_port, interfaces
 from phalanx.net.fanout import FanoutLink, open_fanout
 from phalanx.net.introductions import MAGIC
 from phalanx.net.link import Link
@@ -144,6 +144,27 @@ def test_cut_members_do_not_meet_by_introductions(spread: Spread, until: Until) 
     assert not one.peers
     one.faults.heal()
     until([one, two], know(1, one, two))
+
+
+def test_no_introduction_goes_to_a_cut_address(spread: Spread, until: Until) -> None:
+    one = spread(here(NOBODY))
+    two = spread(here(one.address))
+    two.faults.cut(one.address)
+    until([one, two], lambda: two._introductions._rounds >= 3)
+    assert not one.peers
+    two.faults.heal()
+    until([one, two], know(1, one, two))
+
+
+def test_a_member_bound_to_any_address_knows_all_its_own_from_the_start(spread: Spread) -> None:
+    one = spread(here(NOBODY, address=""))
+    port = host_and_port("", one.address)[1]
+    found = [a for i in interfaces() for a in i.addresses if ":" not in a]
+    assert "127.0.0.1" in found
+    assert all(one._introductions.is_own((address, port)) for address in found)
+    bound = spread(here(NOBODY))
+    assert bound._introductions.is_own(host_and_port("", bound.address))
+    assert not bound._introductions.is_own(("127.0.0.2", port))
 
 
 def test_losses_and_delays_spare_introductions(

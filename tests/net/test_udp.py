@@ -85,6 +85,12 @@ def test_a_link_sends_to_the_address_it_was_given_from_that_of_its_interface(
     assert link.address.startswith("127.0.0.1:")
 
 
+@pytest.mark.parametrize("hops", [0, 1, 5])
+def test_packets_pass_as_many_routers_as_hops_says(opened: Opener, hops: int) -> None:
+    sender = opened(local(hops=hops))._sender
+    assert sender.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == hops
+
+
 def test_packets_larger_than_a_segment_may_be_travel_singly(
     opened: Opener, gathered: Gather
 ) -> None:

@@ -97,6 +97,8 @@ def _lines(evidence: Evidence) -> list[str]:
         word = "not verified" if verdict == "unverifiable" else verdict
         meaning = why if verdict == "unverifiable" else MEANING.get(name, "")
         lines.append(f"  {word:<12} {result.evaluated:>9,}  {name:<26} {meaning}".rstrip())
-    for violation in evidence.report.violations[:STORIES_MAX]:
-        lines += ["", str(violation), *violation_story(evidence.rows, violation)]
+    violations = evidence.report.violations[:STORIES_MAX]
+    rows = evidence.story if violations else []
+    for violation in violations:
+        lines += ["", str(violation), *violation_story(rows, violation)]
     return lines

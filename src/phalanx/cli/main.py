@@ -23,6 +23,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
+    from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
@@ -123,6 +124,7 @@ def main(ctx: click.Context) -> None:
 
     \b
     Example:
+      phalanx demo
       phalanx sim demo
     """
     if ctx.invoked_subcommand is None:
@@ -135,6 +137,7 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
+main.add_command(journal)
 main.add_command(node)
 main.add_command(sim)
 

@@ -5,7 +5,7 @@
 It joins at once and tells `joined`; then every view as it is installed, and an answer to each
 order. Orders: `send` (count, size, service, to), `flood` (seconds, size, service), `cut` and
 `cut_from` (addresses), `lose` (share), `heal`, `rest` (stop reading events for so many
-seconds), `report`, `leave`. The end of its input is the order to leave.
+seconds), `step_clock` (by), `report`, `leave`. The end of its input is the order to leave.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import contextlib
 import json
 import os
 import queue
-import resource
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from phalanx import blocking
 from phalanx.config import lan
 from phalanx.core.effects import Service
 from phalanx.engine.events import EventsLost, Merged, Messages, View
-from phalanx.errors import PhalanxError
+from phalanx.errors import EventsUnread, PhalanxError
+from phalanx.journal.settings import JournalSettings
 
 FRAME = 60_000
 
@@ -34,7 +35,11 @@ FRAME = 60_000
 class Puppet:
     def __init__(self, part: dict[str, Any]) -> None:
         config = lan(**part.get("config", {}))
-        more = {key: part[key] for key in ("name", "state", "journal") if key in part}
+        more: dict[str, Any] = {
+            key: part[key] for key in ("name", "state", "journal") if key in part
+        }
+        if "journal_settings" in part:
+            more["journal_settings"] = JournalSettings(**part["journal_settings"])
         self._lock = threading.Lock()
         self.group = blocking.join(part["group"], config=config, **more)
         self._delivered: Counter[str] = Counter()
@@ -124,7 +129,11 @@ class Puppet:
         until = time.monotonic() + seconds
         sent = 0
         while time.monotonic() < until:
-            self.group.send_many(bodies, Service[service.upper()])
+            try:
+                self.group.send_many(bodies, Service[service.upper()])
+            except EventsUnread:  # it rests
+                time.sleep(0.01)
+                continue
             sent += len(bodies)
         self.tell("sent", count=sent, service=service)
 
@@ -144,11 +153,17 @@ class Puppet:
         self.group.faults.heal()
         self.tell("obeyed", do="heal")
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self, period: float) -> None:
         """Stop reading; the group goes on, or waits, as it was configured."""
         self._resting.clear()
-        threading.Timer(seconds, self._resting.set).start()
+        threading.Timer(period, self._resting.set).start()
         self.tell("obeyed", do="rest")
+
+    def _step_clock(self, by: float) -> None:
+        """Set the wall clock, as this process sees it."""
+        shift, real = int(by * 1e9), time.time_ns
+        time.time_ns = lambda: real() + shift
+        self.tell("obeyed", do="step_clock")
 
     def _report(self, told: str = "report") -> None:
         self.tell(
@@ -157,9 +172,15 @@ class Puppet:
             lost=self._lost,
             members=[m.name for m in self.group.view.members],
             refused=self.group.refused,
-            rss_kb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            rss_kb=resident_kb(),
             waiting_bytes=self.group._node.buffer.waiting_bytes,
         )
+
+
+def resident_kb() -> int:
+    """What the process holds in memory now, in thousands of bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any
 
 from phalanx.errors import PhalanxError, TimedOut
 
@@ -29,12 +29,19 @@ class PuppetFailed(PhalanxError):
 class Remote:
     """One puppet process."""
 
-    def __init__(self, part: dict[str, Any], prefix: Sequence[str] = ()) -> None:
+    def __init__(
+        self, part: dict[str, Any], prefix: Sequence[str] = (), errors: IO[str] | None = None
+    ) -> None:
         self.name: str = part["name"]
         self.part = part
         command = [*prefix, sys.executable, "-m", "phalanx.demo.puppet", json.dumps(part)]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            bufsize=1,
         )
         self.told: list[Told] = []
         self._news = threading.Condition()

@@ -44,6 +44,11 @@ class Buffer:
     def waiting_bytes(self) -> int:
         return self._put_bytes - self._taken_bytes
 
+    @property
+    def has_drained(self) -> bool:
+        """So little waits that the others need not wait any more."""
+        return 2 * self.waiting_bytes <= self._limit
+
     # -------------------------------------------------------------- the engine's side
 
     def put(self, run: Run, size: int) -> None:
@@ -84,7 +89,7 @@ class Buffer:
             self._level = 2
         elif waiting >= self._limit:
             self._level = max(self._level, 1)
-        elif 2 * waiting <= self._limit:
+        elif self.has_drained:
             self._level = 0
         self._on_room = tell if self._level else None
         return self._level
@@ -101,7 +106,7 @@ class Buffer:
             size += bytes_
         self._taken_bytes += size
         call = self._on_room
-        if call is not None and 2 * self.waiting_bytes <= self._limit:
+        if call is not None and self.has_drained:
             self._on_room = None
             call()
         return out

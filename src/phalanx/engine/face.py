@@ -28,11 +28,14 @@ from phalanx.engine.tickets import Ticket
 from phalanx.errors import ConfigurationError, Forked, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
+from phalanx.net.link import Link
 from phalanx.net.opening import open_link
 
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
 GROUP_LENGTH_MAX = 128
+IPV6_BYTES = 20
+"""So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
 
 
 def open_node(
@@ -56,11 +59,7 @@ def open_node(
         undo.callback(identity.close)
         link = open_link(config, group, Faults())
         undo.callback(link.close)
-        sized = msgspec.structs.replace(
-            config,
-            window_bytes_max=min(config.window_bytes_max, link.receive_bytes),
-            window_bytes_min=min(config.window_bytes_min, link.receive_bytes),
-        )
+        sized = _sized(config, link)
         diary = None
         if journal is not None:
             diary = open_diary(Path(journal), group, identity.member, sized, settings)
@@ -68,6 +67,19 @@ def open_node(
         node = Node(group, identity, sized, link, diary, secrets.randbits(62))
         undo.pop_all()
         return node
+
+
+def _sized(config: Config, link: Link) -> Config:
+    """The settings as the network allows them."""
+    datagram = config.datagram_bytes_max
+    if link.address.startswith("[") and datagram == Config().datagram_bytes_max:
+        datagram -= IPV6_BYTES
+    return msgspec.structs.replace(
+        config,
+        datagram_bytes_max=datagram,
+        window_bytes_max=min(config.window_bytes_max, link.receive_bytes),
+        window_bytes_min=min(config.window_bytes_min, link.receive_bytes),
+    )
 
 
 class Face:

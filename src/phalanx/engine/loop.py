@@ -81,7 +81,10 @@ class Engine:
                 call = self._orders.popleft()
             except IndexError:
                 return
-            call(time.monotonic_ns())
+            try:
+                call(time.monotonic_ns())
+            except Exception:  # of ours; the groups go on
+                log.exception("an order to the engine failed")
 
     def wake(self) -> None:
         if self._asleep:
@@ -125,11 +128,7 @@ class Engine:
 
     def _begin(self, now: int, node: Node) -> None:
         self._nodes.append(node)
-        try:
-            node.start(now)
-        except Exception as error:
-            log.exception("group %r: %s cannot start", node.group, node.me)
-            node.end(now, EngineFailed(node.group, f"{type(error).__name__}: {error}"))
+        node.start(now)
 
     def _leave(self, now: int) -> None:
         for node in self._nodes:
@@ -141,13 +140,7 @@ class Engine:
         busy = False
         gone = False
         for node in self._nodes:
-            if not node.stopped:
-                node.receive(now)
-            if not node.stopped:
-                node.push(now)
-                node.look(now)
-                busy = node.expire(time.monotonic_ns()) or busy
-                node.look_around()
+            busy = node.turn(now) or busy
             gone = gone or node.stopped
         if gone:
             self._nodes = [node for node in self._nodes if not node.stopped]
@@ -164,7 +157,7 @@ class Engine:
         fds = [self._bell.fileno(), *(node.link.fileno() for node in self._nodes)]
         self._asleep = True
         # What was ordered before this flag was set rang no bell.
-        if self._orders or any(node.has_waiting for node in self._nodes):
+        if self._orders or any(node.has_news for node in self._nodes):
             wait_ns = 0
         seconds = wait_ns / 1e9
         try:
@@ -179,9 +172,7 @@ class Engine:
     def forget(self) -> None:
         """In the child of a fork: there is no thread here, and what it held is the parent's."""
         for node in self._nodes:
-            node.stopped = True
-            node.forked = True
-            node.link.close()
+            node.forget()
         self._bell.close()
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from phalanx.config import Config
@@ -91,6 +93,8 @@ class Node:
         """The link may hold more packets than the last look took."""
         self._due_since = NEVER
         self._closing = False
+        self._reason = ""
+        """Why the core has stopped, once it has."""
         self._closer: threading.Thread | None = None
         self.forked = False
         """This is the child of a fork, and the member is its parent's."""
@@ -143,9 +147,13 @@ class Node:
         return 2 * waiting <= self.config.outbox_bytes_max or self.stopped or self._level == 2
 
     @property
-    def has_waiting(self) -> bool:
-        """Something was submitted that the core could take."""
-        return bool(self._queue) and self.member.room > 0 and not self.stopped
+    def has_news(self) -> bool:
+        """Something was submitted that the core could take, or the reader has caught up."""
+        if self.stopped:
+            return False
+        if self._level and self.buffer.has_drained:
+            return True
+        return bool(self._queue) and self.member.room > 0
 
     def wait_for_disk(self, seconds: float) -> None:
         """After the end: until the journal is closed."""
@@ -155,9 +163,30 @@ class Node:
     # -------------------------------------------------------------- the engine's thread
 
     def start(self, now: int) -> None:
-        if self._diary is not None:
-            self._diary.start(now)
-        self._perform(now, self.member.start(now))
+        with self._ending_on_bugs(now):
+            if self._diary is not None:
+                self._diary.start(now)
+            self._perform(now, self.member.start(now))
+
+    def turn(self, now: int) -> bool:
+        """Do everything there is to do; whether there may be more at once."""
+        busy = False
+        with self._ending_on_bugs(now):
+            self.receive(now)
+            self.push(now)
+            self.look(now)
+            busy = self.expire(time.monotonic_ns())
+            self.look_around()
+        return busy
+
+    @contextmanager
+    def _ending_on_bugs(self, now: int) -> Iterator[None]:
+        """A bug of ours ends this group; the others of the process go on."""
+        try:
+            yield
+        except Exception as error:
+            log.exception("group %r: %s failed", self.group, self.me)
+            self.end(now, EngineFailed(self.group, f"{type(error).__name__} ({error})"))
 
     def watch(self, until: Callable[[], bool], call: Callable[[], None]) -> None:
         """Call once when the condition holds; it is looked at after each step."""
@@ -168,6 +197,8 @@ class Node:
 
     def receive(self, now: int) -> None:
         """Packets may wait at the link: take them all in one step."""
+        if self.stopped:
+            return
         packets = self.link.receive(now)
         self._more = len(packets) >= PACKETS_MAX
         if packets:
@@ -223,6 +254,8 @@ class Node:
     def expire(self, now: int) -> bool:
         """Fire the timers that are due, unless packets wait that may make them needless. Whether
         something may still have to be done at once."""
+        if self.stopped:
+            return False
         due = self.deadline()
         if due > now:
             self._due_since = NEVER
@@ -244,19 +277,14 @@ class Node:
 
     def leave(self, now: int) -> None:
         if not self._closing and not self.stopped:
-            self._closing = True
-            self.push(now)
-            self.step(now, fx.Leave())
+            with self._ending_on_bugs(now):
+                self.push(now)
+                self._closing = True
+                self.step(now, fx.Leave())
 
     def step(self, now: int, given: Given) -> None:
-        if self.stopped:
-            return
-        try:
+        if not self.stopped:
             self._perform(now, self.member.step(now, given))
-        except Exception as error:  # our bug: this group ends, the others go on
-            log.exception("group %r: %s failed", self.group, self.me)
-            problem = f"{type(error).__name__} in the protocol ({error})"
-            self.end(now, EngineFailed(self.group, problem))
 
     # -------------------------------------------------------------- effects
 
@@ -278,8 +306,8 @@ class Node:
                 told = self._perform_seldom(effect) or told
         if self._diary is not None:
             self._diary.record(now, effects)
-        if effects and type(effects[-1]) is fx.Stopped:
-            self._gone(now, effects[-1].reason)
+        if self._reason:
+            self._gone(now, self._reason)
         if told:
             buffer.wake()
         if self._level or told:
@@ -302,12 +330,17 @@ class Node:
             case fx.Refused(reason, count):
                 self.refused[reason] = self.refused.get(reason, 0) + count
                 return False
+            case fx.Stopped(reason):
+                self._reason = reason
+                return False
             case _:
                 return False
         return True
 
     def look(self, now: int) -> None:
         """How far is the reader behind? The group is told when that changes."""
+        if self.stopped:
+            return
         level = self.buffer.level(self.wake)
         if level != self._level:
             self._level = level
@@ -324,6 +357,12 @@ class Node:
                 call()
 
     # -------------------------------------------------------------- the end
+
+    def forget(self) -> None:
+        """In the child of a fork: the member is the parent's, and only descriptors are shared."""
+        self.stopped = self.forked = True
+        self.link.close()
+        self._identity.close()
 
     def abandon(self) -> None:
         """It was opened and never started: give everything back."""

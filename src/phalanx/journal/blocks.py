@@ -83,10 +83,9 @@ _BODIES = msgspec.msgpack.Decoder(list[Bodies])
 
 def rows_block(rows: Sequence[Event]) -> bytes:
     """The rows of one flush, in the order of their numbers."""
-    numbers = [row.lseq for row in rows]
-    tables = len(set(map(type, rows)))
-    span = (min(numbers), max(numbers), rows[0].t_ns, rows[-1].t_ns)
-    return _framed(ROWS, tables, len(rows), span, columns.pack(rows))
+    span = (rows[0].lseq, rows[-1].lseq, rows[0].t_ns, rows[-1].t_ns)
+    body, tables = columns.pack(rows)
+    return _framed(ROWS, tables, len(rows), span, body)
 
 
 def bodies_block(bodies: Sequence[Bodies]) -> bytes:
@@ -101,6 +100,8 @@ def footer_block(body: bytes) -> bytes:
 def bodies_of(block: Block) -> list[Bodies]:
     """ValueError for what `bodies_block` does not make."""
     found = _BODIES.decode(block.body)
+    if not found:
+        raise ValueError("a block without bodies")
     for bodies in found:
         if min(bodies.lengths, default=0) < 0 or sum(bodies.lengths) != len(bodies.payload):
             raise ValueError("lengths that are not those of the bodies")

@@ -55,8 +55,8 @@ _BLOCK = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-def pack(rows: Sequence[Event]) -> bytes:
-    """The rows, table by table."""
+def pack(rows: Sequence[Event]) -> tuple[bytes, int]:
+    """The rows, table by table, and of how many tables they are."""
     by_kind: dict[type[Row], list[Event]] = {}
     for row in rows:
         kind = type(row)
@@ -71,7 +71,7 @@ def pack(rows: Sequence[Event]) -> bytes:
         growing = [_differences(c) for c in columns[: len(GROWING)]]
         rest = [_once(c) for c in columns[len(GROWING) :]]
         block[name] = [len(of_kind), *growing, *rest]
-    return _ENCODER.encode(block)
+    return _ENCODER.encode(block), len(block)
 
 
 def _once(values: tuple[Any, ...]) -> Sequence[Any]:
@@ -91,6 +91,8 @@ def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
         if table is None:
             raise ValueError(f"there is no table {name!r}")
         rows += _rows(table, table.decoder.decode(raw), node, inc, group)
+    if not rows:
+        raise ValueError("a block without rows")
     rows.sort(key=attrgetter("lseq"))
     return rows
 

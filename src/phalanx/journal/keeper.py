@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ class Keeper:
     ) -> None:
         self.directory = directory
         self.rows_lost = 0
+        self.bodies_lost = 0
         self._settings = settings
         self._tell = tell
         self._next = header
@@ -93,14 +95,17 @@ class Keeper:
             self._keep(rows[at : at + ROWS_MAX - 1], at_once)
 
     def keep_bodies(self, bodies: Sequence[Bodies]) -> None:
-        """Bodies are no evidence: what cannot be written is let go without a row."""
+        """Bodies are no evidence: what cannot be written is counted, and leaves no row."""
         some: list[Bodies] = []
-        for i, item in enumerate(bodies):
+        size = 0
+        for i, item in enumerate(bodies, 1):
             some.append(item)
-            full = sum(len(b.payload) for b in some) >= BODIES_BLOCK_BYTES
-            if (full or i == len(bodies) - 1) and not self._outage and self._file is not None:
-                self._attempt(self._file, bodies_block(some), ())
-                some = []
+            size += len(item.payload)
+            if size >= BODIES_BLOCK_BYTES or i == len(bodies):
+                file = None if self._outage else self._file
+                if file is None or not self._attempt(file, bodies_block(some), ()):
+                    self.bodies_lost += sum(len(b.lengths) for b in some)
+                some, size = [], 0
 
     def turn_if_old(self) -> None:
         """Seals the segment and begins the next one if it is large or old enough."""
@@ -120,8 +125,10 @@ class Keeper:
 
     def tidy(self) -> None:
         """Deletes what the settings say is no longer to be kept."""
-        if self._settings.keep_bytes or self._settings.keep_ns:
-            tidy(self.directory, self._settings.keep_bytes, self._settings.keep_ns)
+        keep_bytes, keep_ns = self._settings.keep_bytes, self._settings.keep_ns
+        if keep_bytes or keep_ns:
+            with suppress(OSError):
+                tidy(self.directory, keep_bytes, keep_ns)
 
     def close(self) -> None:
         if self._lost is not None and self._last is not None:

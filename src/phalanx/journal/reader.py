@@ -8,16 +8,14 @@ row is taken once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from phalanx.errors import JournalError
 from phalanx.journal.events import Corrupt, Event
-from phalanx.journal.segment import SUFFIX, Header, Segment, parsed
-
-_CHECK = "check the path and its rights"
+from phalanx.journal.segment import HEADER_BYTES_MAX, SUFFIX, Header, Segment, header_of, parsed
 
 
 class Reading(msgspec.Struct):
@@ -46,22 +44,48 @@ def read(path: Path | str, *, rows: bool = True, bodies: bool = False) -> Segmen
     try:
         data = path.read_bytes()
     except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})"
-        raise JournalError(str(path), None, problem, _CHECK) from error
+        raise _unreadable(path, error) from error
     return parsed(path, data, rows=rows, bodies=bodies)
 
 
 def read_all(paths: Iterable[Path | str]) -> Reading:
     """Every segment in these files and folders."""
-    segments = [read(path) for path in find(paths)]
-    segments.sort(key=lambda s: (s.header.group, s.header.node, s.header.inc, s.header.number))
-    found: dict[str, dict[tuple[int, bool], Event]] = {}
-    for segment in segments:
-        journal = found.setdefault(segment.header.journal, {})
-        for row in segment.rows:
-            journal.setdefault((row.lseq, isinstance(row, Corrupt)), row)
-        segment.rows = []
-    return Reading(segments, {j: _in_order(rows) for j, rows in found.items()})
+    reading = Reading([], {})
+    for segments, rows in each(paths):
+        reading.segments += segments
+        reading.journals.setdefault(segments[0].header.journal, []).extend(rows)
+    for journal, rows in reading.journals.items():
+        reading.journals[journal] = _of_one_run(rows)
+    return reading
+
+
+def each(paths: Iterable[Path | str]) -> Iterator[tuple[list[Segment], list[Event]]]:
+    """One segment after the other, in the order of members and numbers: its copies, without rows,
+    and the rows of all of them, each once. Holds no more than that in memory."""
+    copies: dict[tuple[str, str, int, str, int], list[Path]] = {}
+    for path in find(paths):
+        header = read_header(path)
+        key = header.group, header.node, header.inc, header.journal, header.number
+        copies.setdefault(key, []).append(path)
+    for key in sorted(copies):
+        segments = [read(path) for path in copies[key]]
+        found: dict[tuple[int, bool], Event] = {}
+        for segment in segments:
+            for row in segment.rows:
+                found.setdefault((row.lseq, isinstance(row, Corrupt)), row)
+            segment.rows = []
+        # A `corrupt` row that another copy makes good goes.
+        in_order = sorted(found, key=lambda at: (at[0], not at[1]))
+        yield segments, [found[at] for at in in_order if not at[1] or (at[0], False) not in found]
+
+
+def read_header(path: Path) -> Header:
+    """Whose segment it is."""
+    try:
+        with path.open("rb") as file:
+            return header_of(path, file.read(HEADER_BYTES_MAX))[0]
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def find(paths: Iterable[Path | str]) -> list[Path]:
@@ -80,14 +104,14 @@ def find(paths: Iterable[Path | str]) -> list[Path]:
     return list(found)
 
 
-def _in_order(rows: dict[tuple[int, bool], Event]) -> list[Event]:
-    """A `corrupt` row that another copy makes good goes; it belongs to the run of the others."""
-    runs = [row for row in rows.values() if not isinstance(row, Corrupt)][:1]
-    ordered: list[Event] = []
-    for (lseq, corrupt), row in sorted(rows.items(), key=lambda item: (item[0][0], not item[0][1])):
-        if corrupt:
-            if (lseq, False) in rows:
-                continue
-            row = msgspec.structs.replace(row, run=runs[0].run if runs else "")
-        ordered.append(row)
-    return ordered
+def _of_one_run(rows: list[Event]) -> list[Event]:
+    """Where nothing could be read nobody knows the run; it is that of the rows around it."""
+    run = next((row.run for row in rows if not isinstance(row, Corrupt)), "")
+    return [
+        msgspec.structs.replace(row, run=run) if isinstance(row, Corrupt) else row for row in rows
+    ]
+
+
+def _unreadable(path: Path, error: OSError) -> JournalError:
+    problem = f"cannot be read ({error.strerror or error})"
+    return JournalError(str(path), None, problem, "check the path and its rights")

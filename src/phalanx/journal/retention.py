@@ -108,6 +108,18 @@ def _is_taken(path: Path, taken: list[dict[str, int]]) -> bool:
     return all(header.number <= by.get(header.journal, 0) for by in taken)
 
 
+def is_open(path: Path) -> bool:
+    """Somebody on this machine writes to the segment now."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _delete(path: Path) -> bool:
     """Unless somebody writes to it."""
     try:

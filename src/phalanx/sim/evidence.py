@@ -78,6 +78,14 @@ class Evidence:
     def rows(self) -> list[Event]:
         return [row for rows in self.journals.values() for row in rows]
 
+    @property
+    def story(self) -> list[Event]:
+        """The rows as they happened, if all members shared one machine and so one clock."""
+        boots = {header.boot_id for header in self.headers.values()}
+        if len(boots) > 1 or "" in boots:
+            return self.rows
+        return sorted(self.rows, key=lambda row: row.t_ns)
+
     def judgement(self, name: str) -> Judgement:
         """The verdict on one guarantee, with all that is missing taken into account."""
         found = self.report.properties[name]

@@ -1,0 +1,167 @@
+"""`phalanx node`, `phalanx chat` and `phalanx demo`, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = 30
+PHALANX = [sys.executable, "-c", "from phalanx.cli.main import main; main()"]
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*PHALANX, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until(process: subprocess.Popen[str], word: str) -> str:
+    """The first line with the word; the process is ended if it does not come."""
+    assert process.stdout is not None
+    killer = threading.Timer(SECONDS, process.kill)
+    killer.start()
+    try:
+        for line in process.stdout:
+            if word in line:
+                return line
+    finally:
+        killer.cancel()
+    assert process.stderr is not None
+    raise AssertionError(f"no {word!r}: {process.stderr.read()}")
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    return f"cli-{os.getpid()}-{abs(hash(request.node.name)) % 10_000}"
+
+
+def test_lines_of_one_node_are_messages_at_another(group: str) -> None:
+    ada = started("node", group, "--local", "--name", "ada", "--json")
+    bob = started("node", group, "--local", "--name", "bob", "--service", "safe", "--until-eof")
+    try:
+        until(bob, "ada bob")
+        assert bob.stdin is not None
+        bob.stdin.write("hello\n")
+        bob.stdin.flush()
+        told: dict[str, Any] = json.loads(until(ada, '"message"'))
+        assert (told["body"], told["service"]) == ("hello", "safe")
+        assert told["sender"].startswith("bob.")
+        out, errors = bob.communicate(timeout=SECONDS)
+        assert "bob#1 safe: hello" in out
+        assert (bob.returncode, errors) == (0, "")
+        assert json.loads(until(ada, '"left": ["bob'))["event"] == "view"
+        ada.send_signal(signal.SIGTERM)
+        ada.communicate(timeout=SECONDS)
+        assert ada.returncode == -signal.SIGTERM
+    finally:
+        for process in (ada, bob):
+            process.kill()
+            process.communicate()
+
+
+def test_ctrl_c_leaves_and_exits_as_interrupted(group: str) -> None:
+    ada = started("node", group, "--local", "--name", "ada")
+    until(ada, "view")
+    ada.send_signal(signal.SIGINT)
+    _, errors = ada.communicate(timeout=SECONDS)
+    assert ada.returncode == 130
+    assert errors.strip() == "phalanx: interrupted"
+
+
+def test_chat_shows_who_is_here_and_what_they_say(group: str) -> None:
+    ada, bob = (started("chat", group, "--local", "--name", name) for name in ("ada", "bob"))
+    try:
+        for process in (ada, bob):
+            until(process, "* here now: ada, bob")
+        assert ada.stdin is not None
+        ada.stdin.write("lunch?\n")
+        ada.stdin.flush()
+        assert until(bob, "lunch") == "ada: lunch?\n"
+        for process in (ada, bob):
+            process.communicate("", timeout=SECONDS)
+            assert process.returncode == 0
+    finally:
+        for process in (ada, bob):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--interface", "nope0"], "interface = 'nope0'"),
+        (["--network", "fanout"], "peers"),
+        (["--peer", "nonsense"], "peers"),
+        (["--address", "10.1.2.3"], "address = '10.1.2.3'"),
+        (["--name", ""], "name ="),
+        (["--state", "/proc/nope"], "state ="),
+        (["--journal", "/proc/nope"], "/proc/nope"),
+    ],
+)
+def test_what_cannot_work_is_one_line_and_exit_2(arguments: list[str], names: str) -> None:
+    done = subprocess.run(
+        [*PHALANX, "node", "g", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 2
+    assert names in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_a_port_in_use_is_named_with_a_remedy(group: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [*PHALANX, "node", group, "--peer", "127.0.0.1:7990", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    assert done.returncode == 2
+    assert f"port = {port}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_demo_plays_and_proves(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*PHALANX, "demo", "--json", "--keep", str(tmp_path / "kept")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["violations"] == 0
+    assert found["properties"]["virtual-synchrony"]["verdict"] == "holds"
+    assert found["properties"]["safe-prefix"]["evaluated"] > 0
+    assert found["seconds"]["kill"] < 5
+    checked = subprocess.run(
+        [*PHALANX, "check", str(tmp_path / "kept"), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr

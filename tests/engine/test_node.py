@@ -1,0 +1,154 @@
+"""A node with a link that is not there: what it makes of effects, and of our own bugs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import phalanx
+from phalanx.core import effects as fx
+from phalanx.core.ids import MemberId
+from phalanx.engine.identity import Identity
+from phalanx.engine.node import Node
+from phalanx.engine.tickets import State
+from phalanx.errors import EngineFailed, MemberClosed, NameInUse, UnknownMember
+from phalanx.net.faults import Faults
+
+ADA = MemberId("ada")
+MS = 1_000_000
+
+
+class Nowhere:
+    """A link whose packets go nowhere and from which none come but those that are put in."""
+
+    def __init__(self) -> None:
+        self.address = "nowhere:0"
+        self.receive_bytes = 1 << 20
+        self.faults = Faults()
+        self.counts: Counter[str] = Counter()
+        self.sent: list[bytes] = []
+        self.waiting: list[bytes] = []
+        self.closed = False
+
+    def fileno(self) -> int:
+        return -1
+
+    def receive(self, now: int) -> list[bytes]:
+        out, self.waiting = self.waiting, []
+        return out
+
+    def send(self, now: int, packets: list[bytes]) -> None:
+        self.sent += packets
+
+    def deadline(self) -> int | None:
+        return None
+
+    def expire(self, now: int) -> list[bytes]:
+        return []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def made() -> tuple[Node, Nowhere]:
+    link = Nowhere()
+    node = Node("g", Identity(ADA), phalanx.lan(), link, None, 7)
+    node.start(0)
+    return node, link
+
+
+def named(node: Node) -> int:
+    """Let it claim its name; when that is done."""
+    now = 0
+    while not node.member.named:
+        now = node.deadline()
+        node.expire(now)
+    return now
+
+
+def test_a_member_alone_delivers_what_it_sends_and_gives_receipts() -> None:
+    node, _ = made()
+    now = named(node)
+    ticket = node.submit([b"one", b"two"], phalanx.AGREED, None)
+    node.push(now)
+    assert ticket.state is State.STABLE
+    assert (ticket.first, ticket.last) == (1, 2)
+    runs = node.buffer.take()
+    assert isinstance(runs[0], phalanx.View)
+    assert phalanx.Batch(runs).bodies() == [b"one", b"two"]
+
+
+def test_small_submissions_of_a_kind_share_a_step_and_keep_their_numbers() -> None:
+    node, _ = made()
+    now = named(node)
+    tickets = [node.submit([b"%d" % i], phalanx.SAFE, None) for i in range(5)]
+    other = node.submit([b"x", b"y"], phalanx.BASIC, None)
+    last = node.submit([b"z"], phalanx.SAFE, None)
+    node.push(now)
+    assert [ticket.first for ticket in tickets] == [1, 2, 3, 4, 5]
+    assert (other.first, other.last, last.first) == (6, 7, 8)
+
+
+def test_receivers_that_left_in_between_fail_the_ticket_not_the_node() -> None:
+    node, _ = made()
+    now = named(node)
+    ticket = node.submit([b"x"], phalanx.AGREED, [ADA])
+    gone = MemberId("bob")
+    node._queue[0] = node._queue[0]._replace(to=(gone,))
+    node.push(now)
+    assert isinstance(ticket.error, UnknownMember)
+    again = node.submit([b"x"], phalanx.AGREED, None)
+    node.push(now)
+    assert again.state is State.STABLE
+
+
+def test_the_end_is_seen_wherever_it_stands_among_the_effects() -> None:
+    node, link = made()
+    node._perform(0, [fx.Stopped("left"), fx.Refused("short")])
+    assert node.stopped
+    assert link.closed
+    assert node.error is None
+
+
+def test_a_name_that_is_lost_ends_the_node_with_that_error() -> None:
+    node, _ = made()
+    waited: list[int] = []
+    node.watch(lambda: False, lambda: waited.append(1))
+    node._perform(0, [fx.Stopped("name-in-use")])
+    assert isinstance(node.error, NameInUse)
+    assert node.buffer.closed
+    assert waited == [1], "whoever waits for something is told that it will not come"
+    with pytest.raises(NameInUse):
+        node.submit([b"x"], phalanx.AGREED, None)
+
+
+def test_a_bug_ends_the_node_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    node, link = made()
+    ticket = node.submit([b"x"], phalanx.AGREED, None)
+
+    def broken(now: int, given: fx.Given) -> list[fx.Effect]:
+        raise AssertionError("impossible")
+
+    node.member.step = broken  # type: ignore[method-assign]
+    link.waiting = [b"anything"]
+    node.turn(0)
+    assert isinstance(node.error, EngineFailed)
+    assert isinstance(ticket.error, EngineFailed)
+    assert link.closed
+    assert "impossible" in caplog.text
+
+
+def test_nothing_can_be_sent_once_leaving_has_begun() -> None:
+    node, _ = made()
+    now = named(node)
+    node.leave(now)
+    with pytest.raises(MemberClosed):
+        node.submit([b"x"], phalanx.AGREED, None)
+
+
+def test_nonsense_is_counted_by_kind() -> None:
+    node, link = made()
+    link.waiting = [b"", b"nonsense" * 5, b"\xff" * 40]
+    node.receive(0)
+    assert sum(node.refused.values()) == 3
