@@ -9,12 +9,12 @@
  * share): it sends from then on and counts what is delivered between the two. At the end of its
  * input it leaves.
  *
- * flood: sends as fast as flow control permits, with at most AHEAD bytes of its own on their way. Flow
- * control alone is not enough: a client that sends until it is refused leaves requests in the ring
- * that the daemon may not take yet; the daemon then spins in epoll_wait, and on a machine with few
- * cores the daemons take them from each other: a quarter to a half of the rate is left. latency: RATE messages a second at uneven
- * distances, and notes how long its own take to come back; with RATE 0 it only
- * delivers. views: sends nothing.
+ * flood: sends as fast as flow control permits, with at most AHEAD bytes of its own on their way.
+ * Flow control alone is not enough: a client that sends until it is refused leaves requests in the
+ * ring that the daemon may not take yet; the daemon then spins in epoll_wait, and on a machine with
+ * few cores the daemons take them from each other: a quarter to a half of the rate is left.
+ * latency: RATE messages a second at uneven distances, and notes how long its own take to come
+ * back; with RATE 0 it only delivers. views: sends nothing.
  *
  * It never spins: when nothing can be sent and nothing waits, it sleeps in poll. A client that does
  * spin takes a core from the daemons and shows latencies that are not theirs.
