@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -54,17 +55,15 @@ class Nowhere:
 def made() -> tuple[Node, Nowhere]:
     link = Nowhere()
     node = Node("g", Identity(ADA), phalanx.lan(), link, None, 7)
-    node.start(0)
+    node.start(time.monotonic_ns())
     return node, link
 
 
 def named(node: Node) -> int:
     """Let it claim its name; when that is done."""
-    now = 0
     while not node.member.named:
-        now = node.deadline()
-        node.expire(now)
-    return now
+        node.expire()
+    return time.monotonic_ns()
 
 
 def test_a_member_alone_delivers_what_it_sends_and_gives_receipts() -> None:

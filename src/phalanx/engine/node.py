@@ -42,8 +42,8 @@ from phalanx.errors import (
 from phalanx.net.link import PACKETS_MAX, Link
 
 NEVER = 1 << 62
-LATE_NS = 20_000_000
-"""A timer waits for packets that are already here, but no longer than this."""
+DRAINS_MAX = 4
+"""A timer waits for packets that are already here, so many times."""
 log = logging.getLogger("phalanx")
 
 
@@ -91,7 +91,6 @@ class Node:
         self._watches: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._more = False
         """The link may hold more packets than the last look took."""
-        self._due_since = NEVER
         self._closing = False
         self._reason = ""
         """Why the core has stopped, once it has."""
@@ -175,7 +174,8 @@ class Node:
             self.receive(now)
             self.push(now)
             self.look(now)
-            busy = self.expire(time.monotonic_ns())
+            self.expire()
+            busy = self._more
             self.look_around()
         return busy
 
@@ -195,14 +195,15 @@ class Node:
         else:
             self._watches.append((until, call))
 
-    def receive(self, now: int) -> None:
-        """Packets may wait at the link: take them all in one step."""
+    def receive(self, now: int) -> bool:
+        """Packets may wait at the link: take them all in one step. Whether there were any."""
         if self.stopped:
-            return
+            return False
         packets = self.link.receive(now)
         self._more = len(packets) >= PACKETS_MAX
         if packets:
             self.step(now, fx.Datagrams(packets))
+        return bool(packets)
 
     def push(self, now: int) -> None:
         """Give the core what was submitted, as much as it takes."""
@@ -251,20 +252,15 @@ class Node:
             due = NEVER
         return due if link is None or link > due else link
 
-    def expire(self, now: int) -> bool:
-        """Fire the timers that are due, unless packets wait that may make them needless. Whether
-        something may still have to be done at once."""
-        if self.stopped:
-            return False
-        due = self.deadline()
-        if due > now:
-            self._due_since = NEVER
-            return self._more
-        if self._more:
-            self._due_since = min(self._due_since, now)
-            if now - self._due_since < LATE_NS:
-                return True
-        self._due_since = NEVER
+    def expire(self) -> None:
+        """Fire the timers that are due. Packets that came meanwhile may make them needless: on a
+        busy machine those of the others, who were due as well. But packets may never end."""
+        for _ in range(DRAINS_MAX):
+            if self.deadline() > time.monotonic_ns() or not self.receive(time.monotonic_ns()):
+                break
+        now = time.monotonic_ns()
+        if self.stopped or self.deadline() > now:
+            return
         link = self.link.deadline()
         if link is not None and link <= now:
             packets = self.link.expire(now)
@@ -273,7 +269,6 @@ class Node:
         due_core = self.member.deadline()
         if due_core is not None and due_core <= now and not self.stopped:
             self.step(now, fx.DeadlinePassed())
-        return self._more
 
     def leave(self, now: int) -> None:
         if not self._closing and not self.stopped:
