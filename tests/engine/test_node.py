@@ -131,7 +131,7 @@ def test_a_bug_ends_the_node_and_says_so(caplog: pytest.LogCaptureFixture) -> No
 
     node.member.step = broken  # type: ignore[method-assign]
     link.waiting = [b"anything"]
-    node.turn(0)
+    node.turn(0, ready=True)
     assert isinstance(node.error, EngineFailed)
     assert isinstance(ticket.error, EngineFailed)
     assert link.closed

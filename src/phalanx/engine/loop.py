@@ -60,6 +60,8 @@ class Engine:
         self._bell = Bell()
         self._asleep = False
         self._ended = False
+        self._ready: list[int] = []
+        """Where something waited when the thread woke up."""
         self._retires = retires
         self.take(node)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
@@ -140,7 +142,7 @@ class Engine:
         busy = False
         gone = False
         for node in self._nodes:
-            busy = node.turn(now) or busy
+            busy = node.turn(now, node.link.fileno() in self._ready) or busy
             gone = gone or node.stopped
         if gone:
             self._nodes = [node for node in self._nodes if not node.stopped]
@@ -162,12 +164,13 @@ class Engine:
         seconds = wait_ns / 1e9
         try:
             if max(fds) < FD_LIMIT:
-                select.select(fds, (), (), seconds)
+                self._ready = select.select(fds, (), (), seconds)[0]
             else:
-                _poll(fds, seconds)
+                self._ready = _poll(fds, seconds)
         finally:
             self._asleep = False
-        self._bell.silence()
+        if fds[0] in self._ready:
+            self._bell.silence()
 
     def forget(self) -> None:
         """In the child of a fork: there is no thread here, and what it held is the parent's."""
@@ -176,9 +179,9 @@ class Engine:
         self._bell.close()
 
 
-def _poll(fds: list[int], seconds: float) -> None:
+def _poll(fds: list[int], seconds: float) -> list[int]:
     """As `select`, for high descriptors; its times are whole milliseconds."""
     with selectors.DefaultSelector() as selector:
         for fd in fds:
             selector.register(fd, selectors.EVENT_READ)
-        selector.select(seconds)
+        return [key.fd for key, _ in selector.select(seconds)]

@@ -167,14 +167,17 @@ class Node:
                 self._diary.start(now)
             self._perform(now, self.member.start(now))
 
-    def turn(self, now: int) -> bool:
-        """Do everything there is to do; whether there may be more at once."""
+    def turn(self, now: int, ready: bool) -> bool:
+        """Do everything there is to do; whether there may be more at once. `ready` if packets
+        wait at the link."""
         busy = False
         with self._ending_on_bugs(now):
-            self.receive(now)
-            self.push(now)
+            if ready:
+                self.receive(now)
+            if self._queue:
+                self.push(now)
             self.look(now)
-            self.expire()
+            self.expire(ready)
             busy = self._more
             self.look_around()
         return busy
@@ -252,10 +255,10 @@ class Node:
             due = NEVER
         return due if link is None or link > due else link
 
-    def expire(self) -> None:
+    def expire(self, ready: bool = True) -> None:
         """Fire the timers that are due. Packets that came meanwhile may make them needless: on a
         busy machine those of the others, who were due as well. But packets may never end."""
-        for _ in range(DRAINS_MAX):
+        for _ in range(DRAINS_MAX if ready else 0):
             if self.deadline() > time.monotonic_ns() or not self.receive(time.monotonic_ns()):
                 break
         now = time.monotonic_ns()
