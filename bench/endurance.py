@@ -1,7 +1,8 @@
 """Long runs of real members, each with a promise that must hold to the end.
 
     python bench/endurance.py calm  [--minutes 10]   nobody is removed though the machine is busy
-    python bench/endurance.py crowd [--minutes 5]    32 processes become one view and stay it
+    python bench/endurance.py crowd [--minutes 5]    32 processes, settings of `phalanx.crowded`,
+                                                     become one view and stay it
     python bench/endurance.py rest  [--seconds 60]   a reader that stops for a minute
 
 `calm`: four members in network namespaces with one link cut, two spinning processes for each core
@@ -35,6 +36,7 @@ if not __package__:  # run as a file
 from bench.namespaces import Lan, available
 
 import phalanx
+from phalanx.config import CROWDED
 from phalanx.demo.stage import Remote, all_in_view
 from phalanx.journal import reader
 from phalanx.sim.checkers import check
@@ -150,7 +152,8 @@ def crowd(minutes: float, members: int, folder: Path) -> dict[str, Any]:
     with ExitStack() as undo:
         remotes = []
         for name in names:
-            part = {"group": group, "name": name, "config": LOCAL, "journal": str(folder)}
+            settings = LOCAL | CROWDED
+            part = {"group": group, "name": name, "config": settings, "journal": str(folder)}
             remotes.append(Remote(part))
             undo.callback(remotes[-1].close)
         for remote in remotes:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.config import MESSAGE_BYTES_LIMIT, Config, checked, lan
+from phalanx.config import MESSAGE_BYTES_LIMIT, Config, checked, crowded, lan
 from phalanx.errors import ConfigurationError
 
 INTEGERS = [name for name, value in msgspec.structs.asdict(Config()).items() if type(value) is int]
@@ -141,3 +141,10 @@ def test_checking_catches_an_order_that_no_decoder_saw() -> None:
     with pytest.raises(ConfigurationError) as caught:
         checked(Config(order="fifo"))  # type: ignore[arg-type]
     assert (caught.value.field, caught.value.value) == ("order", "fifo")
+
+
+def test_crowded_gives_everybody_more_time_and_keeps_what_is_asked_for() -> None:
+    config = crowded(interface="lo", fail_ns=9_000_000_000)
+    assert config.fail_ns == 9_000_000_000
+    assert config.interface == "lo"
+    assert config.change_ns > lan().change_ns

@@ -19,7 +19,7 @@ between the same changes of membership. `phalanx.blocking` has the same names wi
 """
 
 from phalanx import blocking
-from phalanx.config import Config, lan, local, unicast
+from phalanx.config import Config, crowded, lan, local, unicast
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.engine.events import (
@@ -69,6 +69,7 @@ __all__ = [
     "View",
     "ViewId",
     "blocking",
+    "crowded",
     "join",
     "lan",
     "local",

@@ -230,6 +230,31 @@ def unicast(*peers: str, **settings: Any) -> Config:
     return _settings({"network": "fanout", "peers": peers} | settings)
 
 
+def crowded(**settings: Any) -> Config:
+    """Settings for many processes on few cores, say 32 on two: everybody gets more time.
+
+    A member there may have to wait a second for its turn. With the settings of `lan()` more than
+    about 16 that start at once on two cores take each other for dead before they have met.
+    """
+    return _settings(CROWDED | settings)
+
+
+CROWDED: dict[str, Any] = {
+    "fail_ns": 5_000 * MS,
+    "probe_ns": 500 * MS,
+    "change_ns": 3_000 * MS,
+    "collect_ns": 500 * MS,
+    "hello_ns": 1_000 * MS,
+    "alive_idle_ns": 1_000 * MS,
+    "alive_busy_ns": 200 * MS,
+    "nack_ns_min": 20 * MS,
+    "nack_ns_max": 100 * MS,
+    "nack_retry_ns": 200 * MS,
+    "answer_ns_min": 20 * MS,
+    "answer_ns_max": 200 * MS,
+}
+
+
 def _settings(settings: dict[str, Any]) -> Config:
     known = Config.__struct_fields__
     for field, value in settings.items():
