@@ -55,6 +55,7 @@ def main(
     rate: int,
     no_offload: bool,
     journal: str | None,
+    no_journal: bool,
     as_json: bool,
     against: str | None,
     wire: bool,
@@ -73,7 +74,7 @@ def main(
         for n in members:
             with (
                 _network(n, told, wire or loss > 0, loss) as (place, lan),
-                journals(journal) as folder,
+                journals(suite, journal, no_journal) as folder,
             ):
                 ours = Members("phalanx", place, journal=folder, offload=not no_offload)
                 sides: list[Side] = [ours, *_beside(lan, peer)]
@@ -92,10 +93,11 @@ def _headline(suite: Suite, place: Place, lan: Lan | None, peer: bool) -> None:
     with passing_journals(suite) as folder:
         kept = Members("phalanx, journal", place, journal=folder)
         suite.throughput([ours, kept], 100, "agreed")
-    for senders in (1, EVERYBODY):
-        suite.latency([ours, *peers], 100, "agreed", RATE, senders)
-    suite.failover([ours, *peers], HEADLINE_CHANGES, lan)
-    suite.idle([ours, *peers], IDLE_SECONDS)
+        kept = Members("phalanx", place, journal=folder)
+        for senders in (1, EVERYBODY):
+            suite.latency([kept, *peers], 100, "agreed", RATE, senders)
+        suite.failover([kept, *peers], HEADLINE_CHANGES, lan)
+        suite.idle([kept, *peers], IDLE_SECONDS)
 
 
 def _beside(lan: Lan | None, peer: bool) -> list[Side]:

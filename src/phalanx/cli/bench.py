@@ -100,6 +100,7 @@ def options(command: F) -> F:
             click.option(
                 "--journal", type=click.Path(file_okay=False), metavar="DIR", help="Keep journals."
             ),
+            click.option("--no-journal", is_flag=True, help="Write none, check nothing."),
             click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
         ]
     ):
@@ -119,12 +120,14 @@ def bench(
     rate: int,
     no_offload: bool,
     journal: str | None,
+    no_journal: bool,
     as_json: bool,
 ) -> None:
     """Measure throughput, latency, failover and idle cost of groups on this machine.
 
     Members are processes that talk over the loopback interface. WHAT is one or more of throughput,
-    latency, failover and idle; all of them if left out.
+    latency, failover and idle; all of them if left out. Members write journals, which are checked
+    after each trial and removed, unless --journal says where to keep them.
 
     \b
     Example:
@@ -134,7 +137,7 @@ def bench(
     suite = told.suite(seconds=seconds, trials=trials)
     for n in members:
         place = Loopback(n)
-        with journals(journal) as folder:
+        with journals(suite, journal, no_journal) as folder:
             side = Members("phalanx", place, journal=folder, offload=not no_offload)
             play(suite, [side], what or KINDS, sizes, services, rate, trials, seconds)
     told.close(suite, network="loopback")
@@ -166,14 +169,16 @@ def play(
 
 
 @contextmanager
-def journals(wanted: str | None) -> Iterator[Path | None]:
-    """The folder for journals that are kept; None if none are wanted."""
-    if wanted is None:
+def journals(suite: Suite, wanted: str | None, none: bool) -> Iterator[Path | None]:
+    """The folder for journals, to be kept where that is wanted; None if there are to be none."""
+    if none:
         yield None
-        return
-    folder = Path(wanted)
-    folder.mkdir(parents=True, exist_ok=True)
-    yield folder
+    elif wanted is None:
+        with passing_journals(suite) as folder:
+            yield folder
+    else:
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        yield Path(wanted)
 
 
 @contextmanager
