@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from phalanx.config import Config, lan
+from phalanx.config import CROWDED, Config, lan
 from phalanx.core.effects import Service
 from phalanx.engine.events import (
     Event,
@@ -40,6 +40,7 @@ _OPTIONS = (
         help="With fanout, where others may be; may be repeated.",
     ),
     click.option("--local", is_flag=True, help="This machine only."),
+    click.option("--crowded", is_flag=True, help="Longer time-outs: many processes, few cores."),
     click.option("--state", metavar="DIR", help="Remember this member's incarnation here."),
     click.option("--journal", metavar="DIR", help="Write what this member sees here."),
 )
@@ -54,7 +55,7 @@ def joining_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def config_of(given: dict[str, Any]) -> Config:
     """The settings that the options make. Takes them out of `given`."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = dict(CROWDED) if given.pop("crowded") else {}
     if given.pop("local"):
         settings |= {"interface": "127.0.0.1", "hops": 0}
     for field in ("cluster", "network", "address", "port", "interface"):
