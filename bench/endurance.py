@@ -38,19 +38,12 @@ from bench.namespaces import Lan, available
 import phalanx
 from phalanx.config import CROWDED
 from phalanx.demo.stage import Remote, all_in_view
-from phalanx.journal import reader
-from phalanx.sim.checkers import check
+from phalanx.sim.evidence import violations_in
 
 LOCAL = {"interface": "127.0.0.1", "hops": 0}
 NAMES = ("ada", "bea", "cyd", "dov")
 SPIN = "while True: pass"
 BLOCKED_SECONDS = 10.0
-
-
-def violations(folder: Path) -> list[str]:
-    rows = reader.read_all([folder]).rows
-    report = check(rows, expect_liveness=False, mode="hold")
-    return [str(v) for found in report.properties.values() for v in found.violations]
 
 
 # ---------------------------------------------------------------------------- calm
@@ -109,7 +102,7 @@ def calm(minutes: float, folder: Path) -> dict[str, Any]:
         "views_changed": changed,
         "event_loop_blocked_times": told.count("blocked"),
         "messages": sent,
-        "violations": violations(folder),
+        "violations": violations_in(folder),
         "held": not any(changed) and told.count("blocked") > 0,
     }
 
@@ -182,7 +175,7 @@ def crowd(minutes: float, members: int, folder: Path) -> dict[str, Any]:
         "views_changed": [change for change in changed if change],
         "cpu_share_a_member": round(spent, 4),
         "rss_kb_max": max(rss),
-        "violations": violations(folder),
+        "violations": violations_in(folder),
         "held": not any(changed),
     }
 
@@ -248,7 +241,7 @@ def rest(seconds: float, slow: str, folder: Path) -> dict[str, Any]:
         "others_a_second_median_while_it_rests": sorted(rates)[len(rates) // 2],
         "rss_kb_max_of_the_reader": peak,
         "no_view_changed": same,
-        "violations": violations(folder),
+        "violations": violations_in(folder),
         "held": whole and same and peak < 400_000,
     }
 

@@ -28,9 +28,8 @@ from typing import Any
 
 from phalanx.core.codec import HEADER_BYTES
 from phalanx.demo.stage import Remote, all_in_view
-from phalanx.journal import reader
 from phalanx.net.addresses import group_address
-from phalanx.sim.checkers import check
+from phalanx.sim.evidence import violations_in
 
 PORT = 7117
 KINDS = ("random", "truncated", "flipped", "replayed", "cluster", "group", "version")
@@ -141,9 +140,6 @@ def campaign(datagrams: int, seed: int, folder: Path, progress: bool) -> dict[st
         fuzzer.close()
         for member in members:
             member.close()
-    rows = reader.read_all([folder]).rows
-    report = check(rows, expect_liveness=False, mode="hold")
-    violations = [str(v) for found in report.properties.values() for v in found.violations]
     return {
         "datagrams": sum(fuzzer.sent.values()),
         "sent": dict(fuzzer.sent),
@@ -152,7 +148,7 @@ def campaign(datagrams: int, seed: int, folder: Path, progress: bool) -> dict[st
         "views": {m.name: len(m.views) for m in members},
         "rss_kb_at_a_quarter": before,
         "rss_kb": [told["rss_kb"] for told in left],
-        "violations": violations,
+        "violations": violations_in(folder),
         "seconds": round(time.monotonic() - began, 1),
     }
 

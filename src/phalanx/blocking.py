@@ -5,7 +5,8 @@
         for event in group:
             ...
 
-All calls may come from any thread. Every call that waits takes a `timeout` in seconds.
+All calls may come from any thread. Calls that wait for others take a `timeout` in seconds; joining
+and leaving end by themselves within a second or two.
 """
 
 from __future__ import annotations
@@ -19,25 +20,15 @@ from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, fits, open_node
+from phalanx.engine.face import Arm, Face, Slip, fits, open_node
 from phalanx.engine.process import PROCESS
-from phalanx.engine.tickets import State, Ticket
+from phalanx.engine.tickets import State
 from phalanx.errors import TimedOut
 from phalanx.journal.settings import JournalSettings
 
 
-class Receipt:
+class Receipt(Slip):
     """What became of messages that were sent. Waiting for it is never needed for delivery."""
-
-    def __init__(self, ticket: Ticket) -> None:
-        self._ticket = ticket
-
-    @property
-    def numbers(self) -> tuple[int, int] | None:
-        """First and last number of the messages among those of this member; None while they wait
-        for the window."""
-        ticket = self._ticket
-        return (ticket.first, ticket.last) if ticket.first else None
 
     def ordered(self, timeout: float | None = None) -> None:
         """Until the place of the messages can no longer change at this member. Raises what keeps

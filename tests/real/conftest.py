@@ -16,7 +16,7 @@ from bench.namespaces import Lan, available
 
 from phalanx.demo.stage import Remote, all_in_view
 from phalanx.journal import reader
-from phalanx.sim.checkers import check
+from phalanx.sim.evidence import judge
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli", "fay")
 
@@ -70,8 +70,7 @@ def theatre(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theatre]
     with ExitStack() as undo:
         lan = undo.enter_context(Lan(n))
         yield Theatre(lan, tmp_path, n, undo)
-    rows = reader.read_all([tmp_path / "journals"]).rows
-    report = check(rows, expect_liveness=False, mode="hold")
-    found = [v for result in report.properties.values() for v in result.violations]
-    assert not found, "\n".join(map(str, found[:5]))
-    assert report.properties["virtual-synchrony"].evaluated, "nothing was put to the test"
+    (evidence,) = judge(reader.read_all([tmp_path / "journals"]))
+    assert not evidence.report.violations, "\n".join(map(str, evidence.report.violations[:5]))
+    put = evidence.report.properties["virtual-synchrony"].evaluated
+    assert put, "nothing was put to the test"

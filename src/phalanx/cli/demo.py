@@ -15,7 +15,7 @@ import msgspec
 from phalanx.demo.play import NAMES, perform
 from phalanx.journal import reader
 from phalanx.journal.events import Event, Life
-from phalanx.sim.checkers import check
+from phalanx.sim.evidence import judge
 from phalanx.sim.show import bands, verdicts
 
 
@@ -36,11 +36,11 @@ def demo(keep: str | None, as_json: bool) -> None:
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
     try:
         play = perform(folder, f"demo-{os.getpid()}", lambda line: _say(line, as_json))
-        rows = reader.read_all([folder / "journals"]).rows
+        (evidence,) = judge(reader.read_all([folder / "journals"]))
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
-    report = check(rows, expect_liveness=False, mode="hold")
+    rows, report = evidence.rows, evidence.report
     if as_json:
         facts = {
             "members": list(NAMES),
@@ -50,7 +50,7 @@ def demo(keep: str | None, as_json: bool) -> None:
                 name: {"verdict": found.verdict, "evaluated": found.evaluated}
                 for name, found in report.properties.items()
             },
-            "violations": sum(len(found.violations) for found in report.properties.values()),
+            "violations": len(report.violations),
         }
         click.echo(json.dumps(facts))
     else:
@@ -58,10 +58,9 @@ def demo(keep: str | None, as_json: bool) -> None:
         click.echo("\n".join(bands(_side_by_side(rows, play.killed_ns))))
         click.echo(f"\nWhat {len(rows):,} rows of the journals prove:\n")
         click.echo("\n".join(verdicts(report)))
-        for found in report.properties.values():
-            for violation in found.violations:
-                click.echo(f"violated: {violation}")
-    sys.exit(1 if any(found.violations for found in report.properties.values()) else 0)
+        for violation in report.violations:
+            click.echo(f"violated: {violation}")
+    sys.exit(1 if report.violations else 0)
 
 
 def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:

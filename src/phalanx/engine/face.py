@@ -82,6 +82,20 @@ def _sized(config: Config, link: Link) -> Config:
     )
 
 
+class Slip:
+    """What both receipts share."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+
+    @property
+    def numbers(self) -> tuple[int, int] | None:
+        """First and last number of the messages among those of this member; None while they wait
+        for the window."""
+        ticket = self._ticket
+        return (ticket.first, ticket.last) if ticket.first else None
+
+
 class Face:
     """A member of a group, as the application sees it."""
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -30,7 +31,7 @@ import msgspec
 from phalanx.errors import JournalError
 from phalanx.journal import eventfile
 from phalanx.journal.events import Corrupt, Event, Gap, Life, ViewInstall
-from phalanx.journal.reader import Reading
+from phalanx.journal.reader import Reading, read_all
 from phalanx.journal.segment import Header
 from phalanx.sim.checkers import Mode, Report, Verdict, check
 from phalanx.sim.checkers.names import Member, label
@@ -103,6 +104,12 @@ class Evidence:
         if not found.evaluated:
             return Judgement("unverifiable", "nothing put it to the test")
         return Judgement("holds", "")
+
+
+def violations_in(folder: Path) -> list[str]:
+    """What the journals in a folder prove to be violated, a line each. JournalError if there is
+    nothing to read."""
+    return [str(v) for found in judge(read_all([folder])) for v in found.report.violations]
 
 
 def judge(reading: Reading) -> list[Evidence]:
