@@ -151,3 +151,35 @@ def test_nonsense_is_counted_by_kind() -> None:
     link.waiting = [b"", b"nonsense" * 5, b"\xff" * 40]
     node.receive(0)
     assert sum(node.refused.values()) == 3
+
+
+def test_what_was_accepted_before_leaving_is_sent_though_the_core_had_no_room() -> None:
+    link = Nowhere()
+    config = phalanx.lan(outbox_bytes_max=1000)
+    node = Node("g", Identity(ADA), config, link, None, 7)
+    now = time.monotonic_ns()
+    node.start(now)
+    tickets = [node.submit([bytes(40_000)], phalanx.AGREED, None) for _ in range(5)]
+    node.turn(now, ready=False)
+    node.leave(now)
+    assert [ticket.state for ticket in tickets][-1] is State.WAITING, "its name is not yet its own"
+    until = time.monotonic() + 10
+    while not node.stopped and time.monotonic() < until:
+        node.turn(time.monotonic_ns(), ready=False)
+    assert node.stopped
+    assert {ticket.state for ticket in tickets} == {State.STABLE}
+
+
+def test_a_submission_that_meets_the_end_fails_and_is_not_forgotten() -> None:
+    node, _ = made()
+    named(node)
+
+    class Late(list[bytes]):
+        """Bodies whose sender is held up after the check that the node lives."""
+
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            node.end(0, None)
+            return super().__iter__()
+
+    ticket = node.submit(Late([b"x"]), phalanx.AGREED, None)
+    assert isinstance(ticket.error, MemberClosed)

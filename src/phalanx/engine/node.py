@@ -92,6 +92,8 @@ class Node:
         self._more = False
         """The link may hold more packets than the last look took."""
         self._closing = False
+        self._go_at = NEVER
+        """When to leave at the latest, once that was asked for and until it is done."""
         self._reason = ""
         """Why the core has stopped, once it has."""
         self._closer: threading.Thread | None = None
@@ -122,6 +124,7 @@ class Node:
             self._queue.append(Submission(bodies, size, service, receivers, ticket))
             self._queued_bytes += size
         self.wake()
+        self._refuse_if_over()  # it may have ended in between: nobody looks at the queue then
         return ticket
 
     def _receivers(self, to: Sequence[MemberId]) -> tuple[MemberId, ...]:
@@ -176,6 +179,7 @@ class Node:
                 self.receive(now)
             if self._queue:
                 self.push(now)
+            self._go(now)
             self.look(now)
             self.expire(ready)
             busy = self._more
@@ -253,6 +257,7 @@ class Node:
         link = self.link.deadline()
         if due is None:
             due = NEVER
+        due = min(due, self._go_at)
         return due if link is None or link > due else link
 
     def expire(self, ready: bool = True) -> None:
@@ -274,11 +279,18 @@ class Node:
             self.step(now, fx.DeadlinePassed())
 
     def leave(self, now: int) -> None:
+        """Take no more messages, and go when the core has those that were accepted."""
         if not self._closing and not self.stopped:
             with self._ending_on_bugs(now):
-                self.push(now)
                 self._closing = True
-                self.step(now, fx.Leave())
+                self._go_at = now + self.config.leave_ns
+                self.push(now)
+                self._go(now)
+
+    def _go(self, now: int) -> None:
+        if self._go_at != NEVER and (not self._queue or now >= self._go_at):
+            self._go_at = NEVER
+            self.step(now, fx.Leave())
 
     def step(self, now: int, given: Given) -> None:
         if not self.stopped:
@@ -376,16 +388,22 @@ class Node:
         else:
             self.end(now, None)
 
+    def _refuse_if_over(self) -> None:
+        closed = self.error or MemberClosed(str(self.me))
+        while self.stopped:
+            try:
+                self._queue.popleft().ticket.fail(closed)
+            except IndexError:
+                return
+
     def end(self, now: int, error: PhalanxError | None) -> None:
         """This member is no more: give everything back, tell everybody who waits."""
         if self.stopped:
             return
         self.stopped = True
         self.error = error
-        closed = error or MemberClosed(str(self.me))
-        self._tickets.close(closed)
-        while self._queue:
-            self._queue.popleft().ticket.fail(closed)
+        self._tickets.close(error or MemberClosed(str(self.me)))
+        self._refuse_if_over()
         self.link.close()
         self._identity.close()
         if self._diary is not None:
