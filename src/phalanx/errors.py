@@ -13,6 +13,7 @@
     ├── Forked                  a group that was joined before a fork, used in the child
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
     ├── EngineFailed            a bug of ours: this member is no longer in its group
+    ├── PipelineError           Spark, or a place that it is given, cannot be used
     ├── WorkerDied              a process that did part of the work ended early
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
@@ -76,6 +77,16 @@ class EventFileError(FileError):
 
 class JournalError(FileError):
     """A file or folder that cannot be read as a journal."""
+
+
+class PipelineError(PhalanxError):
+    """Spark, or a place that it is given, cannot be used: names it and the remedy."""
+
+    def __init__(self, what: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{what}: {problem}; {remedy}")
+        self.what = what
+        self.problem = problem
+        self.remedy = remedy
 
 
 class NetworkError(PhalanxError, OSError):

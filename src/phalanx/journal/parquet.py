@@ -57,11 +57,15 @@ def schema(table: str) -> Any:
     pa = arrow()
     kind = TABLES[table]
     hints = get_type_hints(kind)
-    fields = []
-    for name in kind.__struct_fields__:
-        column, nullable = _column(pa, hints[name])
-        fields.append(pa.field(name, column, nullable=nullable))
+    fields = [field(name, hints[name]) for name in kind.__struct_fields__]
     return pa.schema(fields, metadata={"phalanx_schema": str(SCHEMA_VERSION)})
+
+
+def field(name: str, hint: Any) -> Any:
+    """The Arrow field of an annotated column."""
+    pa = arrow()
+    column, nullable = _column(pa, hint)
+    return pa.field(name, column, nullable=nullable)
 
 
 def _column(pa: Any, hint: Any) -> tuple[Any, bool]:
