@@ -1,8 +1,8 @@
 """Long runs of real members, each with a promise that must hold to the end.
 
     python bench/endurance.py calm  [--minutes 10]   nobody is removed though the machine is busy
-    python bench/endurance.py crowd [--minutes 5]    32 processes, settings of `phalanx.crowded`,
-                                                     become one view and stay it
+    python bench/endurance.py crowd [--minutes 5]    32 processes become one view and stay it;
+                                                     --crowded: with those settings
     python bench/endurance.py rest  [--seconds 60]   a reader that stops for a minute
 
 `calm`: four members in network namespaces with one link cut, two spinning processes for each core
@@ -138,20 +138,19 @@ def sleeper(group: str, seconds: float, folder: str) -> None:
 # ---------------------------------------------------------------------------- crowd
 
 
-def crowd(minutes: float, members: int, folder: Path) -> dict[str, Any]:
+def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     group = f"crowd-{os.getpid()}"
     names = [f"m{i:02}" for i in range(members)]
     began = time.monotonic()
     with ExitStack() as undo:
         remotes = []
         for name in names:
-            settings = LOCAL | CROWDED
             part = {"group": group, "name": name, "config": settings, "journal": str(folder)}
             remotes.append(Remote(part))
             undo.callback(remotes[-1].close)
         for remote in remotes:
             remote.joined(120)
-        all_in_view(remotes, 120)
+        all_in_view(remotes, 180)
         merged = time.monotonic() - began
         views = [len(remote.views) for remote in remotes]
         before = _cpu(remotes)
@@ -253,6 +252,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--members", type=int, default=32)
+    parser.add_argument("--crowded", action="store_true")
     parser.add_argument("--slow", choices=["wait", "lose"], default="wait")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -264,7 +264,8 @@ def main() -> None:
         if given.what == "calm":
             found = calm(given.minutes or 10, folder)
         elif given.what == "crowd":
-            found = crowd(given.minutes or 5, given.members, folder)
+            settings = LOCAL | (CROWDED if given.crowded else {})
+            found = crowd(given.minutes or 5, given.members, settings, folder)
         else:
             found = rest(given.seconds, given.slow, folder)
     if given.json:

@@ -131,9 +131,8 @@ class Group(Face):
     def leave(self) -> None:
         """Send what was accepted, say goodbye, and be gone. Safe to call twice."""
         node = self._node
-        seconds = node.config.leave_ns / 1e9 + 5
-        _wait(self._begin_leaving(), "leaving", seconds)
-        node.wait_for_disk(seconds)
+        _wait(self._begin_leaving(), "leaving", None)
+        node.wait_for_disk(node.config.leave_ns / 1e9 + 5)
 
     def __enter__(self) -> Group:
         return self

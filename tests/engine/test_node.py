@@ -11,7 +11,8 @@ import phalanx
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId
 from phalanx.engine.identity import Identity
-from phalanx.engine.node import Node
+from phalanx.engine.node import LEAVES, Node
+from phalanx.engine.pace import STRETCH_MAX, Pace
 from phalanx.engine.tickets import State
 from phalanx.errors import EngineFailed, MemberClosed, NameInUse, UnknownMember
 from phalanx.net.faults import Faults
@@ -168,6 +169,36 @@ def test_what_was_accepted_before_leaving_is_sent_though_the_core_had_no_room() 
         node.turn(time.monotonic_ns(), ready=False)
     assert node.stopped
     assert {ticket.state for ticket in tickets} == {State.STABLE}
+
+
+def test_leaving_ends_in_time_though_the_clock_of_the_core_is_slow() -> None:
+    node, _ = made()
+    now = named(node)
+    node.pace = Pace(iter([(0, 0), (250_000_000, 1)]).__next__)
+    node.pace.look(now)
+    assert node.pace.look(now + 250_000_000), "slow by now"
+    node.submit([b"x"], phalanx.AGREED, None)
+    node.member.step = lambda now, given: []  # type: ignore[method-assign] # it never gets ready
+    node.leave(now)
+    leave_ns = node.config.leave_ns
+    node.turn(now + leave_ns, ready=False)
+    node.turn(now + LEAVES * leave_ns - 1, ready=False)
+    over = [node.stopped]
+    assert node.deadline() <= now + LEAVES * leave_ns
+    node.turn(now + LEAVES * leave_ns, ready=False)
+    over.append(node.stopped)
+    assert over == [False, True]
+    assert node.error is None
+
+
+def test_the_core_is_told_a_slow_time_and_the_engine_its_deadline_in_real_time() -> None:
+    node, _ = made()
+    now = named(node)
+    before = node.deadline() - now
+    node.pace = Pace(iter([(0, 0), (250_000_000, 1)]).__next__)
+    node.pace.look(now - 250_000_000)
+    node.pace.look(now)
+    assert node.deadline() - now == pytest.approx(before * STRETCH_MAX, rel=0.01)
 
 
 def test_a_submission_that_meets_the_end_fails_and_is_not_forgotten() -> None:

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 
 from phalanx.engine.node import Node, log
+from phalanx.engine.pace import ONE, Pace, Turns
 from phalanx.errors import EngineFailed
 
 FD_LIMIT = 1024
@@ -63,6 +64,9 @@ class Engine:
         self._ready: list[int] = []
         """Where something waited when the thread woke up."""
         self._retires = retires
+        self._turns: Turns | None = None
+        self._pace = Pace(lambda: None if self._turns is None else self._turns())
+        self._warned = False
         self.take(node)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
         self._thread.start()
@@ -96,6 +100,7 @@ class Engine:
     def take(self, node: Node) -> None:
         """Drive this one too. Only `Process` calls it: no node may meet an engine that ends."""
         node.wake = self.wake
+        node.pace = self._pace
         self.order(lambda now: self._begin(now, node))
 
     @property
@@ -114,9 +119,12 @@ class Engine:
     # -------------------------------------------------------------- the thread
 
     def _run(self) -> None:
+        self._turns = Turns()
         try:
             while self._nodes or not self._retires(self):
                 now = time.monotonic_ns()
+                if self._pace.look(now):
+                    self._warn()
                 busy = self._turn(now)
                 if self._nodes:
                     self._sleep(0 if busy else self._until(now))
@@ -125,8 +133,19 @@ class Engine:
             for node in self._nodes:
                 node.end(now, EngineFailed(node.group, "the engine's thread ended"))
             self._bell.close()
+            self._turns.close()
             self._ended = True
             self._obey()
+
+    def _warn(self) -> None:
+        """Once: whoever runs this will want to know why failures are noticed late."""
+        if not self._warned and self._pace.stretch >= 2 * ONE:
+            self._warned = True
+            log.warning(
+                "this process waits long for its turn on a core: until that is better all "
+                "time-outs are longer, %d times now; run fewer processes, or on more cores",
+                self._pace.stretch // ONE,
+            )
 
     def _begin(self, now: int, node: Node) -> None:
         self._nodes.append(node)
@@ -177,6 +196,8 @@ class Engine:
         for node in self._nodes:
             node.forget()
         self._bell.close()
+        if self._turns is not None:
+            self._turns.close()
 
 
 def _poll(fds: list[int], seconds: float) -> list[int]:

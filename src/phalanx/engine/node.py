@@ -24,6 +24,7 @@ from phalanx.engine import events
 from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
 from phalanx.engine.identity import Identity
+from phalanx.engine.pace import steady
 from phalanx.engine.tickets import Ticket, Tickets
 from phalanx.errors import (
     EngineFailed,
@@ -42,6 +43,9 @@ from phalanx.errors import (
 from phalanx.net.link import PACKETS_MAX, Link
 
 NEVER = 1 << 62
+LEAVES = 3
+"""Leaving takes at most so many `leave_ns`: to hand over, to send, and to serve the others. The
+core bounds the last two, but its clock may be slow."""
 DRAINS_MAX = 4
 """A timer waits for packets that are already here, so many times."""
 log = logging.getLogger("phalanx")
@@ -80,6 +84,8 @@ class Node:
         self.error: PhalanxError | None = None
         self.wake: Callable[[], None] = lambda: None
         """Set by the engine: makes its thread look at what was submitted."""
+        self.pace = steady()
+        """Set by the engine: the time of the core."""
         self._identity = identity
         self._diary = diary
         self._tickets = Tickets()
@@ -94,6 +100,7 @@ class Node:
         self._closing = False
         self._go_at = NEVER
         """When to leave at the latest, once that was asked for and until it is done."""
+        self._gone_by = NEVER
         self._reason = ""
         """Why the core has stopped, once it has."""
         self._closer: threading.Thread | None = None
@@ -168,7 +175,7 @@ class Node:
         with self._ending_on_bugs(now):
             if self._diary is not None:
                 self._diary.start(now)
-            self._perform(now, self.member.start(now))
+            self._perform(now, self.member.start(self.pace.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
         """Do everything there is to do; whether there may be more at once. `ready` if packets
@@ -236,7 +243,9 @@ class Node:
         else:
             bodies = [body for submission in taken for body in submission.bodies]
         try:
-            effects = self.member.step(now, fx.Submit(bodies, first.service, first.to))
+            effects = self.member.step(
+                self.pace.core(now), fx.Submit(bodies, first.service, first.to)
+            )
         except SubmissionError as error:
             for submission in taken:
                 submission.ticket.fail(error)
@@ -253,12 +262,13 @@ class Node:
     def deadline(self) -> int:
         if self.stopped:
             return NEVER
-        due = self.member.deadline()
         link = self.link.deadline()
-        if due is None:
-            due = NEVER
-        due = min(due, self._go_at)
+        due = min(self._core_deadline(), self._go_at, self._gone_by)
         return due if link is None or link > due else link
+
+    def _core_deadline(self) -> int:
+        due = self.member.deadline()
+        return NEVER if due is None else self.pace.real(due)
 
     def expire(self, ready: bool = True) -> None:
         """Fire the timers that are due. Packets that came meanwhile may make them needless: on a
@@ -274,8 +284,7 @@ class Node:
             packets = self.link.expire(now)
             if packets:
                 self.step(now, fx.Datagrams(packets))
-        due_core = self.member.deadline()
-        if due_core is not None and due_core <= now and not self.stopped:
+        if self._core_deadline() <= now and not self.stopped:
             self.step(now, fx.DeadlinePassed())
 
     def leave(self, now: int) -> None:
@@ -284,6 +293,7 @@ class Node:
             with self._ending_on_bugs(now):
                 self._closing = True
                 self._go_at = now + self.config.leave_ns
+                self._gone_by = now + LEAVES * self.config.leave_ns
                 self.push(now)
                 self._go(now)
 
@@ -291,10 +301,12 @@ class Node:
         if self._go_at != NEVER and (not self._queue or now >= self._go_at):
             self._go_at = NEVER
             self.step(now, fx.Leave())
+        if now >= self._gone_by:
+            self._gone(now, "left")
 
     def step(self, now: int, given: Given) -> None:
         if not self.stopped:
-            self._perform(now, self.member.step(now, given))
+            self._perform(now, self.member.step(self.pace.core(now), given))
 
     # -------------------------------------------------------------- effects
 
