@@ -9,6 +9,7 @@ length. It cannot be checked for lies that could be true.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 from phalanx.core.frames import Announce, Component, Fault, Frame, Join
@@ -20,7 +21,7 @@ from phalanx.core.ids import (
     encode_member,
     table_digest,
 )
-from phalanx.core.membership.contexts import origin, ranked, united
+from phalanx.core.membership.contexts import CACHED, origin, ranked, united
 
 TABLES_MAX = 64
 
@@ -56,7 +57,12 @@ class Tables:
 
 
 def table_of(announce: Announce) -> tuple[MemberId, ...]:
-    return ranked(united(announce.components))
+    return _table_of(announce.components)
+
+
+@lru_cache(CACHED)
+def _table_of(components: tuple[Component, ...]) -> tuple[MemberId, ...]:
+    return ranked(united(components))
 
 
 def component_of(frame: Frame) -> Component | None:
@@ -71,6 +77,7 @@ def component_of(frame: Frame) -> Component | None:
     return None
 
 
+@lru_cache(CACHED)
 def is_view(component: Component) -> bool:
     """Whether this id can be that of a view of these members in this context."""
     view, members, context = component.view, component.members, component.context
@@ -99,7 +106,7 @@ def is_possible(frame: Frame, table: tuple[MemberId, ...], sender: MemberId) -> 
         return False
     where = origin(announce.components, sender)
     if announce.here is None:
-        if where is not mine:
+        if where != mine:
             return False
     elif where is None or not _is_left_of(announce.here, where):
         return False

@@ -169,14 +169,13 @@ class Holdings:
         return lost, out
 
     def _nack_by_name(self, now: int, nack: Nack) -> list[bytes]:
-        """A request during a change. Whoever holds a frame may be the only one: the sender
-        answers at once, and so does whoever finds it in the archive."""
+        """A request during a change. The sender answers at once, also from the archive."""
         names = nack.names
         if nack.asker >= len(names) or any(w.sender >= len(names) for w in nack.wants):
             self.refused["malformed"] += 1
             return []
         out: list[bytes] = []
-        budget, visits = self._config.window_bytes_min, VISITS_MAX
+        budget, visits, n = self._config.window_bytes_min, VISITS_MAX, len(self.roster)
         for want in nack.wants:
             member, mask = names[want.sender], decode_mask(want.fragments)
             slot = self.slot_of.get(member, -1)
@@ -184,9 +183,15 @@ class Holdings:
                 visits -= 1
                 frame = self._held((slot, number)) if slot >= 0 else None
                 if frame is not None and slot != self._me:
-                    self.recovery.answer_later(now, (slot, number), mask, want.attempt, 1)
+                    self.recovery.answer_later(now, (slot, number), mask, want.attempt, n)
                     continue
-                frame = frame or self.archive.get(member, number)
+                if frame is None:
+                    if slot >= 0:
+                        self.recovery.asked_elsewhere(now, (slot, number), mask)
+                    frame = self.archive.get(member, number)
+                    if frame is not None and slot != self._me:
+                        self.recovery.answer_later(now, (member, number), mask, want.attempt, n)
+                        continue
                 if frame is not None and budget > 0:
                     packets = self._repeat(now, frame, mask)
                     budget -= sum(map(len, packets))
@@ -204,7 +209,11 @@ class Holdings:
         out = self._nacks(wants) if wants else []
         budget = self._config.window_bytes_min
         for place, mask in self.recovery.answers(now):
-            frame = self._held(place)
+            sender, number = place
+            if isinstance(sender, int):
+                frame = self._held((sender, number))
+            else:
+                frame = self.archive.get(sender, number)
             if frame is not None and budget > 0:
                 packets = self._repeat(now, frame, mask)
                 budget -= sum(map(len, packets))

@@ -22,9 +22,12 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.dice import Dice
 from phalanx.core.frames import WANTS_MAX, Want
+from phalanx.core.ids import MemberId
 
 Place = tuple[int, int]
 """(sender, number) of a frame."""
+Named = tuple[MemberId, int]
+"""The same of a sender that has no slot here."""
 
 ALL = -1
 """As a fragment mask: every fragment."""
@@ -50,7 +53,7 @@ class Recovery:
         self._config = config
         self._dice = dice
         self.missing: dict[Place, Missing] = {}
-        self._answers: dict[Place, Missing] = {}
+        self._answers: dict[Place | Named, Missing] = {}
         self._due_ns: int | None = None
         """No later than the earliest of both; None when it has to be found anew."""
 
@@ -132,7 +135,9 @@ class Recovery:
 
     # -------------------------------------------------------------- answering
 
-    def answer_later(self, now: int, place: Place, fragments: int, attempt: int, n: int) -> None:
+    def answer_later(
+        self, now: int, place: Place | Named, fragments: int, attempt: int, n: int
+    ) -> None:
         """Another member's frame was asked for, and is here, as in some of the n members."""
         entry = self._answers.get(place)
         if entry is not None:
@@ -141,13 +146,13 @@ class Recovery:
                 ALL if ALL in (fragments, entry.fragments) else entry.fragments | fragments
             )
             return
-        if attempt > 2 and self._dice.between(1, n) > ANSWERERS:
+        if attempt > 2 and n > ANSWERERS and self._dice.between(1, n) > ANSWERERS:
             return
         due = now + self._dice.between(self._config.answer_ns_min, self._config.answer_ns_max)
         self._answers[place] = Missing(due, attempt, fragments)
         self._sooner(due)
 
-    def answered(self, place: Place, by_sender: bool, index: int, count: int) -> None:
+    def answered(self, place: Place | Named, by_sender: bool, index: int, count: int) -> None:
         """A fragment was repeated by another: no need to repeat it too, unless the repeat may not
         have arrived."""
         entry = self._answers.get(place) if self._answers else None
@@ -158,7 +163,7 @@ class Recovery:
             if not entry.fragments:
                 del self._answers[place]
 
-    def answers(self, now: int) -> list[tuple[Place, int]]:
+    def answers(self, now: int) -> list[tuple[Place | Named, int]]:
         """What to repeat now."""
         due = [
             (place, entry.fragments)
@@ -171,9 +176,10 @@ class Recovery:
 
     def forget(self, slots: int) -> None:
         """Senders at this slot and above are gone."""
-        for store in (self.missing, self._answers):
-            for place in [place for place in store if place[0] >= slots]:
-                del store[place]
+        for place in [place for place in self.missing if place[0] >= slots]:
+            del self.missing[place]
+        for other in [p for p in self._answers if isinstance(p[0], int) and p[0] >= slots]:
+            del self._answers[other]
 
     # -------------------------------------------------------------- time
 

@@ -12,6 +12,7 @@ frame that may enter follows them (PROTOCOLS B.6 item 10).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from phalanx.config import Config
@@ -78,10 +79,27 @@ class Domain(Lansis):
     # -------------------------------------------------------------- packets with other tables
 
     def _strange(self, now: int, whole: Whole) -> None:
+        if whole.repeat:
+            count = -(-len(whole.payload) // whole.size) if whole.size else 1
+            for index in range(count):
+                self._repeated(whole, index, count)
         self._foreign(now, whole.table, whole.sender, whole.number, whole.payload, whole.size)
+
+    def _repeated(self, packet: Whole | Fragment, index: int, count: int) -> None:
+        """Somebody repeats a frame with another table: others need not."""
+        members = self._tables.get(packet.table)
+        if members is not None and packet.sender < len(members):
+            sender = members[packet.sender]
+            slot = self.slot_of.get(sender)
+            by_sender = packet.via == packet.sender
+            self.recovery.answered((sender, packet.number), by_sender, index, count)
+            if slot is not None:
+                self.recovery.answered((slot, packet.number), by_sender, index, count)
 
     def _strange_piece(self, now: int, piece: Fragment) -> None:
         """Put it together with its like, under a name of its own: its sender may be unknown."""
+        if piece.repeat:
+            self._repeated(piece, piece.index, piece.count)
         key = (piece.table, piece.sender)
         known = self._strange_ids
         if self._pool_is_full() or (key not in known and len(known) >= STRANGE_PIECES_MAX):
@@ -104,6 +122,8 @@ class Domain(Lansis):
         self, now: int, table: bytes, index: int, number: int, payload: bytes, size: int
     ) -> None:
         members = self._tables.get(table)
+        if members is not None and index < len(members) and self._is_known(members[index], number):
+            return
         size_of_table = MEMBERS_MAX if members is None else len(members)
         decoded = decode_frame(index, number, payload, size, table, size_of_table)
         if isinstance(decoded, Refusal):
@@ -136,11 +156,20 @@ class Domain(Lansis):
         if decoded.control is None:
             self.refused["table"] += 1
             return
-        if number <= self.dag.have[slot] or number in self._waiting[slot]:
-            self.duplicates += 1
-            return
+        if self._is_known(sender, number):
+            return  # its table was not
         decoded.sender = slot
         self._pool(now, decoded)
+
+    def _is_known(self, sender: MemberId, number: int) -> bool:
+        """An echo or a repeat: most of what comes while many join, and not worth reading."""
+        if sender == self.me:
+            return True
+        slot = self.slot_of.get(sender)
+        if slot is None or (number > self.dag.have[slot] and number not in self._waiting[slot]):
+            return False
+        self.duplicates += 1
+        return True
 
     def visit(self, member: MemberId, have: int = 0) -> int:
         """A slot for a member of another component."""
@@ -274,18 +303,22 @@ class Domain(Lansis):
     def pull(self) -> Frame | None:
         """A waiting frame all of whose past is here and that may enter; it goes on waiting until
         it is taken or refused."""
-        wanted: list[int] | None = None
         for slot, waiting in enumerate(self._waiting):
             frame = waiting.get(self.dag.have[slot] + 1) if waiting else None
             if frame is None or not self.dag.ready(frame):
                 continue
-            if self._is_admitted(frame):
-                return frame
-            if wanted is None:
-                wanted = self._wanted()
-            if frame.number <= wanted[slot]:
+            if self._is_admitted(frame) or self._is_wanted(frame):
                 return frame
         return None
+
+    def _is_wanted(self, frame: Frame) -> bool:
+        """Whether a frame that may not enter for its own sake is the past of one that may."""
+        sender, number = frame.sender, frame.number
+        return any(
+            _follows(other, sender, number) and self._is_admitted(other)
+            for waiting in self._waiting
+            for other in waiting.values()
+        )
 
     def pull_again(self) -> Frame | None:
         """A frame that had entered in the view before and can enter here."""
@@ -337,16 +370,6 @@ class Domain(Lansis):
     def _is_admitted(self, frame: Frame) -> bool:
         return self.admits(self.roster[frame.sender], frame.kind == FrameKind.JOIN)
 
-    def _wanted(self) -> list[int]:
-        """Per slot, the last frame that a waiting frame which may enter follows."""
-        wanted = [0] * len(self.roster)
-        for waiting in self._waiting:
-            for frame in waiting.values():
-                if self._is_admitted(frame):
-                    for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-                        wanted[slot] = max(wanted[slot], number)
-        return wanted
-
     def take(self, now: int, frame: Frame, counts: bool) -> None:
         """Let a pulled frame enter: as a frame of the view, or apart."""
         self._unpool(frame)
@@ -395,3 +418,13 @@ class Domain(Lansis):
     def waiting(self) -> list[Frame]:
         """All frames that wait, by slot and number."""
         return [w[number] for w in self._waiting for number in sorted(w)]
+
+
+def _follows(frame: Frame, slot: int, number: int) -> bool:
+    """Whether a frame that waits follows that frame of that slot."""
+    at = bisect_left(frame.ack_members, slot)
+    return (
+        at < len(frame.ack_members)
+        and frame.ack_members[at] == slot
+        and frame.ack_numbers[at] >= number
+    )

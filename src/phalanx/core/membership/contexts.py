@@ -13,6 +13,7 @@ its *origin*, the newest of them. A component that is nobody's origin is dropped
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from phalanx.core.frames import Component, Context
 from phalanx.core.ids import MemberId, View, ViewId, digest_of, encode_member
@@ -23,6 +24,9 @@ NOBODY: Members = frozenset()
 EPOCH_MAX = (1 << 32) - 1
 """What the wire holds. Nobody gets there but by lies."""
 
+CACHED = 1024
+"""Of so many lists of components and the like it is remembered what follows from them: while many
+join, every frame brings the same ones again."""
 Reach = dict[MemberId, int]
 """A past, as vector time: of each member, how many frames."""
 
@@ -32,13 +36,20 @@ def epoch(view: ViewId) -> tuple[int, int]:
     return view.joins, view.removals
 
 
-def origin(components: Iterable[Component], member: MemberId) -> Component | None:
+def origin(components: tuple[Component, ...], member: MemberId) -> Component | None:
     """The newest component with this member: where it is now, as far as they tell."""
-    best = None
+    return _origins(components).get(member)
+
+
+@lru_cache(CACHED)
+def _origins(components: tuple[Component, ...]) -> dict[MemberId, Component]:
+    newest: dict[MemberId, Component] = {}
     for component in components:
-        if member in component.members and (best is None or component.view > best.view):
-            best = component
-    return best
+        for member in component.members:
+            known = newest.get(member)
+            if known is None or component.view > known.view:
+                newest[member] = component
+    return newest
 
 
 def normal(components: Iterable[Component]) -> tuple[Component, ...]:
@@ -56,7 +67,7 @@ def _by_view(component: Component) -> ViewId:
 
 
 def united(components: Iterable[Component]) -> Members:
-    return NOBODY.union(*(c.members for c in components))
+    return NOBODY.union(*[c.members for c in components])
 
 
 def ranked(members: Iterable[MemberId]) -> tuple[MemberId, ...]:
@@ -70,6 +81,7 @@ def members_of(context: Context) -> Members:
     return united(context.components) - frozenset(context.failed_before)
 
 
+@lru_cache(CACHED)
 def context_digest(context: Context) -> bytes:
     """Names a context. Equal contexts, equal digests, at every member."""
     if context.boot:

@@ -117,8 +117,8 @@ def admitted_once(self: Domain, frame: Frame) -> bool:
 _IS_ADMITTED = Domain._is_admitted
 
 
-def wanted_by_nobody(self: Domain) -> list[int]:
-    return [0] * len(self.roster)
+def wanted_by_nobody(self: Domain, frame: Frame) -> bool:
+    return False
 
 
 # ------------------------------------------------------------------ epochs and names of views
@@ -211,7 +211,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "barred-even-as-the-past": Mutant(
         "keep a barred member's frames out even if a survivor's frame follows them",
-        ((Domain, "_wanted", wanted_by_nobody),),
+        ((Domain, "_is_wanted", wanted_by_nobody),),
         "walk",
     ),
     "one-number-epochs": Mutant(
