@@ -28,6 +28,8 @@ from phalanx.journal.segment import Header, Segment
 
 EXTRA = "pip install 'phalanx[parquet]'"
 NOTES = "_segments"
+IDENTITY = ("cluster", "journal")
+"""What the header of a segment knows and a row does not; `journal` is its UUID."""
 
 
 class Exported(msgspec.Struct):
@@ -53,11 +55,12 @@ def arrow() -> Any:
 
 
 def schema(table: str) -> Any:
-    """The Arrow schema of a table."""
+    """The Arrow schema of a table: which cluster and journal a row is of, and its own columns."""
     pa = arrow()
     kind = TABLES[table]
     hints = get_type_hints(kind)
-    fields = [field(name, hints[name]) for name in kind.__struct_fields__]
+    front = [field(name, str) for name in IDENTITY]
+    fields = [*front, *(field(name, hints[name]) for name in kind.__struct_fields__)]
     return pa.schema(fields, metadata={"phalanx_schema": str(SCHEMA_VERSION)})
 
 

@@ -44,7 +44,7 @@ def read(path: Path | str, *, rows: bool = True, bodies: bool = False) -> Segmen
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     return parsed(path, data, rows=rows, bodies=bodies)
 
 
@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             return header_of(path, file.read(HEADER_BYTES_MAX))[0]
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def find(paths: Iterable[Path | str]) -> list[Path]:
@@ -112,6 +112,7 @@ def _of_one_run(rows: list[Event]) -> list[Event]:
     ]
 
 
-def _unreadable(path: Path, error: OSError) -> JournalError:
+def unreadable(path: Path, error: OSError) -> JournalError:
+    """What to say of a file that the system does not let us read."""
     problem = f"cannot be read ({error.strerror or error})"
     return JournalError(str(path), None, problem, "check the path and its rights")
