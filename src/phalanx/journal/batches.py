@@ -15,11 +15,13 @@ from itertools import chain, repeat
 from operator import le
 from typing import Any
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow, schema
 from phalanx.journal.columns import Packed
 from phalanx.journal.events import Deliver, Gap, NotSent, Send, Submit, ViewInstall
 
 BATCH_ROWS = 1 << 16
+BATCH_BLOCKS = 1 << 9
+"""More than so many small lists and collecting garbage takes longer than all the rest."""
 _OF_EQUAL_LENGTH: dict[type, tuple[tuple[str, ...], ...]] = {
     Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
     ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
@@ -68,7 +70,7 @@ class Gathered:
     def __init__(self, table: str) -> None:
         self.table = table
         self.rows = 0
-        self._schema = parquet.schema(table)
+        self._schema = schema(table)
         self._counts: list[int] = []
         self._pieces: dict[str, list[Sequence[Any]]] = {name: [] for name in self._schema.names}
 
@@ -79,9 +81,14 @@ class Gathered:
         for name, pieces in self._pieces.items():
             pieces.append(columns[name])
 
+    @property
+    def full(self) -> bool:
+        """There are enough rows for a batch."""
+        return self.rows >= BATCH_ROWS or len(self._counts) >= BATCH_BLOCKS
+
     def take(self) -> Any:
         """An Arrow batch of what has gathered; nothing is left."""
-        pa = parquet.arrow()
+        pa = arrow()
         places = list(chain.from_iterable(map(repeat, range(len(self._counts)), self._counts)))
         which = pa.array(places, pa.int32())
         arrays = [self._array(pa, field, which) for field in self._schema]

@@ -9,6 +9,7 @@ row is taken once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ import msgspec
 from phalanx.errors import JournalError
 from phalanx.journal.events import Corrupt, Event
 from phalanx.journal.segment import HEADER_BYTES_MAX, SUFFIX, Header, Segment, header_of, parsed
+
+HEADER_BYTES_USUAL = 1 << 14
 
 
 class Reading(msgspec.Struct):
@@ -83,6 +86,9 @@ def read_header(path: Path) -> Header:
     """Whose segment it is."""
     try:
         with path.open("rb") as file:
+            with suppress(JournalError):  # few are larger; what is wrong is said below
+                return header_of(path, file.read(HEADER_BYTES_USUAL))[0]
+            file.seek(0)
             return header_of(path, file.read(HEADER_BYTES_MAX))[0]
     except OSError as error:
         raise unreadable(path, error) from error
