@@ -93,8 +93,11 @@ def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
         settings |= NEAR
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 2))
-    elif given is not None:
-        settings["spark.executor.memory"] = given
+    else:
+        if given is not None:
+            settings["spark.executor.memory"] = given
+        if quick:
+            settings["spark.executor.extraJavaOptions"] = " ".join(QUICK)
     settings["spark.driver.memory"] = given or f"{_memory() >> 20}m"
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     options = [f"-Dlog4j2.configurationFile={quiet}", *(QUICK if quick else ()), *archive.options()]
