@@ -11,7 +11,6 @@ from pathlib import Path
 
 from phalanx.pipeline import ingest as ingesting
 from phalanx.pipeline.opening import open_tables
-from phalanx.pipeline.schemas import EVENTS, JOURNALS
 from phalanx.pipeline.session import session
 
 
@@ -21,11 +20,11 @@ def main(url: str, journals: str, lake: str) -> None:
     spark = session(url, quick=True)
     try:
         with open_tables(spark, [journals], lake=Path(lake)) as tables:
-            counts = {name: tables[name].count() for name in (*EVENTS, JOURNALS)}
+            views = [row.vid for row in tables["view_install"].select("vid").collect()]
             latest = tables["deliver"].selectExpr("sum(last - first + 1) as n").collect()
         raw = spark.read.format("phalanx").option("table", "deliver").load(journals)
         found = raw.where("node = 'a'").count()
-        print(json.dumps({"counts": counts, "delivered": latest[0].n, "raw": found}))
+        print(json.dumps({"views": sorted(views), "delivered": latest[0].n, "raw": found}))
     finally:
         spark.stop()
 

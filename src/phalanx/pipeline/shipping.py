@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import zipfile
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +20,15 @@ _OF_ALL_TIMES = (1980, 1, 1, 0, 0, 0)
 
 def ship(spark: SparkSession) -> None:
     """Sends it. Workers of this session import it before one that is installed there."""
-    with tempfile.TemporaryDirectory() as folder:
-        spark.addArtifacts(str(packed(Path(folder))), pyfile=True)
+    spark.addArtifacts(str(packed(_folder())), pyfile=True)
+
+
+@cache
+def _folder() -> Path:
+    """Until this process ends: a cluster asks for the zip when it starts its workers."""
+    folder = tempfile.mkdtemp(prefix="phalanx-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def packed(folder: Path) -> Path:
