@@ -14,6 +14,23 @@ from tests.pipeline.daemons import connect_server, standalone
 
 from phalanx.pipeline.session import session
 
+DAEMONS = {"cluster", "connect"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `-n 2 --dist loadgroup` one process has the session and one the daemons: each is
+    started once."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        asked = set(getattr(item, "fixturenames", ()))
+        given = getattr(item, "callspec", None)
+        asked |= {v for v in given.params.values() if isinstance(v, str)} if given else set()
+        if asked & DAEMONS:
+            item.add_marker(pytest.mark.xdist_group("daemons"))
+        elif "spark" in asked:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

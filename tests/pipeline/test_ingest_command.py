@@ -20,6 +20,7 @@ from tests.pipeline.daemons import PACKAGES
 from tests.pipeline.lakes import held, written
 from tests.sim.tale import odyssey
 
+from phalanx.cli.ingest import progress
 from phalanx.cli.main import main
 from phalanx.journal.blocks import rows_block
 from phalanx.journal.events import Event
@@ -80,6 +81,18 @@ def test_what_cannot_be_taken_is_one_line_and_exit_2(tmp_path: Path) -> None:
         (line,) = result.stderr.splitlines()
         assert told in line
         assert not lake.exists()
+
+
+def test_only_long_work_tells_of_its_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with progress("taken") as tell:
+        for now in (1.0, 2.5, 5.0, 13.0):
+            tell(int(now * 1e6), 20_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["2 of 20 MB taken, 2 s", "13 of 20 MB taken, 13 s"]
 
 
 # ---------------------------------------------------------------------- kill -9

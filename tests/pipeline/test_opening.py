@@ -112,3 +112,25 @@ def test_what_others_made_is_published_whole_and_kept_in_its_version(
         store.at(1).frame(spark, "findings", "gold")
     with open_tables(spark, [tmp_path]) as tables:
         assert tables["journals"].count() == 5
+
+
+def test_a_lake_whose_files_are_gone_names_one(
+    spark: SparkSession, fleet: Path, tmp_path: Path
+) -> None:
+    ingest([fleet], tmp_path)
+    victim = next((tmp_path / "bronze" / "life").iterdir())
+    victim.unlink()
+    with pytest.raises(PipelineError, match=f"{victim}: a file of the lake is missing; restore"):
+        open_tables(spark, [tmp_path]).__enter__()
+
+
+def test_workers_that_cannot_write_are_explained_in_one_line(
+    spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ingesting, "SMALL_BYTES", 0)
+    monkeypatch.setattr(ingesting, "TASK_BYTES", 1)
+    Store.create(tmp_path / "lake")
+    (tmp_path / "lake" / "bronze").write_text("no folder")
+    with pytest.raises(PipelineError, match=r"lake: workers could not .*Not a directory.*room"):
+        ingest([fleet], tmp_path / "lake", spark=lambda: spark)
+    assert Store(tmp_path / "lake").versions() == []
