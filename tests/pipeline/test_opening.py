@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.journal.folder import header, keep, rows, segment
 from tests.pipeline.lakes import Contents, in_order, written
 from tests.sim.tale import odyssey
 
-from phalanx.errors import PipelineError
+from phalanx.errors import JournalError, PipelineError
 from phalanx.journal import blocks, parquet
 from phalanx.journal.segment import header_bytes
 from phalanx.pipeline import ingest as ingesting
+from phalanx.pipeline import running
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.opening import open_tables
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, spark_schema
@@ -124,6 +126,15 @@ def test_a_lake_whose_files_are_gone_names_one(
         open_tables(spark, [tmp_path]).__enter__()
 
 
+def test_what_a_worker_raised_is_told_without_its_traceback() -> None:
+    told = PySparkException(
+        "Job aborted: Task 0 failed 4 times:\nTraceback (most recent call last):\n"
+        '  File "taking.py", line 1\nFileNotFoundError: [Errno 2] No such file: 0.task\n\n\tat Java'
+    )
+    assert running._last_words(told) == "FileNotFoundError: [Errno 2] No such file: 0.task"
+    assert running._last_words(PySparkException("no more memory\nat")) == "no more memory"
+
+
 def test_workers_that_cannot_write_are_explained_in_one_line(
     spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -131,6 +142,6 @@ def test_workers_that_cannot_write_are_explained_in_one_line(
     monkeypatch.setattr(ingesting, "TASK_BYTES", 1)
     Store.create(tmp_path / "lake")
     (tmp_path / "lake" / "bronze").write_text("no folder")
-    with pytest.raises(PipelineError, match=r"lake: workers could not .*Not a directory.*room"):
+    with pytest.raises(JournalError, match=r"bronze/.*: cannot be written \(Not a directory"):
         ingest([fleet], tmp_path / "lake", spark=lambda: spark)
     assert Store(tmp_path / "lake").versions() == []

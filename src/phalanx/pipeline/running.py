@@ -35,7 +35,7 @@ def run(
     spark: SparkSession | None,
     progress: Progress | None = None,
 ) -> list[Taken]:
-    """In the order of the tasks. OSError if the lake cannot be written to."""
+    """In the order of the tasks. PipelineError if workers fail."""
     total = sum(task.bytes for task in tasks)
     if spark is None:
         return list(_here(tasks, total, progress))
