@@ -20,6 +20,7 @@ from phalanx.journal.events import Event
 from phalanx.journal.segment import header_bytes
 from phalanx.journal.segmentfile import SegmentFile
 from phalanx.pipeline import ingest as ingesting
+from phalanx.pipeline import taking
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.store import Store
 
@@ -143,6 +144,24 @@ def test_exported_segments_give_the_same_tables(fleet: Path, tmp_path: Path) -> 
     assert held(tmp_path / "lake") == written(fleet)
     assert ingest([fleet], tmp_path / "lake").before == 5
     assert ingest([fleet, tmp_path / "export"], tmp_path / "other").segments == 5
+
+
+def test_large_exported_files_are_copied_and_replaced_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "COPY_BYTES", 1)
+    lake = tmp_path / "lake"
+    path = segment(tmp_path, rows(1, 3))
+    sealed(tmp_path, rows(1, 9), node="bea", journal="22" * 16)
+    parquet.export([tmp_path], tmp_path / "export", cut_short=True)
+    ingest([tmp_path / "export"], lake)
+    assert held(lake) == written(tmp_path)
+    copies = {p.read_bytes() for p in (lake / "bronze" / "stable").iterdir()}
+    assert copies == {p.read_bytes() for p in (tmp_path / "export" / "stable").iterdir()}
+    path.write_bytes(path.read_bytes() + rows_block(rows(4, 5)))
+    parquet.export([tmp_path], tmp_path / "export", cut_short=True)
+    assert ingest([tmp_path / "export"], lake).again == 1
+    assert held(lake) == written(tmp_path)
 
 
 def test_an_export_of_the_first_layout_is_read_as_ever(fleet: Path, tmp_path: Path) -> None:

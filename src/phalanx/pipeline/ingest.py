@@ -179,7 +179,7 @@ def merged(
     journals = journals_of(segments)
     bronze = {name: list(files) for name, files in before.bronze.items()}
     silver = {
-        name: [file for file in files if Path(file.path).stem not in replaced]
+        name: [file for file in files if _take_of(file) not in replaced]
         for name, files in before.silver.items()
     }
     for some in taken:
@@ -191,6 +191,10 @@ def merged(
     cluster = segments[0].cluster if segments else None
     made = msgspec.structs.replace(before, cluster=cluster, bronze=bronze, silver=silver)
     return made, journals
+
+
+def _take_of(file: Written) -> str:
+    return Path(file.path).name.partition(".")[0]
 
 
 def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written:

@@ -1,13 +1,17 @@
-"""Taking segments: one task reads some of them and writes one file for each table.
+"""Taking segments: one task reads some of them and writes a file for each table.
 
 A task is all that a worker needs to know, and what it gives back is all that the driver does. It
 may be run again, also while another attempt at it still runs: the same rows under the same names.
-Runs wherever Python does, without Spark.
+Exported files that are large enough to stay by themselves are copied as they are. Runs wherever
+Python does, without Spark.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,8 @@ from phalanx.journal.tablefiles import TableFiles, Written
 from phalanx.pipeline.facts import SegmentFacts, segment_facts
 from phalanx.pipeline.offers import Offer
 
+COPY_BYTES = 1 << 20
+"""Smaller files of many segments become one."""
 _BATCH_ROWS = 1 << 18
 _AGAIN = "export again to another folder, or give the journals themselves"
 
@@ -48,27 +54,21 @@ class Taken(msgspec.Struct, frozen=True):
 
 def take(task: Task) -> Taken:
     """Writes the files, all or none."""
-    lake = Path(task.lake)
-    files = TableFiles(lambda table: lake / "bronze" / table / f"{task.name}.parquet")
+    taking = _Taking(task)
     try:
-        segments = [_take(offer, task.name, files) for offer in task.offers]
-        written = files.finish()
+        segments = [taking.take(offer) for offer in task.offers]
+        return Taken(segments, taking.finish())
     except JournalError as error:
-        files.abandon()
+        taking.abandon()
         return Taken(problem=(error.file, error.problem, error.remedy))
     except OSError as error:
-        files.abandon()
+        taking.abandon()
         problem = f"cannot be written ({error.strerror or error})"
         remedy = "make room, or choose another place"
-        return Taken(problem=(str(error.filename or lake), problem, remedy))
+        return Taken(problem=(str(error.filename or task.lake), problem, remedy))
     except BaseException:
-        files.abandon()
+        taking.abandon()
         raise
-    listed = {
-        table: [Written(str(Path(file.path).relative_to(lake)), file.rows, file.bytes)]
-        for table, file in written.items()
-    }
-    return Taken(segments, listed)
 
 
 def refer(offer: Offer, name: str) -> Taken:
@@ -92,38 +92,86 @@ def can_refer(offer: Offer) -> bool:
     return parquet.note_of(Path(offer.note)).layout >= parquet.LAYOUT
 
 
-def _take(offer: Offer, name: str, files: TableFiles) -> SegmentFacts:
-    if offer.note is not None:
-        return _take_exported(offer, name, files)
-    scan = Scan(offer.copies)
-    for rows in scan:
-        files.add(rows)
-    return segment_facts(scan.header, scan.found, offer.size, name)
+class _Taking:
+    """One attempt at a task."""
+
+    def __init__(self, task: Task) -> None:
+        self._lake = Path(task.lake)
+        self._name = task.name
+        self._files = TableFiles(lambda table: self._place(table, task.name))
+        self._copies: list[tuple[str, Written]] = []
+
+    def take(self, offer: Offer) -> SegmentFacts:
+        if offer.note is not None:
+            return self._take_exported(Path(offer.note))
+        scan = Scan(offer.copies)
+        for rows in scan:
+            self._files.add(rows)
+        return segment_facts(scan.header, scan.found, offer.size, self._name)
+
+    def finish(self) -> dict[str, list[Written]]:
+        """All files, by their paths within the lake."""
+        listed: dict[str, list[Written]] = {}
+        for table, file in [*self._copies, *self._files.finish().items()]:
+            path = str(Path(file.path).relative_to(self._lake))
+            listed.setdefault(table, []).append(Written(path, file.rows, file.bytes))
+        return listed
+
+    def abandon(self) -> None:
+        self._files.abandon()
+        for _, copy in self._copies:
+            with suppress(OSError):
+                Path(copy.path).unlink()
+
+    def _place(self, table: str, name: str) -> Path:
+        return self._lake / "bronze" / table / f"{name}.parquet"
+
+    def _take_exported(self, path: Path) -> SegmentFacts:
+        note = parquet.note_of(path)
+        same = {"cluster": note.header.cluster, "journal": note.header.journal}
+        counted = Found(sealed=int(note.sealed))
+        for table, rows in note.tables.items():
+            file = _exported_file(path, table)
+            if file.stat().st_size >= COPY_BYTES and _is_complete(file, table):
+                there = self._copy(file, table)
+            else:
+                there = 0
+                for batch in _batches(file, table, same):
+                    there += batch.num_rows
+                    if note.found is None:
+                        _count(counted, table, batch)
+                    self._files.add_batch(table, batch)
+            if there != rows:
+                raise JournalError(str(file), None, f"{there} rows instead of {rows}", _AGAIN)
+        found = counted if note.found is None else msgspec.convert(note.found, Found)
+        if note.found is None:
+            found.whole = int(not found.rows or found.rows == found.last - found.first + 1)
+        return segment_facts(note.header, found, note.bytes, self._name)
+
+    def _copy(self, file: Path, table: str) -> int:
+        rows: int = arrow().parquet.read_metadata(file).num_rows
+        place = self._place(table, f"{self._name}.{len(self._copies)}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_name(f"_{place.name}.{os.getpid()}.tmp")
+        with file.open("rb") as source, fresh.open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+            target.flush()
+            os.fsync(target.fileno())
+        fresh.rename(place)
+        self._copies.append((table, Written(str(place), rows, place.stat().st_size)))
+        return rows
 
 
 # ---------------------------------------------------------------------- exported segments
 
 
-def _take_exported(offer: Offer, name: str, files: TableFiles) -> SegmentFacts:
-    assert offer.note is not None
-    path = Path(offer.note)
-    note = parquet.note_of(path)
-    same = {"cluster": note.header.cluster, "journal": note.header.journal}
-    counted = Found(sealed=int(note.sealed))
-    for table, rows in note.tables.items():
-        place = _exported_file(path, table)
-        there = 0
-        for batch in _batches(place, table, same):
-            there += batch.num_rows
-            if note.found is None:
-                _count(counted, table, batch)
-            files.add_batch(table, batch)
-        if there != rows:
-            raise JournalError(str(place), None, f"{there} rows instead of {rows}", _AGAIN)
-    found = counted if note.found is None else msgspec.convert(note.found, Found)
-    if note.found is None:
-        found.whole = int(not found.rows or found.rows == found.last - found.first + 1)
-    return segment_facts(note.header, found, note.bytes, name)
+def _is_complete(file: Path, table: str) -> bool:
+    """It has all columns of the table, as they are now."""
+    pa = arrow()
+    try:
+        return bool(pa.parquet.read_schema(file).equals(schema(table)))
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def _exported_file(note: Path, table: str) -> Path:
