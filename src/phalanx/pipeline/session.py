@@ -101,7 +101,8 @@ def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
     settings["spark.driver.memory"] = given or f"{_memory() >> 20}m"
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     options = [f"-Dlog4j2.configurationFile={quiet}", *(QUICK if quick else ()), *archive.options()]
-    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    quoted = [f'"{option}"' if " " in option else option for option in options]
+    settings["spark.driver.extraJavaOptions"] = " ".join(quoted)
     for key, value in settings.items():
         conf.set(key, value)
     return conf
