@@ -144,19 +144,21 @@ def _packed(table: _Table, decoded: Any) -> Packed:
         numbers = values if name in table.numbers else ()
         if name in table.lists:
             numbers = [*chain.from_iterable(some for some in values if some)]
-        if numbers and not _fits(numbers):
+        if numbers and not _fits(numbers, name in GROWING):
             raise ValueError(f"a value of column {name} has more than 64 bits")
         columns[name] = values
     return Packed(table.kind, count, columns)
 
 
-def _fits(values: Sequence[int | None]) -> bool:
+def _fits(values: Sequence[int | None], growing: bool) -> bool:
+    """Msgpack has nothing below 64 bits, but sums may lie there."""
     try:
-        low, high = min(values), max(values)  # type: ignore[type-var]
+        high = max(values)  # type: ignore[type-var]
+        low = min(values) if growing else 0  # type: ignore[type-var]
     except TypeError:  # there is None among them
         known = [value for value in values if value is not None]
-        return not known or _fits(known)
-    return low is None or high is None or (low >= -NUMBER_MAX - 1 and high <= NUMBER_MAX)
+        return not known or _fits(known, growing)
+    return high is None or low is None or (high <= NUMBER_MAX and low >= -NUMBER_MAX - 1)
 
 
 def _rows(packed: Packed, node: str, inc: int, group: str) -> list[Event]:

@@ -137,21 +137,21 @@ def _tasks(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
 
 def _packed(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
     """Neighbours share a task, up to a size that keeps all cores busy."""
-    total = sum(offer.size for offer in offers)
+    total = sum(offer.work for offer in offers)
     limit = min(TASK_BYTES, max(1 << 20, total // (3 * (os.cpu_count() or 1))))
     tasks: list[Task] = []
     room = 0
     for offer in offers:
-        if not tasks or offer.size > room:
+        if not tasks or offer.work > room:
             tasks.append(Task(lake, f"{writer}-{len(tasks):05}", []))
             room = limit
         tasks[-1].offers.append(offer)
-        room -= offer.size
+        room -= offer.work
     return tasks
 
 
 def _wanted(spark: Callable[[], SparkSession] | None, tasks: Sequence[Task]) -> SparkSession | None:
-    much = len(tasks) > 1 and sum(task.bytes for task in tasks) > SMALL_BYTES
+    much = len(tasks) > 1 and sum(task.work for task in tasks) > SMALL_BYTES
     return spark() if spark is not None and much else None
 
 

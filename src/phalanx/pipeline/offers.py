@@ -18,6 +18,8 @@ from phalanx.journal import parquet, reader
 from phalanx.journal.scan import Copy, Found
 from phalanx.journal.segment import Header, ending
 
+EXPORTED_IS_CHEAPER = 8
+
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """One segment, and where its rows are: in raw copies, or in exported files."""
@@ -34,6 +36,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[str, int]:
         return self.header.journal, self.header.number
+
+    @property
+    def work(self) -> int:
+        """What taking it costs, in bytes of raw journal: exported files are little more than
+        copied."""
+        return self.size if self.note is None else self.size // EXPORTED_IS_CHEAPER
 
     @property
     def file(self) -> str:

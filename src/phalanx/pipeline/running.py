@@ -36,7 +36,7 @@ def run(
     progress: Progress | None = None,
 ) -> list[Taken]:
     """In the order of the tasks. PipelineError if workers fail."""
-    total = sum(task.bytes for task in tasks)
+    total = sum(task.work for task in tasks)
     if spark is None:
         return list(_here(tasks, total, progress))
     folder = (lake / WORK / writer).resolve()
@@ -65,7 +65,7 @@ def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Itera
     done = 0
     for task in tasks:
         yield take(task)
-        done += task.bytes
+        done += task.work
         if progress is not None:
             progress(done, total)
 
@@ -96,11 +96,11 @@ def _watched(folder: Path, tasks: Sequence[Task], progress: Progress | None) -> 
         yield
         return
     over = threading.Event()
-    total = sum(task.bytes for task in tasks)
+    total = sum(task.work for task in tasks)
 
     def watch(tell: Progress) -> None:
         while not over.wait(PROGRESS_SECONDS):
-            tell(sum(tasks[int(path.stem)].bytes for path in folder.glob("*.done")), total)
+            tell(sum(tasks[int(path.stem)].work for path in folder.glob("*.done")), total)
 
     watcher = threading.Thread(target=watch, args=(progress,), daemon=True)
     watcher.start()

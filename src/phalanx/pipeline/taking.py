@@ -39,8 +39,8 @@ class Task(msgspec.Struct, frozen=True):
     offers: list[Offer]
 
     @property
-    def bytes(self) -> int:
-        return sum(offer.size for offer in self.offers)
+    def work(self) -> int:
+        return sum(offer.work for offer in self.offers)
 
 
 class Taken(msgspec.Struct, frozen=True):
