@@ -1,0 +1,228 @@
+"""Taking segments: one task reads some of them and writes a file for each table.
+
+A task is all that a worker needs to know, and what it gives back is all that the driver does. It
+may be run again, also while another attempt at it still runs: the same rows under the same names.
+Exported files that are large enough to stay by themselves are copied as they are. Runs wherever
+Python does, without Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.errors import JournalError
+from phalanx.journal import parquet
+from phalanx.journal.arrow import IDENTITY, arrow, schema
+from phalanx.journal.scan import Found, Scan
+from phalanx.journal.tablefiles import TableFiles, Written
+from phalanx.pipeline.facts import SegmentFacts, segment_facts
+from phalanx.pipeline.offers import Offer
+
+COPY_BYTES = 1 << 20
+"""Smaller files of many segments become one."""
+_BATCH_ROWS = 1 << 18
+_AGAIN = "export again to another folder, or give the journals themselves"
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Some segments, and the files that their rows go to: LAKE/bronze/TABLE/NAME.parquet."""
+
+    lake: str
+    name: str
+    offers: list[Offer]
+
+    @property
+    def work(self) -> int:
+        return sum(offer.work for offer in self.offers)
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What a task did. Paths are within the lake, or absolute."""
+
+    segments: list[SegmentFacts] = []
+    files: dict[str, list[Written]] = {}
+    problem: tuple[str, str, str] | None = None
+    """A file that cannot be read or written, why, and the remedy; nothing was written then."""
+
+
+def take(task: Task) -> Taken:
+    """Writes the files, all or none."""
+    taking = _Taking(task)
+    try:
+        segments = [taking.take(offer) for offer in task.offers]
+        return Taken(segments, taking.finish())
+    except JournalError as error:
+        taking.abandon()
+        return Taken(problem=(error.file, error.problem, error.remedy))
+    except OSError as error:
+        taking.abandon()
+        problem = f"cannot be written ({error.strerror or error})"
+        remedy = "make room, or choose another place"
+        return Taken(problem=(str(error.filename or task.lake), problem, remedy))
+    except BaseException:
+        taking.abandon()
+        raise
+
+
+def refer(offer: Offer, name: str) -> Taken:
+    """The exported files as they are, where they are."""
+    assert offer.note is not None
+    path = Path(offer.note)
+    note = parquet.note_of(path)
+    assert note.found is not None
+    found = msgspec.convert(note.found, Found)
+    files = {}
+    for table, rows in note.tables.items():
+        place = _exported_file(path, table)
+        files[table] = [Written(str(place), rows, place.stat().st_size)]
+    return Taken([segment_facts(note.header, found, note.bytes, name)], files)
+
+
+def can_refer(offer: Offer) -> bool:
+    """Exported files that have all columns."""
+    if offer.note is None:
+        return False
+    return parquet.note_of(Path(offer.note)).layout >= parquet.LAYOUT
+
+
+class _Taking:
+    """One attempt at a task."""
+
+    def __init__(self, task: Task) -> None:
+        self._lake = Path(task.lake)
+        self._name = task.name
+        self._files = TableFiles(lambda table: self._place(table, task.name))
+        self._copies: list[tuple[str, Written]] = []
+
+    def take(self, offer: Offer) -> SegmentFacts:
+        if offer.note is not None:
+            return self._take_exported(Path(offer.note))
+        scan = Scan(offer.copies)
+        for rows in scan:
+            self._files.add(rows)
+        return segment_facts(scan.header, scan.found, offer.size, self._name)
+
+    def finish(self) -> dict[str, list[Written]]:
+        """All files, by their paths within the lake."""
+        listed: dict[str, list[Written]] = {}
+        for table, file in [*self._copies, *self._files.finish().items()]:
+            path = str(Path(file.path).relative_to(self._lake))
+            listed.setdefault(table, []).append(Written(path, file.rows, file.bytes))
+        return listed
+
+    def abandon(self) -> None:
+        self._files.abandon()
+        for _, copy in self._copies:
+            with suppress(OSError):
+                Path(copy.path).unlink()
+
+    def _place(self, table: str, name: str) -> Path:
+        return self._lake / "bronze" / table / f"{name}.parquet"
+
+    def _take_exported(self, path: Path) -> SegmentFacts:
+        note = parquet.note_of(path)
+        same = {"cluster": note.header.cluster, "journal": note.header.journal}
+        counted = Found(sealed=int(note.sealed))
+        for table, rows in note.tables.items():
+            file = _exported_file(path, table)
+            if file.stat().st_size >= COPY_BYTES and _is_complete(file, table):
+                there = self._copy(file, table)
+            else:
+                there = 0
+                for batch in _batches(file, table, same):
+                    there += batch.num_rows
+                    if note.found is None:
+                        _count(counted, table, batch)
+                    self._files.add_batch(table, batch)
+            if there != rows:
+                raise JournalError(str(file), None, f"{there} rows instead of {rows}", _AGAIN)
+        found = counted if note.found is None else msgspec.convert(note.found, Found)
+        if note.found is None:
+            found.whole = int(not found.rows or found.rows == found.last - found.first + 1)
+        return segment_facts(note.header, found, note.bytes, self._name)
+
+    def _copy(self, file: Path, table: str) -> int:
+        rows: int = arrow().parquet.read_metadata(file).num_rows
+        place = self._place(table, f"{self._name}.{len(self._copies)}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.with_name(f"_{place.name}.{os.getpid()}.tmp")
+        with file.open("rb") as source, fresh.open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+            target.flush()
+            os.fsync(target.fileno())
+        fresh.rename(place)
+        self._copies.append((table, Written(str(place), rows, place.stat().st_size)))
+        return rows
+
+
+# ---------------------------------------------------------------------- exported segments
+
+
+def _is_complete(file: Path, table: str) -> bool:
+    """It has all columns of the table, as they are now."""
+    pa = arrow()
+    try:
+        return bool(pa.parquet.read_schema(file).equals(schema(table)))
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _exported_file(note: Path, table: str) -> Path:
+    place = note.parent.parent / table / f"{note.stem}.parquet"
+    if not place.is_file():
+        raise JournalError(str(place), None, "the exported file is missing", _AGAIN)
+    return place
+
+
+def _batches(place: Path, table: str, same: Mapping[str, str]) -> Iterator[Any]:
+    """Of a file of either layout, with all columns. JournalError for anything else."""
+    pa = arrow()
+    wanted = schema(table)
+    try:
+        with pa.parquet.ParquetFile(place) as file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                yield _with_identity(pa, batch, wanted, same)
+    except (pa.ArrowException, OSError) as error:
+        raise JournalError(str(place), None, f"not a table ({error})", _AGAIN) from error
+
+
+def _with_identity(pa: Any, batch: Any, wanted: Any, same: Mapping[str, str]) -> Any:
+    arrays = []
+    for field in wanted:
+        if field.name in batch.schema.names:
+            arrays.append(batch.column(field.name).cast(field.type))
+        elif field.name in IDENTITY:
+            arrays.append(pa.repeat(pa.scalar(same[field.name]), batch.num_rows))
+        else:  # a column that its writer did not know
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+    return pa.record_batch(arrays, schema=wanted)
+
+
+def _count(found: Found, table: str, batch: Any) -> None:
+    """What a note of the first layout does not say."""
+    if not batch.num_rows:
+        return
+    lseqs = batch.column("lseq").to_pylist()
+    first, last = lseqs.index(min(lseqs)), lseqs.index(max(lseqs))
+    if table != "corrupt" and (not found.run or lseqs[first] < found.first):
+        found.run = batch.column("run")[first].as_py()
+    if not found.rows or lseqs[first] < found.first:
+        found.first = lseqs[first]
+    if lseqs[last] > found.last:
+        found.last = lseqs[last]
+        found.end_t_ns = batch.column("t_ns")[last].as_py()
+        found.end_sim_ns = batch.column("sim_ns")[last].as_py()
+    found.rows += batch.num_rows
+    if table in ("gap", "corrupt"):
+        found.lost += batch.num_rows
+    if table == "corrupt":
+        found.corrupt += batch.num_rows
+    if table == "life" and "STOP" in batch.column("op").to_pylist():
+        found.stopped = 1
