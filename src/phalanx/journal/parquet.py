@@ -134,15 +134,12 @@ def _export(segment: Segment, folder: Path, done: Exported) -> None:
         done.files += 1
         done.rows += len(rows)
     tables = {table: len(rows) for table, rows in by_table.items()}
-    note = _Note(segment.path.name, segment.size, segment.sealed, segment.header, tables)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_bytes(msgspec.json.encode(note))
-    fresh.rename(path)
+    note = Note(segment.path.name, segment.size, segment.sealed, segment.header, tables)
+    write_note(folder, name, note)
     done.segments += 1
 
 
-class _Note(msgspec.Struct):
+class Note(msgspec.Struct):
     """What an exported segment was."""
 
     file: str
@@ -153,10 +150,19 @@ class _Note(msgspec.Struct):
     """Rows of each."""
 
 
+def write_note(folder: Path, name: str, note: Note) -> None:
+    """Says that the rows of a segment are all there. Appears whole."""
+    path = folder / NOTES / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_bytes(msgspec.json.encode(note))
+    fresh.rename(path)
+
+
 def _noted(path: Path) -> int:
     """How large the segment was; a note that cannot be read counts as none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Note).bytes
+        return msgspec.json.decode(path.read_bytes(), type=Note).bytes
     except (msgspec.DecodeError, ValueError):
         return -1
 
