@@ -20,6 +20,7 @@ from typing import Any
 
 from phalanx.core import member as core
 from phalanx.core.effects import Leave
+from phalanx.journal.events import Event
 from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
 from phalanx.sim.driver import Driver
 from phalanx.sim.forgery import Forger
@@ -32,9 +33,14 @@ from phalanx.sim.seat import Maker, Seat
 
 
 class World:
-    """Plays one scenario once. Make a new one for each run."""
+    """Plays one scenario once. Make a new one for each run.
 
-    def __init__(self, scenario: Scenario, make: Maker | None = None) -> None:
+    `rows` is the list that rows are put into: one that passes them on keeps a long run small.
+    """
+
+    def __init__(
+        self, scenario: Scenario, make: Maker | None = None, rows: list[Event] | None = None
+    ) -> None:
         made: Maker = make or core.Member
         self._scenario = scenario
         self._faults = dict.fromkeys(FAULTS, 0)
@@ -59,6 +65,7 @@ class World:
             self._rubbish,
             forger,
             self._faults,
+            rows,
         )
         self._events: dict[int, Callable[[int, int, Any], None]] = {
             Kind.SAY: self._say,
