@@ -125,6 +125,7 @@ class World:
             steps=driver.steps,
             sim_ns=now,
             stuck=None if exception else stuck,
+            exhausted=stuck is not None and self._could_go_on(limit),
             exception=exception,
             stories={seat.label: seat.last_words() for seat in self._population.live},
         )
@@ -162,6 +163,11 @@ class World:
         since = max(self._calm_from, self._driver.changed_ns)
         long_enough = now - since >= self._calm or not self._schedule.heap
         return long_enough and not any(seat.inbox for seat in seats)
+
+    def _could_go_on(self, limit: int) -> bool:
+        """Whether something is under way, and there is time for it."""
+        heap = self._schedule.heap
+        return bool(heap) and heap[0][0] <= limit
 
     def _stuck(self, limit: int) -> str | None:
         """Why there is no point in going on; None while there is."""
