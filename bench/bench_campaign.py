@@ -23,7 +23,7 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign.seeds import Campaign, play, schema
 from phalanx.pipeline.campaign.summary import summary
 from phalanx.pipeline.campaign.waves import TASK_S, WAVE_S, run_campaign
@@ -37,7 +37,7 @@ CLUSTER_CORES = 100
 
 def nothing(batches: Iterable[Any], row: dict[str, Any]) -> Iterator[Any]:
     """A task whose runs take no time."""
-    pa = parquet.arrow()
+    pa = arrow()
     for batch in batches:
         rows = [row | {"seed": seed} for seed in batch["id"].to_pylist()]
         yield pa.RecordBatch.from_pylist(rows, schema=schema())

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 from phalanx.cli.main import main
 from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow, schema
 from phalanx.journal.events import TABLES, Event
 from phalanx.journal.reader import read_all
 from phalanx.journal.truth import truth_of
 from phalanx.sim.evidence import SETTLED, judge
-from phalanx.sim.journals import Exporting, export_schema, journals, truth, write_journals
+from phalanx.sim.journals import Exporting, journals, truth, write_journals
 from phalanx.sim.kinds import scenario_of
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.sweep import Seeds, sweep
@@ -95,14 +96,14 @@ def test_exported_runs_are_the_rows_of_their_journals(changing: RunResult, tmp_p
     with Exporting(tmp_path, "two") as export:
         for result in results:
             export.add(result)
-    pa = parquet.arrow()
+    pa = arrow()
     found: Counter[Any] = Counter()
     for table in TABLES:
         path = tmp_path / table / "two.parquet"
         if not path.exists():
             continue
         read = pa.parquet.read_table(path)
-        assert read.schema.equals(export_schema(table))
+        assert read.schema.equals(schema(table))
         for known in read.to_pylist():
             assert known.pop("cluster") == "sim"
             journal = known.pop("journal")

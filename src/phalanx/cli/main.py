@@ -24,6 +24,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
+    from phalanx.cli.ingest import ingest
     from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
@@ -139,6 +140,7 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
+main.add_command(ingest)
 main.add_command(journal)
 main.add_command(node)
 main.add_command(sim)

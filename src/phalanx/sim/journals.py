@@ -22,10 +22,13 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow, schema
 from phalanx.journal.blocks import rows_block
-from phalanx.journal.events import SCHEMA_VERSION, Event
+from phalanx.journal.events import SCHEMA_VERSION, Event, Life
+from phalanx.journal.scan import Found
 from phalanx.journal.segment import Header
 from phalanx.journal.segmentfile import SegmentFile
+from phalanx.journal.tablefiles import TableFiles
 from phalanx.journal.truth import Truth
 from phalanx.sim.population import IMPOSTERS_FROM
 from phalanx.sim.run import RunResult
@@ -126,13 +129,6 @@ def _cut(rows: Sequence[Event], size: int) -> Iterator[list[Event]]:
 # ---------------------------------------------------------------------- as tables, many runs a file
 
 
-def export_schema(table: str) -> Any:
-    """The columns of a table of many journals: whose it is, and then its own."""
-    pa = parquet.arrow()
-    front = [pa.field(name, pa.string(), nullable=False) for name in ("cluster", "journal")]
-    return pa.schema([*front, *parquet.schema(table).remove_metadata()])
-
-
 class Exporting:
     """Runs into one file a table, `DIR/<table>/<name>.parquet`, and a note a journal.
 
@@ -143,11 +139,9 @@ class Exporting:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._pa = parquet.arrow()
+        self._files = TableFiles(lambda table: folder / table / f"{name}.parquet")
         self._pending: dict[str, list[tuple[str, Event]]] = {}
-        self._files: dict[str, Any] = {}
-        self._headers: dict[str, Header] = {}
-        self._counts: dict[str, dict[str, int]] = {}
+        self._known: dict[str, _Known] = {}
 
     def __enter__(self) -> Exporting:
         return self
@@ -159,11 +153,12 @@ class Exporting:
 
     def add_rows(self, head: Header, rows: Iterable[Event]) -> None:
         """Rows of one journal, in their order; may be called again with more."""
-        self._headers[head.journal] = head
-        counts = self._counts.setdefault(head.journal, {})
+        known = self._known.get(head.journal)
+        if known is None:
+            known = self._known[head.journal] = _Known(head)
         for row in rows:
             table = str(row.__struct_config__.tag)
-            counts[table] = counts.get(table, 0) + 1
+            known.see(table, row)
             pending = self._pending.setdefault(table, [])
             pending.append((head.journal, row))
             if len(pending) >= GROUP_ROWS:
@@ -173,48 +168,57 @@ class Exporting:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        tb: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            for table in list(self._pending):
-                self._flush(table)
-        for file in self._files.values():
-            file.close()
-        for table in self._files:
-            fresh, path = self._paths(table)
-            if kind is None:
-                fresh.rename(path)
-            else:
-                fresh.unlink()
-        if kind is None:
-            self._note()
-
-    def _paths(self, table: str) -> tuple[Path, Path]:
-        """Under which name it is written, and under which it is found."""
-        path = self._folder / table / f"{self._name}.parquet"
-        return path.with_name(f"_{path.name}.tmp"), path
+        if kind is not None:
+            self._files.abandon()
+            return
+        for table in list(self._pending):
+            self._flush(table)
+        written = self._files.finish().values()
+        size = sum(file.bytes for file in written) / max(1, sum(file.rows for file in written))
+        for journal, known in self._known.items():
+            note = known.note(self._name, round(known.found.rows * size))
+            path = self._folder / parquet.NOTES / f"{self._name}-{journal}.json"
+            parquet.write_note(path, note)
 
     def _flush(self, table: str) -> None:
-        rows = self._pending.pop(table, [])
-        if not rows:
-            return
-        wanted = export_schema(table)
+        rows = self._pending.pop(table)
+        wanted = schema(table)
         columns: dict[str, list[Any]] = {
             "cluster": [CLUSTER] * len(rows),
             "journal": [journal for journal, _ in rows],
         }
-        for name in wanted.names[2:]:
+        for name in wanted.names[len(columns) :]:
             columns[name] = [getattr(row, name) for _, row in rows]
-        file = self._files.get(table)
-        if file is None:
-            fresh, _ = self._paths(table)
-            fresh.parent.mkdir(parents=True, exist_ok=True)
-            file = self._pa.parquet.ParquetWriter(fresh, wanted, compression="zstd")
-            self._files[table] = file
-        file.write_table(self._pa.table(columns, schema=wanted))
+        self._files.add_batch(table, arrow().record_batch(columns, schema=wanted))
 
-    def _note(self) -> None:
-        for journal, head in self._headers.items():
-            tables = self._counts[journal]
-            note = parquet.Note(f"{self._name}.parquet", 0, True, head, tables)
-            parquet.write_note(self._folder, f"{self._name}-{journal}", note)
+
+class _Known:
+    """What the note of a journal will say."""
+
+    def __init__(self, head: Header) -> None:
+        self.head = head
+        self.tables: dict[str, int] = {}
+        self.found = Found(first=1, sealed=1)
+
+    def see(self, table: str, row: Event) -> None:
+        self.tables[table] = self.tables.get(table, 0) + 1
+        found = self.found
+        found.rows += 1
+        found.run, found.last = row.run, row.lseq
+        found.end_t_ns, found.end_sim_ns = row.t_ns, row.sim_ns
+        if isinstance(row, Life) and row.op == "STOP":
+            found.stopped = 1
+
+    def note(self, name: str, size: int) -> parquet.Note:
+        return parquet.Note(
+            file=f"{name}.parquet",
+            bytes=size,
+            sealed=True,
+            header=self.head,
+            tables=self.tables,
+            layout=parquet.LAYOUT,
+            found=msgspec.to_builtins(self.found),
+            shared=name,
+        )

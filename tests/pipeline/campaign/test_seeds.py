@@ -10,7 +10,7 @@ from sys import executable
 import msgspec
 import pytest
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign.code import code_version, write_zip
 from phalanx.pipeline.campaign.seeds import Campaign, named, play, schema
 from phalanx.sim.run import RunResult, run
@@ -72,7 +72,7 @@ def test_a_campaign_is_known_by_its_name(chosen: Campaign) -> None:
 
 
 def test_rows_fit_the_schema() -> None:
-    pa = parquet.arrow()
+    pa = arrow()
     row = play(SMALL, "v", 1)
     made = pa.RecordBatch.from_pylist([msgspec.to_builtins(row)], schema=schema())
     (found,) = made.to_pylist()

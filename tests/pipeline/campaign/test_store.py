@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from phalanx.errors import PipelineError
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.seeds import Played, Status, schema
 from phalanx.pipeline.campaign.store import Wave
@@ -37,7 +37,7 @@ def played(seed: int, status: Status = "ok", cpu_ms: int = 10) -> Played:
 
 
 def table(rows: Iterable[Played]) -> Any:
-    pa = parquet.arrow()
+    pa = arrow()
     return pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], schema=schema())
 
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow, field
 from phalanx.journal.events import Deliver
 from phalanx.sim.kinds import Kind, scenario_of
 from phalanx.sim.run import RunResult, run
@@ -96,11 +96,11 @@ class Played(msgspec.Struct, frozen=True):
 
 def schema() -> Any:
     """The Arrow schema of the rows."""
-    pa = parquet.arrow()
+    pa = arrow()
     counts = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
     own = {"counts": pa.field("counts", counts, nullable=False)}
-    hints = {name: field.type for name, field in _FIELDS.items()}
-    return pa.schema([own.get(name) or parquet.field(name, hints[name]) for name in hints])
+    hints = {name: known.type for name, known in _FIELDS.items()}
+    return pa.schema([own.get(name) or field(name, hints[name]) for name in hints])
 
 
 def play(
@@ -166,4 +166,4 @@ def _text(error: str) -> str:
     return re.sub(r'File ".*/(phalanx/[^"]+)"', r'File "\1"', error)[-ERROR_CHARACTERS_MAX:]
 
 
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Played)}
+_FIELDS = {known.name: known for known in msgspec.structs.fields(Played)}

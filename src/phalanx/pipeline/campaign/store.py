@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from phalanx.errors import PipelineError
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign.seeds import schema
 
 _NAME = re.compile(r"(?P<campaign>.+)\.(?P<code>[0-9a-f]+)\.(?P<first>\d+)-(?P<end>\d+)\.parquet")
@@ -51,7 +51,7 @@ def waves_of(folder: Path, campaign: str, code: str) -> list[Wave]:
 
 def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
     """Writes the rows of a wave, all at once; those of an earlier attempt are replaced."""
-    pa = parquet.arrow()
+    pa = arrow()
     seeds = table["seed"].to_pylist()
     assert sorted(seeds) == list(range(wave.first, wave.end)), f"{wave}: not each seed once"
     path = folder / wave.file
@@ -81,7 +81,7 @@ def left(waves: Iterable[Wave], first: int, end: int) -> Iterator[tuple[int, int
 
 def rows(folder: Path, waves: Sequence[Wave]) -> Any:
     """One table of all these waves. PipelineError for a file that is no longer whole."""
-    pa = parquet.arrow()
+    pa = arrow()
     found = []
     for wave in waves:
         path = folder / wave.file
@@ -97,6 +97,6 @@ def rows(folder: Path, waves: Sequence[Wave]) -> Any:
 
 def wall_ms(folder: Path, waves: Iterable[Wave]) -> int:
     """How long these waves took, one after the other."""
-    pa = parquet.arrow()
+    pa = arrow()
     told = (pa.parquet.read_schema(folder / wave.file).metadata or {} for wave in waves)
     return sum(int(facts.get(_WALL, 0)) for facts in told)

@@ -23,7 +23,7 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.code import code_version, write_zip
 from phalanx.pipeline.campaign.seeds import Campaign, play, schema
@@ -97,7 +97,7 @@ def play_wave(
 
 def _work(batches: Iterable[Any], campaign: dict[str, Any], code: str) -> Iterator[Any]:
     """Runs on the executors."""
-    pa = parquet.arrow()
+    pa = arrow()
     mine = code_version()
     assert mine == code, f"this executor has phalanx {mine}, the campaign is of {code}"
     chosen = msgspec.convert(campaign, Campaign)
