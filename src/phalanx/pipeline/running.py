@@ -7,6 +7,7 @@ lie there, and Connect needs nothing that it does not have.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from phalanx.errors import PipelineError
 from phalanx.pipeline.store import WORK
 from phalanx.pipeline.taking import Taken, Task, take
 
@@ -32,18 +35,30 @@ def run(
     spark: SparkSession | None,
     progress: Progress | None = None,
 ) -> list[Taken]:
-    """In the order of the tasks. OSError if the lake cannot be written to."""
+    """In the order of the tasks. PipelineError if workers fail."""
     total = sum(task.bytes for task in tasks)
     if spark is None:
         return list(_here(tasks, total, progress))
     folder = (lake / WORK / writer).resolve()
     for i, task in enumerate(tasks):
         (folder / f"{i}.task").write_bytes(msgspec.json.encode(task))
-    with _watched(folder, tasks, progress):
-        job = spark.range(0, len(tasks), 1, len(tasks)).toDF("task")
-        job.mapInArrow(_worker(str(folder)), _RESULT).count()
+    try:
+        with _watched(folder, tasks, progress):
+            job = spark.range(0, len(tasks), 1, len(tasks)).toDF("task")
+            job.mapInArrow(_worker(str(folder)), _RESULT).count()
+    except PySparkException as error:
+        problem = f"workers could not take the journals ({_last_words(error)})"
+        remedy = "they must see journals and lake under the same paths, and have room"
+        raise PipelineError(str(lake), problem, remedy) from error
     results = [folder / f"{i}.done" for i in range(len(tasks))]
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
+
+
+def _last_words(error: PySparkException) -> str:
+    """What was raised in Python, if it was: the line below the last traceback."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
+    return told[-1] if told else lines[0]
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:

@@ -80,6 +80,10 @@ class Snapshot:
                 problem = f"version {self.manifest.version} has no table {table!r} in {layer}"
                 raise PipelineError(str(self.place), problem, "publish it first")
             return spark.createDataFrame([], schema)
+        for path in paths:
+            if not Path(path).is_file():
+                remedy = "restore it, or ingest the journals into a new lake"
+                raise PipelineError(path, "a file of the lake is missing", remedy)
         read = spark.read if schema is None else spark.read.schema(schema)
         return read.parquet(*paths)
 
@@ -99,7 +103,7 @@ class Store:
     """A lake that is there. PipelineError if the folder holds something else."""
 
     def __init__(self, place: str | Path) -> None:
-        self.place = Path(place)
+        self.place = Path(place).absolute()  # workers elsewhere have another working directory
         if not is_lake(self.place):
             raise PipelineError(str(self.place), f"there is no {MANIFESTS} in it", _OTHER)
 

@@ -43,11 +43,11 @@ class Taken(msgspec.Struct, frozen=True):
     segments: list[SegmentFacts] = []
     files: dict[str, list[Written]] = {}
     problem: tuple[str, str, str] | None = None
-    """A file of the input that cannot be taken, why, and the remedy; nothing was written then."""
+    """A file that cannot be read or written, why, and the remedy; nothing was written then."""
 
 
 def take(task: Task) -> Taken:
-    """Writes the files. OSError if the lake cannot be written to."""
+    """Writes the files, all or none."""
     lake = Path(task.lake)
     files = TableFiles(lambda table: lake / "bronze" / table / f"{task.name}.parquet")
     try:
@@ -56,6 +56,11 @@ def take(task: Task) -> Taken:
     except JournalError as error:
         files.abandon()
         return Taken(problem=(error.file, error.problem, error.remedy))
+    except OSError as error:
+        files.abandon()
+        problem = f"cannot be written ({error.strerror or error})"
+        remedy = "make room, or choose another place"
+        return Taken(problem=(str(error.filename or lake), problem, remedy))
     except BaseException:
         files.abandon()
         raise
