@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from phalanx.journal.arrow import arrow
-from phalanx.pipeline.campaign.code import code_version, write_zip
+from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, named, play, schema
+from phalanx.pipeline.shipping import packed
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario import Scenario
 
@@ -81,7 +82,7 @@ def test_rows_fit_the_schema() -> None:
 
 
 def test_the_zip_for_a_cluster_is_the_same_code_and_gives_the_same_row(tmp_path: Path) -> None:
-    path = write_zip(tmp_path)
+    path = packed(tmp_path)
     assert not [n for n in zipfile.ZipFile(path).namelist() if not n.startswith("phalanx/")]
     program = (
         "from phalanx.pipeline.campaign.code import code_version\n"

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import run as run_process
+from sys import executable
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from phalanx.cli.main import main
 from phalanx.pipeline.campaign import store
+from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, play
 from phalanx.pipeline.campaign.summary import summaries, summary
 from phalanx.pipeline.campaign.waves import FIRST_SEEDS, GROWTH_MAX, SPREAD, Pace, run_campaign
+from phalanx.sim.sweep import Seeds, sweep
 
 SMALL = Campaign("fixed", 2, 2)
 MUTANT = "causal-without-waiting"
@@ -43,6 +48,33 @@ def test_a_campaign_that_was_killed_goes_on_and_ends_with_what_one_process_makes
     assert [row["digest"] for row in rows] == [row.digest for row in alone]
     assert [dict(row["counts"]) for row in rows] == [row.counts for row in alone]
     assert run_campaign(spark, SMALL, (1, 8), tmp_path) == waves
+
+
+@pytest.mark.parametrize("place", ["cluster", "connect"])
+def test_seeds_come_to_the_same_on_a_cluster_and_through_connect(
+    place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = request.getfixturevalue(place)
+    command = [executable, "-m", "phalanx.cli.main", "campaign", "run", "--seeds", "0:9"]
+    command += ["--kind", "fixed", "--members", "2:2", "--master", url, "--into", str(tmp_path)]
+    done = run_process(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = store.rows(tmp_path, store.waves_in(tmp_path)).to_pylist()
+    code = code_version()
+    alone = [msgspec.to_builtins(play(SMALL, code, seed)) for seed in range(9)]
+    for row, expected in zip(rows, alone, strict=True):
+        row["counts"] = dict(row["counts"])
+        assert row == expected | {"cpu_ms": row["cpu_ms"]}
+
+
+def test_a_campaign_adds_up_to_what_a_sweep_does(spark: SparkSession, tmp_path: Path) -> None:
+    waves = run_campaign(spark, SMALL, (0, 9), tmp_path)
+    found = summary(tmp_path, waves)
+    tally = sweep(Seeds(0, 9, 2, 2), jobs=1)
+    assert (found.seeds, found.steps, found.failed) == (tally.runs, tally.steps, False)
+    assert (found.cases, found.faults) == (tally.cases, tally.faults)
+    assert found.properties == {name: row["evaluated"] for name, row in tally.properties.items()}
+    assert found.never_evaluated == tally.never_evaluated
 
 
 def test_an_executor_with_other_code_plays_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which code a campaign ran, and how it comes to the executors.
+"""Which code a campaign ran.
 
 The version of the code is a digest of the package's own source, wherever it was imported from: a
 checkout, an installation, or the zip that a cluster was sent. So a result says what it is a
@@ -7,17 +7,13 @@ result of, and an executor that has another phalanx is found out before it plays
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 
 PACKAGE = "phalanx"
-_THEN = (1980, 1, 1, 0, 0, 0)
-"""A time for all files, so that the same source gives the same zip."""
 
 
 @cache
@@ -43,12 +39,3 @@ def _walk(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
                 yield from _walk(item, path)
         elif item.name.endswith(".py"):
             yield path, item.read_bytes()
-
-
-def write_zip(folder: Path) -> Path:
-    """The package as one file that Python can import from."""
-    path = folder / f"{PACKAGE}-{code_version()}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sources():
-            archive.writestr(zipfile.ZipInfo(name, _THEN), data)
-    return path

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign import store
-from phalanx.pipeline.campaign.code import code_version, write_zip
+from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, play, schema
 from phalanx.pipeline.campaign.store import Wave
 
@@ -69,20 +68,18 @@ def run_campaign(
     rows of each wave once they are written."""
     name, code = campaign.name, code_version()
     pace = Pace() if wave is None else Pace(wave)
-    with TemporaryDirectory(prefix="phalanx-") as temporary:
-        ship(spark, Path(temporary))
-        while todo := next(store.left(store.waves_of(folder, name, code), *seeds), None):
-            first, end = todo[0], min(todo[1], todo[0] + pace.seeds)
-            began = monotonic()
-            rows = play_wave(spark, campaign, code, first, end, pace.tasks(end - first))
-            wall_s = monotonic() - began
-            made = Wave(name, code, first, end)
-            store.publish(folder, made, rows, round(wall_s * 1000))
-            if wave is None:
-                cpu_s = sum(rows["cpu_ms"].to_pylist()) / 1000
-                pace = pace.after(end - first, cpu_s, wall_s)
-            if progress is not None:
-                progress(rows)
+    while todo := next(store.left(store.waves_of(folder, name, code), *seeds), None):
+        first, end = todo[0], min(todo[1], todo[0] + pace.seeds)
+        began = monotonic()
+        rows = play_wave(spark, campaign, code, first, end, pace.tasks(end - first))
+        wall_s = monotonic() - began
+        made = Wave(name, code, first, end)
+        store.publish(folder, made, rows, round(wall_s * 1000))
+        if wave is None:
+            cpu_s = sum(rows["cpu_ms"].to_pylist()) / 1000
+            pace = pace.after(end - first, cpu_s, wall_s)
+        if progress is not None:
+            progress(rows)
     return store.waves_of(folder, name, code)
 
 
@@ -104,10 +101,3 @@ def _work(batches: Iterable[Any], campaign: dict[str, Any], code: str) -> Iterat
     for batch in batches:
         rows = [msgspec.to_builtins(play(chosen, code, seed)) for seed in batch["id"].to_pylist()]
         yield pa.RecordBatch.from_pylist(rows, schema=schema())
-
-
-def ship(spark: SparkSession, folder: Path) -> None:
-    """The package to the executors. Spark in this process needs nothing: it has the same files."""
-    remote = "connect" in type(spark).__module__
-    if remote or not str(spark.conf.get("spark.master")).startswith("local["):
-        spark.addArtifacts(str(write_zip(folder)), pyfile=True)
