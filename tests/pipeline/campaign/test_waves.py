@@ -15,11 +15,19 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from phalanx.cli.main import main
+from phalanx.errors import PipelineError
 from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, play
 from phalanx.pipeline.campaign.summary import summaries, summary
-from phalanx.pipeline.campaign.waves import FIRST_SEEDS, GROWTH_MAX, SPREAD, Pace, run_campaign
+from phalanx.pipeline.campaign.waves import (
+    FIRST_SEEDS,
+    GROWTH_MAX,
+    SPREAD,
+    Pace,
+    play_wave,
+    run_campaign,
+)
 from phalanx.sim.sweep import Seeds, sweep
 
 SMALL = Campaign("fixed", 2, 2)
@@ -77,10 +85,8 @@ def test_a_campaign_adds_up_to_what_a_sweep_does(spark: SparkSession, tmp_path: 
     assert found.never_evaluated == tally.never_evaluated
 
 
-def test_an_executor_with_other_code_plays_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    from phalanx.pipeline.campaign.waves import play_wave
-
-    with pytest.raises(Exception, match="this executor has phalanx"):
+def test_an_executor_with_other_code_plays_nothing(spark: SparkSession) -> None:
+    with pytest.raises(PipelineError, match=r"seeds 0:1: .*this executor has phalanx"):
         play_wave(spark, SMALL, "another", 0, 1, 1)
 
 

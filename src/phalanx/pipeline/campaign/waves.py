@@ -19,14 +19,17 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import msgspec
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from phalanx.errors import PipelineError
 from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, play, schema
 from phalanx.pipeline.campaign.store import Wave
+from phalanx.pipeline.running import last_words
 
 TASK_S = 6.0
 SPREAD = 32
@@ -65,7 +68,8 @@ def run_campaign(
 ) -> list[Wave]:
     """Plays what is not there yet: seeds first to end - 1. All waves of this campaign and this
     code, of any seeds. `wave`: seeds of each wave, instead of what fits. `progress` gets the
-    rows of each wave once they are written."""
+    rows of each wave once they are written. PipelineError if workers fail, or the folder cannot
+    be written; what was written stays."""
     name, code = campaign.name, code_version()
     pace = Pace() if wave is None else Pace(wave)
     while todo := next(store.left(store.waves_of(folder, name, code), *seeds), None):
@@ -86,10 +90,15 @@ def run_campaign(
 def play_wave(
     spark: SparkSession, campaign: Campaign, code: str, first: int, end: int, tasks: int
 ) -> Any:
-    """The rows of these seeds as an Arrow table, in any order."""
+    """The rows of these seeds as an Arrow table, in any order. PipelineError if workers fail."""
     work = partial(_work, campaign=msgspec.to_builtins(campaign), code=code)
     seeds = spark.range(first, end, 1, tasks)
-    return seeds.mapInArrow(work, from_arrow_schema(schema())).toArrow()
+    try:
+        return seeds.mapInArrow(work, from_arrow_schema(schema())).toArrow()
+    except PySparkException as error:
+        problem = f"workers could not play them ({last_words(error)})"
+        remedy = "give them this phalanx, msgspec, pyarrow and memory, and run it again"
+        raise PipelineError(f"seeds {first}:{end}", problem, remedy) from error
 
 
 def _work(batches: Iterable[Any], campaign: dict[str, Any], code: str) -> Iterator[Any]:
