@@ -90,16 +90,18 @@ def in_process(folder: Path) -> dict[str, Any]:
     """Run by run, so only one is in memory."""
     open_s = check_s = 0.0
     worst: dict[str, str] = {}
-    headers = [note_of(path).header for path in sorted((folder / NOTES).glob("*.json"))]
-    for name in sorted({path.name for path in (folder / "deliver").glob("*.parquet")}):
+    notes = [note_of(path) for path in (folder / NOTES).glob("*.json")]
+    configs = {str(note.shared): note.header.config for note in notes}
+    for path in sorted((folder / "deliver").glob("*.parquet")):
         began = time.perf_counter()
-        rows = _rows(folder, name)
-        truth = truth_of(headers[0].config)
+        rows = _rows(folder, path.name)
+        config = configs[path.stem]
+        truth = truth_of(config)
         opened = time.perf_counter()
         report = check(
             rows,
             expect_liveness=truth.settled,
-            mode=headers[0].config["mode"],
+            mode=config["mode"],
             undisturbed_ns=truth.undisturbed_ns,
         )
         check_s += time.perf_counter() - opened
@@ -206,7 +208,7 @@ def compare(chosen: argparse.Namespace) -> dict[str, Any]:
     for millions in map(int, chosen.millions.split(",")):
         place = audit_data.provide(chosen.data, millions, THREADS)
         facts = msgspec.json.decode((place / "facts.json").read_bytes())
-        runs = facts.pop("runs")
+        del facts["runs"]
         times = "" if facts["replicated"] == 1 else f", replicated {facts['replicated']} times"
         print(
             f"{facts['deliveries']:,} deliveries in {facts['deliver_rows']:,} ranges "
@@ -223,7 +225,6 @@ def compare(chosen: argparse.Namespace) -> dict[str, Any]:
             _tell(engine, facts["deliver_rows"], found)
             results.append({"millions": millions, "engine": engine, **facts, **found})
         _compare_verdicts(results, millions)
-        del runs
     return {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_memory_gb()} GB, "
