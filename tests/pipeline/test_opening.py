@@ -131,8 +131,8 @@ def test_what_a_worker_raised_is_told_without_its_traceback() -> None:
         "Job aborted: Task 0 failed 4 times:\nTraceback (most recent call last):\n"
         '  File "taking.py", line 1\nFileNotFoundError: [Errno 2] No such file: 0.task\n\n\tat Java'
     )
-    assert running._last_words(told) == "FileNotFoundError: [Errno 2] No such file: 0.task"
-    assert running._last_words(PySparkException("no more memory\nat")) == "no more memory"
+    assert running.last_words(told) == "FileNotFoundError: [Errno 2] No such file: 0.task"
+    assert running.last_words(PySparkException("no more memory\nat")) == "no more memory"
 
 
 def test_workers_that_cannot_write_are_explained_in_one_line(

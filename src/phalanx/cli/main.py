@@ -19,6 +19,7 @@ try:  # importing takes long enough to be interrupted
     import click
 
     from phalanx.cli.bench import bench
+    from phalanx.cli.campaign import campaign
     from phalanx.cli.check import check
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
@@ -133,6 +134,7 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(bench)
+main.add_command(campaign)
 main.add_command(chat)
 main.add_command(check)
 main.add_command(demo)

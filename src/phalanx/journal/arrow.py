@@ -20,6 +20,7 @@ def arrow() -> Any:
     """pyarrow and its Parquet module, or JournalError that names the extra."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise JournalError("pyarrow", None, "Parquet needs pyarrow", EXTRA) from error

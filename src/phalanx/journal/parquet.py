@@ -8,6 +8,9 @@ journal a row is of. Files appear whole, and the note in `_segments` comes last,
 interrupted begins that segment again and ends with the same files. Rows that could not be read
 become rows of the table `corrupt`, as ever. Bodies are not exported.
 
+A simulator, which makes the journals of many runs at once, writes them together: the notes then
+name the files that they share.
+
 A segment that was cut short, by a kill say, is never sealed. It is exported if asked for, and
 again if it has grown since.
 """
@@ -111,10 +114,7 @@ def _export(path: Path, header: Header, ready: _Ready, folder: Path, done: Expor
     tables = {table: file.rows for table, file in written.items()}
     found = msgspec.to_builtins(scan.found)
     note = Note(path.name, ready.size, ready.sealed, header, tables, LAYOUT, found)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = place.with_suffix(".tmp")
-    fresh.write_bytes(msgspec.json.encode(note))
-    fresh.rename(place)
+    write_note(place, note)
     done.segments += 1
     done.files += len(tables)
     done.rows += sum(tables.values())
@@ -132,6 +132,17 @@ class Note(msgspec.Struct):
     layout: int = 1
     found: dict[str, Any] | None = None
     """What was found in it (`scan.Found`); not known in the first layout."""
+    shared: str | None = None
+    """The name of its Parquet files, where they are not its own: rows of other journals too are in
+    them."""
+
+
+def write_note(path: Path, note: Note) -> None:
+    """Says that the rows of a segment are all there. Appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_bytes(msgspec.json.encode(note))
+    fresh.rename(path)
 
 
 def note_of(path: Path) -> Note:

@@ -100,7 +100,7 @@ def gather(
     with store.writing() as writer:
         there = [offer for offer in offers if can_refer(offer)]
         others = [offer for offer in offers if not can_refer(offer)]
-        taken = [refer(offer, f"{writer}-export-{i}") for i, offer in enumerate(there)]
+        taken = list(refer(there, f"{writer}-export"))
         tasks = _packed(others, str(place.resolve()), writer)
         taken += run(tasks, place, writer, _wanted(spark, tasks), progress)
         _explain(taken)

@@ -47,14 +47,14 @@ def run(
             job = spark.range(0, len(tasks), 1, len(tasks)).toDF("task")
             job.mapInArrow(_worker(str(folder)), _RESULT).count()
     except PySparkException as error:
-        problem = f"workers could not take the journals ({_last_words(error)})"
+        problem = f"workers could not take the journals ({last_words(error)})"
         remedy = "they must see journals and lake under the same paths, and have room"
         raise PipelineError(str(lake), problem, remedy) from error
     results = [folder / f"{i}.done" for i in range(len(tasks))]
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
 
 
-def _last_words(error: PySparkException) -> str:
+def last_words(error: PySparkException) -> str:
     """What was raised in Python, if it was: the line below the last traceback."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]

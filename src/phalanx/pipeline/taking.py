@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,18 +71,27 @@ def take(task: Task) -> Taken:
         raise
 
 
-def refer(offer: Offer, name: str) -> Taken:
-    """The exported files as they are, where they are."""
-    assert offer.note is not None
-    path = Path(offer.note)
-    note = parquet.note_of(path)
-    assert note.found is not None
-    found = msgspec.convert(note.found, Found)
-    files = {}
-    for table, rows in note.tables.items():
-        place = _exported_file(path, table)
-        files[table] = [Written(str(place), rows, place.stat().st_size)]
-    return Taken([segment_facts(note.header, found, note.bytes, name)], files)
+def refer(offers: Iterable[Offer], name: str) -> Iterator[Taken]:
+    """The exported files as they are, where they are; those that journals share, once."""
+    pa = arrow()
+    seen: set[Path] = set()
+    for i, offer in enumerate(offers):
+        assert offer.note is not None
+        path = Path(offer.note)
+        note = parquet.note_of(path)
+        assert note.found is not None
+        found = msgspec.convert(note.found, Found)
+        files = {}
+        for table, total in note.tables.items():
+            place = _exported_file(path, note, table)
+            if place in seen:
+                continue
+            if note.shared is not None:
+                seen.add(place)
+                total = pa.parquet.read_metadata(place).num_rows
+            files[table] = [Written(str(place), total, place.stat().st_size)]
+        facts = segment_facts(note.header, found, note.bytes, f"{name}-{i}")
+        yield Taken([facts], files)
 
 
 def can_refer(offer: Offer) -> bool:
@@ -131,12 +140,13 @@ class _Taking:
         same = {"cluster": note.header.cluster, "journal": note.header.journal}
         counted = Found(sealed=int(note.sealed))
         for table, rows in note.tables.items():
-            file = _exported_file(path, table)
-            if file.stat().st_size >= COPY_BYTES and _is_complete(file, table):
+            file = _exported_file(path, note, table)
+            shared = note.shared is not None
+            if not shared and file.stat().st_size >= COPY_BYTES and _is_complete(file, table):
                 there = self._copy(file, table)
             else:
                 there = 0
-                for batch in _batches(file, table, same):
+                for batch in _batches(file, table, same, shared):
                     there += batch.num_rows
                     if note.found is None:
                         _count(counted, table, batch)
@@ -174,21 +184,27 @@ def _is_complete(file: Path, table: str) -> bool:
         return False
 
 
-def _exported_file(note: Path, table: str) -> Path:
-    place = note.parent.parent / table / f"{note.stem}.parquet"
+def _exported_file(path: Path, note: parquet.Note, table: str) -> Path:
+    place = path.parent.parent / table / f"{note.shared or path.stem}.parquet"
     if not place.is_file():
         raise JournalError(str(place), None, "the exported file is missing", _AGAIN)
     return place
 
 
-def _batches(place: Path, table: str, same: Mapping[str, str]) -> Iterator[Any]:
-    """Of a file of either layout, with all columns. JournalError for anything else."""
+def _batches(
+    place: Path, table: str, same: Mapping[str, str], shared: bool = False
+) -> Iterator[Any]:
+    """Of a file of either layout, with all columns; of one that journals share, the rows of this
+    one. JournalError for anything else."""
     pa = arrow()
     wanted = schema(table)
     try:
         with pa.parquet.ParquetFile(place) as file:
             for batch in file.iter_batches(_BATCH_ROWS):
-                yield _with_identity(pa, batch, wanted, same)
+                mine = batch
+                if shared:
+                    mine = batch.filter(pa.compute.equal(batch["journal"], same["journal"]))
+                yield _with_identity(pa, mine, wanted, same)
     except (pa.ArrowException, OSError) as error:
         raise JournalError(str(place), None, f"not a table ({error})", _AGAIN) from error
 
