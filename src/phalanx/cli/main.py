@@ -23,6 +23,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
+    from phalanx.cli.history import history
     from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
@@ -137,6 +138,7 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
+main.add_command(history)
 main.add_command(journal)
 main.add_command(node)
 main.add_command(sim)
