@@ -25,6 +25,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.explore import explore
     from phalanx.cli.history import history
     from phalanx.cli.journal import journal
+    from phalanx.cli.measures import measures
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
@@ -140,6 +141,7 @@ main.add_command(doctor)
 main.add_command(explore)
 main.add_command(history)
 main.add_command(journal)
+main.add_command(measures)
 main.add_command(node)
 main.add_command(sim)
 
