@@ -12,7 +12,7 @@ from phalanx.cli.asking import AS_JSON, MASTER, asked
 from phalanx.cli.options import Whole
 from phalanx.sim.spelling import one_line
 
-NAMES = ("detector", "suspicions", "latency", "throughput", "changes", "partitions")
+NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40
 _LONGEST = 60
 
@@ -43,7 +43,7 @@ def measures(
     as_json: bool,
     master: str | None,
 ) -> None:
-    """Measure what the journals in PATHS show: detectors, messages, changes, partitions.
+    """Measure what the journals in PATHS show: detectors, messages, links, changes, partitions.
 
     Clocks of two machines are never compared: what would need that is left out, or marked.
     Columns that end in _ns are printed in milliseconds.

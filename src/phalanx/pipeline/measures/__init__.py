@@ -6,6 +6,7 @@ detector     the quality of the detectors (Chen, Toueg, Aguilera)
 parts        deliveries, cut where their submissions are
 latency      from submission to delivery, percentiles
 throughput   messages and bytes delivered over time
+links        loss and repeats by link
 changes      how long changes of the view took
 partitions   into which components the group fell, over time
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from phalanx.pipeline.measures.changes import changes
 from phalanx.pipeline.measures.detector import detector
 from phalanx.pipeline.measures.latency import latency
+from phalanx.pipeline.measures.links import links
 from phalanx.pipeline.measures.partitions import partitions
 from phalanx.pipeline.measures.suspicions import suspicions
 from phalanx.pipeline.measures.throughput import throughput
@@ -19,6 +20,7 @@ MEASURES: dict[str, Callable[[Tables], DataFrame]] = {
     "suspicions": suspicions,
     "latency": latency,
     "throughput": throughput,
+    "links": links,
     "changes": changes,
     "partitions": partitions,
 }
@@ -27,6 +29,7 @@ ORDER: dict[str, tuple[str, ...]] = {
     "suspicions": ("from_ns", "node", "inc", "target", "target_inc"),
     "latency": ("scope", "service", "size_max"),
     "throughput": ("from_ns", "node", "inc", "service"),
+    "links": ("peer", "peer_inc", "node", "inc"),
     "changes": ("at_ns", "node", "inc"),
     "partitions": ("from_ns",),
 }
