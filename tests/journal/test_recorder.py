@@ -74,6 +74,7 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
             fx.PeerJudged(B, "SEMI", "SUSPECTED", "RELAY", C),
             fx.PeerJudged(C, "FAULTY", "SUSPECTED", "SILENCE"),
             fx.ChangeStepped(b"\x0a\x0b", "COMMIT", "COMMIT", (VIEW.id,), (C,), (B,)),
+            fx.LinkCounted(B, VIEW.id, frames=9, missed=3, asked=2, repeated=1),
             fx.Stopped("left"),
         ],
         9,
@@ -145,6 +146,17 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
             failed_before=["c.1"],
             failed_after=["b.4"],
             lseq=12,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.Link(
+            peer="b",
+            peer_inc=4,
+            vid=VID,
+            frames=9,
+            missed=3,
+            asked=2,
+            repeated=1,
+            lseq=13,
             **step,  # type: ignore[arg-type]
         ),
     ]

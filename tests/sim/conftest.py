@@ -16,6 +16,7 @@ from phalanx.core.effects import (
     Effect,
     Given,
     Leave,
+    LinkCounted,
     Stopped,
     Submit,
     Transmit,
@@ -73,6 +74,9 @@ class Parrot:
     def deadline(self) -> int | None:
         return self.due
 
+    def links(self) -> list[LinkCounted]:
+        return []
+
     def story(self) -> list[str]:
         return [f"{self.me} was given {len(self.given)} inputs"]
 
@@ -121,6 +125,9 @@ class Gossip:
 
     def deadline(self) -> int | None:
         return self.due
+
+    def links(self) -> list[LinkCounted]:
+        return []
 
     def story(self) -> list[str]:
         return [f"{self.me} hears {len(self.heard)}"]

@@ -28,6 +28,7 @@ from phalanx.core.effects import (
     Effect,
     Given,
     Leave,
+    LinkCounted,
     NotSent,
     Ordered,
     PeerJudged,
@@ -213,6 +214,8 @@ class Stage:
             case PeerJudged(target, state, _, evidence, relay):
                 through = f" through {relay.name}" if relay else ""
                 return [f"{target.name} is {state.lower()} by {evidence.lower()}{through}"]
+            case LinkCounted():
+                return []  # statistics
             case Stopped(reason):
                 return [f"stopped: {reason}"]
             case Accepted(first, last):

@@ -24,8 +24,10 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
+    from phalanx.cli.history import history
     from phalanx.cli.ingest import ingest
     from phalanx.cli.journal import journal
+    from phalanx.cli.measures import measures
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
@@ -141,7 +143,9 @@ main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
 main.add_command(ingest)
+main.add_command(history)
 main.add_command(journal)
+main.add_command(measures)
 main.add_command(node)
 main.add_command(sim)
 

@@ -277,6 +277,23 @@ class ChangeStepped(msgspec.Struct, frozen=True, gc=False):
     failed_after: tuple[MemberId, ...]
 
 
+class LinkCounted(msgspec.Struct, frozen=True, gc=False):
+    """What happened on the link with a peer since the view began. Told when the view ends, and
+    whenever `Member.links` is asked."""
+
+    peer: MemberId
+    view: ViewId
+    frames: int
+    """Of the peer, that are here."""
+    missed: int
+    """Of those, and of others, that were known to exist before they came whole: a packet was
+    lost, or overtaken by later ones."""
+    asked: int
+    """Times that a frame of the peer was asked for."""
+    repeated: int
+    """Own packets that were sent again because the peer asked."""
+
+
 class Stopped(msgspec.Struct, frozen=True, gc=False):
     """The member is no more: it left as asked, or another live process has its name. It takes
     no input after this and has no deadline."""
@@ -305,6 +322,7 @@ Effect = (
     | Transitional
     | PeerJudged
     | ChangeStepped
+    | LinkCounted
     | Stopped
     | Refused
 )

@@ -163,6 +163,7 @@ class Holdings:
                     self.recovery.answer_later(now, place, mask, want.attempt, self.dag.n)
                 elif budget > 0:
                     packets = self._repeat(now, frame, mask)
+                    self.recovery.repeated[nack.asker] += len(packets)
                     budget -= sum(map(len, packets))
                     out += packets
             self._counted[pair] = counted

@@ -24,6 +24,7 @@ from phalanx.core.effects import (
     Effect,
     Given,
     Leave,
+    LinkCounted,
     Stopped,
     Submit,
     Transmit,
@@ -143,6 +144,10 @@ class Member(Mover):
         """Nothing waits to be sent, no change is under way, and all messages known here are
         delivered and stable."""
         return self._is_settled and not self._outbox.messages and self._stay.cursor.empty
+
+    def links(self) -> list[LinkCounted]:
+        """What happened on the links with the other members since the view began."""
+        return self._stay.links()
 
     @property
     def named(self) -> bool:

@@ -199,6 +199,7 @@ class Mover(Speaker):
             together,
             out,
         )
+        out += before.links()
         self._progress.add(before.view.members, before.cursor.delivered())
         transit = change.phase == 1
         stay = Stay(self.me, border, transit, self._means, now)

@@ -17,6 +17,8 @@ request names ranges, and a gap of many frames costs one packet.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from phalanx.config import Config
@@ -47,7 +49,16 @@ class Missing(msgspec.Struct, gc=False):
 
 
 class Recovery:
-    __slots__ = ("_answers", "_config", "_dice", "_due_ns", "missing")
+    __slots__ = (
+        "_answers",
+        "_config",
+        "_dice",
+        "_due_ns",
+        "asked",
+        "missed",
+        "missing",
+        "repeated",
+    )
 
     def __init__(self, config: Config, dice: Dice) -> None:
         self._config = config
@@ -56,6 +67,12 @@ class Recovery:
         self._answers: dict[Place | Named, Missing] = {}
         self._due_ns: int | None = None
         """No later than the earliest of both; None when it has to be found anew."""
+        self.missed: Counter[int] = Counter()
+        """Per sender, frames that were ever missing."""
+        self.asked: Counter[int] = Counter()
+        """Per sender, times that a frame was asked for."""
+        self.repeated: Counter[int] = Counter()
+        """Per asker, packets that were sent again at once."""
 
     # -------------------------------------------------------------- asking
 
@@ -66,6 +83,7 @@ class Recovery:
             entry = self.missing.get((sender, number))
             if entry is None:
                 self.missing[sender, number] = Missing(due, 0, ALL)
+                self.missed[sender] += 1
             else:  # an answer came and was of no use: the way is open, so do not back off
                 entry.fragments = ALL
                 entry.tries = min(entry.tries, 1)
@@ -80,6 +98,7 @@ class Recovery:
         due = now + config.nack_ns_max + self._dice.between(config.nack_ns_min, config.nack_ns_max)
         if entry is None:
             self.missing[place] = Missing(due, 0, fragments)
+            self.missed[place[0]] += 1
         else:  # some came: the request was answered, if only in part, so do not back off
             entry.due_ns = due
             entry.tries = min(entry.tries, 1)
@@ -127,6 +146,7 @@ class Recovery:
                 out.append(Want(sender, number, number, entry.tries + 1, bits))
             entry.tries += 1
             entry.due_ns = now + self._wait(entry.tries) + roll
+            self.asked[sender] += 1
         return out
 
     def _wait(self, tries: int) -> int:

@@ -16,7 +16,7 @@ from phalanx.core.codec import Codec
 from phalanx.core.delivery.agreed import AllAck, Order, ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.dice import Dice
-from phalanx.core.effects import Deliver, Effect, Transitional
+from phalanx.core.effects import Deliver, Effect, LinkCounted, Transitional
 from phalanx.core.frames import Frame
 from phalanx.core.framing import encode_tag
 from phalanx.core.holdings import Archive
@@ -85,6 +85,23 @@ class Stay:
         self.full = [False] * n
         """Per member, whether its application is behind with reading, as its last frame says."""
         self.settled = not self.young
+
+    def links(self) -> list[LinkCounted]:
+        """What happened on the link with each other member of the view."""
+        missed, asked = self.domain.recovery.missed, self.domain.recovery.asked
+        repeated, have, closing = self.domain.recovery.repeated, self.dag.have, self.border.closing
+        return [
+            LinkCounted(
+                peer=member,
+                view=self.view.id,
+                frames=have[rank] - closing.get(member, 0),
+                missed=missed[rank],
+                asked=asked[rank],
+                repeated=repeated[rank],
+            )
+            for rank, member in enumerate(self.view.members)
+            if rank != self.rank
+        ]
 
     # -------------------------------------------------------------- delivery
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,8 +33,11 @@ class Diary:
         self._look_at = 0
         self._written_at = 0
         self._offset = 0
+        self._links: Callable[[], Sequence[Effect]] = tuple
 
-    def start(self, now: int) -> None:
+    def start(self, now: int, links: Callable[[], Sequence[Effect]]) -> None:
+        """The first row. `links` tells what happened on the links of the view."""
+        self._links = links
         self._journal.write([self._recorder.start(now)])
         self._clock(now)
 
@@ -51,9 +54,13 @@ class Diary:
             moved = abs(time.time_ns() - now - self._offset) > CLOCK_STEP_NS
             if moved or now >= self._written_at + CLOCK_EVERY_NS:
                 self._clock(now)
+                self._count(now)
 
-    def stop(self, now: int) -> None:
-        """The last row. It may still be on its way to the disk until `close` returns."""
+    def stop(self, now: int, sound: bool) -> None:
+        """The last rows. They may still be on their way to the disk until `close` returns. A
+        member that is not sound is not asked for its links."""
+        if sound:
+            self._count(now)
         self._journal.write([self._recorder.stop(now)])
 
     def close(self) -> None:
@@ -64,6 +71,11 @@ class Diary:
         lengths = tuple(effect.lengths)
         payload = effect.payload[effect.offset : effect.offset + sum(lengths)]
         self._journal.write_bodies(effect.sender, effect.first, lengths, payload)
+
+    def _count(self, now: int) -> None:
+        rows = self._recorder.record(now, self._links())
+        if rows:
+            self._journal.write(rows)
 
     def _clock(self, now: int) -> None:
         wall = time.time_ns()

@@ -174,7 +174,7 @@ class Node:
     def start(self, now: int) -> None:
         with self._ending_on_bugs(now):
             if self._diary is not None:
-                self._diary.start(now)
+                self._diary.start(now, self.member.links)
             self._perform(now, self.member.start(self.pace.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
@@ -419,7 +419,7 @@ class Node:
         self.link.close()
         self._identity.close()
         if self._diary is not None:
-            self._diary.stop(now)
+            self._diary.stop(now, sound=error is None)
             # A slow disk must not hold up the other groups of this process.
             self._closer = threading.Thread(
                 target=self._diary.close, name="phalanx-closing", daemon=True

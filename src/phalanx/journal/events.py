@@ -20,8 +20,8 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 2
-"""1: everything up to `corrupt`; 2: `gap`."""
+SCHEMA_VERSION = 3
+"""1: everything up to `corrupt`; 2: `gap`; 3: `link`."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T", "F", "X", "M"]
@@ -215,6 +215,23 @@ class Gap(Row, frozen=True, kw_only=True, tag="gap"):
     reason: str
 
 
+class Link(Row, frozen=True, kw_only=True, tag="link"):
+    """What happened on the link with a peer since the view began: the last row of a view and a
+    peer holds the whole. Written when the view or the life ends, and every few seconds."""
+
+    peer: str
+    peer_inc: int
+    vid: str
+    frames: int
+    """Of the peer, that are here."""
+    missed: int
+    """Frames of it that were known to exist before they came whole: lost, or overtaken."""
+    asked: int
+    """Times that a frame of it was asked for."""
+    repeated: int
+    """Own packets that were sent again because the peer asked."""
+
+
 Event = (
     Submit
     | Send
@@ -232,6 +249,7 @@ Event = (
     | Topology
     | Corrupt
     | Gap
+    | Link
 )
 
 TABLES: dict[str, type[Row]] = {
@@ -251,4 +269,5 @@ TABLES: dict[str, type[Row]] = {
     "topology": Topology,
     "corrupt": Corrupt,
     "gap": Gap,
+    "link": Link,
 }

@@ -36,6 +36,7 @@ _Seldom = (
     | fx.Transitional
     | fx.PeerJudged
     | fx.ChangeStepped
+    | fx.LinkCounted
     | fx.Refused
 )
 
@@ -215,6 +216,18 @@ class Recorder:
                     components=[str(view) for view in effect.components],
                     failed_before=[str(member) for member in effect.failed_before],
                     failed_after=[str(member) for member in effect.failed_after],
+                    lseq=lseq,
+                    **common,
+                )
+            case fx.LinkCounted():
+                return ev.Link(
+                    peer=effect.peer.name,
+                    peer_inc=effect.peer.incarnation,
+                    vid=self._word(effect.view),
+                    frames=effect.frames,
+                    missed=effect.missed,
+                    asked=effect.asked,
+                    repeated=effect.repeated,
                     lseq=lseq,
                     **common,
                 )

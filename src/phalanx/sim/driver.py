@@ -109,6 +109,10 @@ class Driver:
         elif len(seat.backlog) == 1:
             self._say(now, seat)
 
+    def count_links(self, now: int, seat: Seat) -> None:
+        """Its life ends: what happened on its links is written down."""
+        self.rows += seat.recorder.record(now + seat.clock, seat.member.links(), now)
+
     def pause(self, seat: Seat, until: int) -> None:
         seat.paused_until = max(seat.paused_until, until)
         seat.free_at = max(seat.free_at, until)

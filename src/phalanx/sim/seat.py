@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from phalanx.config import Config
-from phalanx.core.effects import Effect, Given
+from phalanx.core.effects import Effect, Given, LinkCounted
 from phalanx.core.ids import MemberId, View
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.scenario import Peculiarity
@@ -29,6 +29,8 @@ class Driven(Protocol):
     def deadline(self) -> int | None: ...
 
     def story(self) -> list[str]: ...
+
+    def links(self) -> list[LinkCounted]: ...
 
     @property
     def settled(self) -> bool: ...

@@ -115,6 +115,8 @@ class World:
         except Exception:
             exception = traceback.format_exc()
         for seat in self._population.live:
+            if exception is None:
+                driver.count_links(now, seat)
             driver.rows.append(seat.recorder.stop(now + seat.clock, now))
         return Outcome(
             rows=driver.rows,
@@ -250,6 +252,7 @@ class World:
         self._driver.cases.crashed(seat.me)
         if crash.lose:
             self._links.lose_flying(now, machine)
+        self._driver.count_links(now, seat)
         self._driver.rows.append(seat.recorder.crash(now + seat.clock, now))
         self._bury(now, seat)
 
@@ -291,6 +294,7 @@ class World:
             seat, reason = self._driver.stopped.pop(0)
             if reason == "name-in-use" and not self._population.rivals(seat):
                 self._driver.cases.stopped_for_nothing()
+            self._driver.count_links(now, seat)
             self._driver.rows.append(seat.recorder.stop(now + seat.clock, now))
             self._bury(now, seat)
 

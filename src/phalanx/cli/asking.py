@@ -1,0 +1,46 @@
+"""What commands that ask journals on Spark share: where the journals are, where Spark runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.tables import Tables
+
+MASTER = click.option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs: spark://HOST:PORT, or sc://HOST:PORT for Spark Connect. Here if not "
+    "given.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+@contextmanager
+def asked(paths: Sequence[str], master: str | None) -> Iterator[Tables]:
+    """The tables of what lies there. JournalError or PipelineError where that cannot be. A Spark
+    session that this process had before is used, and stays."""
+    from phalanx.pipeline.session import session
+
+    mine = not _has_session()
+    spark = session(master)
+    try:
+        from phalanx.pipeline.opening import open_tables
+
+        with open_tables(spark, paths) as tables:
+            yield tables
+    finally:
+        if mine:
+            spark.stop()
+
+
+def _has_session() -> bool:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:  # `session` says what to do about it
+        return False
+    return SparkSession.getActiveSession() is not None

@@ -1,0 +1,219 @@
+"""`phalanx history`: who was in which view when, and why a member was removed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.sim.spelling import one_line
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.history.view_at import Stay, ViewAt
+
+_GROUP = click.argument("group")
+_MEMBER = click.argument("member")
+_PATHS = click.argument("paths", nargs=-1, type=click.Path())
+_FROM = click.option(
+    "-f",
+    "--from",
+    "more",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="Journals, or a folder of them, or tables; may be given again. This folder if no path is.",
+)
+_RUN = click.option("--run", metavar="RUN", help="Of this run only; of all runs if not given.")
+
+
+def _places(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*paths, *more) or (".",)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def history(ctx: click.Context) -> None:
+    """Look back: who was in which view when, and why a member was removed.
+
+    GROUP is the name of a group, MEMBER that of a member: `ada` for all its lives, `ada.2` for
+    one.
+
+    \b
+    Examples:
+      phalanx history views demo journals/
+      phalanx history view-at demo ada 2026-11-15T12:00:00Z journals/
+      phalanx history why demo ada journals/
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@history.command("view-at")
+@_GROUP
+@_MEMBER
+@click.argument("instant")
+@_PATHS
+@_FROM
+@_RUN
+@AS_JSON
+@MASTER
+def view_at_command(
+    group: str,
+    member: str,
+    instant: str,
+    paths: tuple[str, ...],
+    more: tuple[str, ...],
+    run: str | None,
+    as_json: bool,
+    master: str | None,
+) -> None:
+    """The view that MEMBER had at INSTANT.
+
+    INSTANT is one of the member's wall clock, as ISO 8601 (UTC if no zone is given) or as seconds
+    since 1970; or simulated seconds, as 12.5s. Where the wall clock was set back an instant may
+    come twice: both views are told.
+
+    \b
+    Example:
+      phalanx history view-at demo ada 2026-11-15T12:00:00Z journals/
+      phalanx history view-at demo ada.2 12.5s journals/
+    """
+    from phalanx.pipeline.history.instants import parse
+    from phalanx.pipeline.history.view_at import view_at
+
+    at = parse(instant)
+    with asked(_places(paths, more), master) as tables:
+        found = view_at(tables, group, member, at, run)
+    if as_json:
+        import msgspec
+
+        click.echo(json.dumps({"answers": msgspec.to_builtins(found)}))
+        return
+    told = [one for one in found if one.answer == "in view"] or found
+    several = len({one.run for one in found}) > 1
+    for one in told:
+        for line in _answer_lines(one, several):
+            click.echo(one_line(line))
+
+
+def _answer_lines(one: ViewAt, several: bool) -> list[str]:
+    who = f"{one.member} at {one.instant}" + (f", run {one.run}" if several else "")
+    stay = one.stay
+    if stay is None:
+        return [f"{who}: it installed no view"]
+    if one.answer == "before":
+        return [f"{who}: before its first view, {stay.vid}, which came at {stay.since}"]
+    if one.answer == "after":
+        return [f"{who}: after its journal ends, {_ending(stay)}; its last view was {stay.vid}"]
+    lines = [f"{who}: view {stay.vid} of {', '.join(stay.members)}"]
+    until = f"{stay.until}, when {stay.next_vid} came" if stay.next_vid else _ending(stay)
+    lines.append(f"  from {stay.since} to {until}")
+    if stay.gapped:
+        lines.append("  rows are missing from its journal: another view may lie in between")
+    return lines
+
+
+def _ending(stay: Stay) -> str:
+    word = {"STOP": "with a stop", "CRASH": "with a crash"}.get(stay.end, "without a stop")
+    return f"{stay.until}, {word}"
+
+
+@history.command("why")
+@_GROUP
+@_MEMBER
+@_PATHS
+@_FROM
+@_RUN
+@AS_JSON
+@MASTER
+def why_command(
+    group: str,
+    member: str,
+    paths: tuple[str, ...],
+    more: tuple[str, ...],
+    run: str | None,
+    as_json: bool,
+    master: str | None,
+) -> None:
+    """Why MEMBER was removed from its group, each time: the evidence, as its peers wrote it down.
+
+    Who suspected it, when and why; which steps closed the view; how long each took; what its own
+    journal says of its end; and whether it came back.
+
+    \b
+    Example:
+      phalanx history why demo cyd journals/
+    """
+    from phalanx.pipeline.history.telling import story, to_json
+    from phalanx.pipeline.history.why import why
+
+    with asked(_places(paths, more), master) as tables:
+        found = why(tables, group, member, run)
+    if as_json:
+        click.echo(json.dumps({"removals": [to_json(removal) for removal in found]}))
+        return
+    if not found:
+        click.echo(one_line(f"{member} was never removed from group {group}"))
+    for nth, removal in enumerate(found):
+        for line in ([""] if nth else []) + story(removal):
+            click.echo(one_line(line))
+
+
+@history.command("views")
+@_GROUP
+@_PATHS
+@_FROM
+@_RUN
+@AS_JSON
+@MASTER
+def views_command(
+    group: str,
+    paths: tuple[str, ...],
+    more: tuple[str, ...],
+    run: str | None,
+    as_json: bool,
+    master: str | None,
+) -> None:
+    """The views of GROUP, in the order in which they were first installed.
+
+    \b
+    Example:
+      phalanx history views demo journals/
+    """
+    from phalanx.pipeline.history.intervals import views
+    from phalanx.pipeline.history.lookup import find_group, lives, of_group
+
+    with asked(_places(paths, more), master) as tables:
+        find_group(lives(tables), group, run)
+        rows = views(of_group(tables, group, run)).collect()
+    found = sorted((row.asDict() for row in rows), key=_when)
+    if as_json:
+        click.echo(json.dumps({"views": found}))
+        return
+    several = len({(view["cluster"], view["run"]) for view in found}) > 1
+    for view in found:
+        for line in _view_lines(view, several):
+            click.echo(one_line(line))
+
+
+def _when(view: dict[str, Any]) -> tuple[Any, ...]:
+    first = view["from_sim_ns"] if view["from_sim_ns"] is not None else view["from_wall_ns"]
+    return view["cluster"], view["run"], first, view["joins"], view["removals"], view["vid"]
+
+
+def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
+    from phalanx.pipeline.history.instants import Instant
+
+    simulated = view["from_sim_ns"] is not None
+    at = Instant(view["from_sim_ns" if simulated else "from_wall_ns"], simulated)
+    members = zip(view["members"], view["member_incs"], strict=True)
+    names = " ".join(f"{name}.{inc}" for name, inc in members)
+    run = f"{view['run']}  " if several else ""
+    lines = [f"{run}{at}  {view['vid']:<24} {'/'.join(view['causes']):<7} {names}"]
+    if view["lost"]:
+        lines.append(f"    without {' '.join(view['lost'])}")
+    if view["absent"]:
+        lines.append(f"    not known to be installed by {' '.join(view['absent'])}")
+    return lines

@@ -1,0 +1,118 @@
+"""`phalanx measures`: how well a group did, as numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.options import Whole
+from phalanx.sim.spelling import one_line
+
+NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
+SHOWN = 40
+_LONGEST = 60
+
+
+@click.command("measures")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "-m",
+    "--measure",
+    "names",
+    multiple=True,
+    type=click.Choice(NAMES),
+    help="Only this one; may be given again. All if not given.",
+)
+@click.option(
+    "--rows",
+    type=Whole(1, 1_000_000),
+    default=SHOWN,
+    show_default=True,
+    help="Print at most so many rows of each. JSON has all.",
+)
+@AS_JSON
+@MASTER
+def measures(
+    paths: tuple[str, ...],
+    names: tuple[str, ...],
+    rows: int,
+    as_json: bool,
+    master: str | None,
+) -> None:
+    """Measure what the journals in PATHS show: detectors, messages, links, changes, partitions.
+
+    Clocks of two machines are never compared: what would need that is left out, or marked.
+    Columns that end in _ns are printed in milliseconds.
+
+    \b
+    Examples:
+      phalanx measures journals/
+      phalanx measures -m latency -m changes --json journals/
+    """
+    from phalanx.pipeline.measures.catalogue import MEASURES, ORDER
+
+    wanted = names or NAMES
+    with asked(paths, master) as tables:
+        found = {
+            name: MEASURES[name](tables).orderBy("cluster", "run", "group", *ORDER[name]).collect()
+            for name in wanted
+        }
+    told = {name: [row.asDict(recursive=True) for row in some] for name, some in found.items()}
+    if as_json:
+        click.echo(json.dumps({"measures": told}))
+        return
+    for nth, (name, some) in enumerate(told.items()):
+        if nth:
+            click.echo()
+        for line in _table(name, some, rows):
+            click.echo(one_line(line))
+
+
+def _table(name: str, rows: Sequence[dict[str, Any]], most: int) -> list[str]:
+    if not rows:
+        return [f"{name}: nothing to measure"]
+    hidden = [c for c in ("cluster", "run", "group") if len({row[c] for row in rows}) == 1]
+    columns = [column for column in rows[0] if column not in hidden]
+    where = ", ".join(f"{column} {rows[0][column]}" for column in hidden)
+    head = [
+        column.removesuffix("_ns") + (" ms" if column.endswith("_ns") else "") for column in columns
+    ]
+    cells = [[_cell(column, row[column]) for column in columns] for row in rows[:most]]
+    wide = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    lines = [f"{name} ({where})" if where else name]
+    for line in [head, *cells]:
+        parts = [
+            cell.ljust(n) if _is_text(rows[0][column]) else cell.rjust(n)
+            for cell, n, column in zip(line, wide, columns, strict=True)
+        ]
+        lines.append(("  " + "  ".join(parts)).rstrip())
+    if len(rows) > most:
+        lines.append(f"  and {len(rows) - most} rows more: --rows, or --json for all")
+    return lines
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | list)
+
+
+def _cell(column: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if column.endswith("_ns"):
+        return f"{value / 1e6:,.3f}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        text = " | ".join(
+            " ".join(one["members"]) if isinstance(one, dict) else str(one) for one in value
+        )
+        return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and column in ("count", "messages", "bytes")
+        else str(value)
+    )

@@ -1,0 +1,72 @@
+"""How a member's time in a view ended, by its own journal.
+
+The journal of the one who was removed knows best what became of it, and no clock is needed to ask:
+
+    LEFT      it asked to leave in this view or before
+    CRASHED   its journal ends in this view with a crash, which only a simulator writes down
+    ENDED     its journal ends in this view without a stop: it was killed, or is cut off
+    STOPPED   its journal ends in this view with a stop, and it had not asked to leave
+    APART     it went on to another view: it was alive, and had lost the others as they had lost it
+    NEVER     its journal has other views but not this one
+    UNKNOWN   there is no journal of it
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.clocks import RUN
+from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.tables import Tables
+
+LIFE = (*RUN, "node", "inc")
+
+
+def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -> DataFrame:
+    """The frame, which names a member and a view by these columns, and `fate`, `own_next_vid` (the
+    view the member went on to), `own_end_sim_ns` and `own_end_t_ns` (the end of its journal if it
+    ended there), `own_boot` (whose clock that is)."""
+    left = (
+        tables["ctx_step"]
+        .where("action = 'LEAVE'")
+        .groupBy("journal")
+        .agg(F.min("lseq").alias("_left"))
+    )
+    lives = tables["journals"].select(
+        *[F.col(name).alias(f"_{name}") for name in LIFE], "journal", "boot_id", "end_t_ns",
+        "end_sim_ns",
+    )  # fmt: skip
+    spans = stays(tables).select(
+        "journal",
+        F.col("vid").alias("_vid"),
+        F.col("next_vid").alias("_next"),
+        F.col("end").alias("_end"),
+        F.col("to_lseq").alias("_to"),
+    )
+    own = lives.join(left, "journal", "left").withColumnRenamed("journal", "_journal")
+    same = [F.col(name) == F.col(f"_{name}") for name in RUN]
+    same += [F.col(node) == F.col("_node"), F.col(inc) == F.col("_inc")]
+    found = frame.join(own, same, "left").join(
+        spans.withColumnRenamed("journal", "_life"),
+        [F.col("_journal") == F.col("_life"), F.col(vid) == F.col("_vid")],
+        "left",
+    )
+    fate = (
+        F.when(F.col("_journal").isNull(), "UNKNOWN")
+        .when(F.col("_vid").isNull(), "NEVER")
+        .when(F.col("_left") < F.col("_to"), "LEFT")
+        .when(F.col("_end") == "VIEW", "APART")
+        .when(F.col("_end") == "CRASH", "CRASHED")
+        .when(F.col("_end") == "STOP", "STOPPED")
+        .otherwise("ENDED")
+    )
+    ended = F.col("_end") != "VIEW"
+    return found.select(
+        *frame.columns,
+        fate.alias("fate"),
+        F.col("_next").alias("own_next_vid"),
+        F.when(ended, F.col("end_sim_ns")).alias("own_end_sim_ns"),
+        F.when(ended, F.col("end_t_ns")).alias("own_end_t_ns"),
+        F.col("boot_id").alias("own_boot"),
+    )

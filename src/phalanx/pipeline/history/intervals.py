@@ -1,0 +1,217 @@
+"""Views and memberships, each from when to when.
+
+A member is in a view from the row that installs it to the row that installs the next, or to the
+end of its journal: `[from, to)`, by its own clock, by its wall clock, and by the simulator's clock
+where there is one. `end` says what ended the interval:
+
+    VIEW    the next view was installed
+    STOP    the member stopped as intended
+    CRASH   it crashed; only a simulator writes that down
+    OPEN    its journal just ends: it was killed, or lives on
+
+`memberships` turns this round: from when to when did one member hold another for a member? That
+is a run of consecutive views of the first that all have the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.clocks import MEMBER, RUN, with_wall
+from phalanx.pipeline.tables import Tables
+
+TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
+_VIEW = ("vid", "joins", "removals", "cause", "members", "member_incs", "prev_vid")
+
+
+def labels(names: str, incs: str) -> Column:
+    """Members as `ada.2`, of two lists of equal length."""
+    return F.zip_with(names, incs, lambda name, inc: F.concat_ws(".", name, inc.cast("string")))
+
+
+def intervals(tables: Tables) -> DataFrame:
+    """One row for each view that a member installed.
+
+    cluster, run, group, journal, node, inc: who. vid, joins, removals, cause: which view.
+    members, member_incs: of whom it is. prev_vid, next_vid: the views before and after here.
+    gained, lost: whom it has more and less than the view before, as `ada.2`.
+    from_lseq, from_t_ns, from_sim_ns, from_wall_ns and to_...: from when to when.
+    end: what ended it. gapped: 1 if rows are missing that may hide another view in it.
+    """
+    return _between(with_wall(tables, _marks(tables)), TIMES)
+
+
+def stays(tables: Tables) -> DataFrame:
+    """The same without the wall clock: less work where nobody asks for it."""
+    return _between(_marks(tables), TIMES[:-1])
+
+
+def _between(marks: DataFrame, times: Sequence[str]) -> DataFrame:
+    """From each install to the next mark of its journal."""
+    line = Window.partitionBy("journal").orderBy("lseq")
+    now = labels("members", "member_incs")
+    hides = F.when(
+        F.col("next_vid").isNotNull(), (F.lead("prev_vid").over(line) != F.col("vid")).cast("int")
+    ).otherwise(F.col("torn"))
+    found = (
+        marks.withColumn("_now", now)
+        .withColumn("_before", F.lag("_now").over(line))
+        .withColumn("next_vid", F.lead("vid").over(line))
+        .withColumn("end", F.coalesce(F.lead("end").over(line), F.lit("VIEW")))
+        .withColumn("torn", F.lead("torn").over(line))
+        .withColumn("gapped", F.coalesce(hides, F.lit(1)))
+        .withColumns({f"to_{time}": F.lead(time).over(line) for time in times})
+        .where(F.col("vid").isNotNull())
+    )
+    return found.select(
+        *MEMBER,
+        *_VIEW,
+        "next_vid",
+        F.array_except("_now", F.coalesce("_before", _nobody())).alias("gained"),
+        F.array_except(F.coalesce("_before", _nobody()), "_now").alias("lost"),
+        *[F.col(time).alias(f"from_{time}") for time in times],
+        *[f"to_{time}" for time in times],
+        "end",
+        "gapped",
+    )
+
+
+def _nobody() -> Column:
+    return F.array().cast("array<string>")
+
+
+def _marks(tables: Tables) -> DataFrame:
+    """The installs, and the end of each journal."""
+    installs = tables["view_install"].select(
+        *MEMBER,
+        *_VIEW,
+        "lseq",
+        "t_ns",
+        "sim_ns",
+        F.lit(None).cast("string").alias("end"),
+        F.lit(None).cast("int").alias("torn"),
+    )
+    return installs.unionByName(_ends(tables))
+
+
+def _ends(tables: Tables) -> DataFrame:
+    """Behind the last row of each journal, a row that says how it ended."""
+    crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
+    crashed = crashed.withColumn("_crashed", F.lit(True))
+    end = F.when(F.col("_crashed"), "CRASH").when(F.col("stopped") == 1, "STOP").otherwise("OPEN")
+    return (
+        tables["journals"]
+        .join(F.broadcast(crashed), "journal", "left")
+        .select(
+            *MEMBER,
+            *[F.lit(None).alias(name) for name in _VIEW],
+            (F.col("last") + 1).alias("lseq"),
+            F.col("end_t_ns").alias("t_ns"),
+            F.col("end_sim_ns").alias("sim_ns"),
+            end.alias("end"),
+            F.col("torn").cast("int").alias("torn"),
+        )
+    )
+
+
+def memberships(tables: Tables) -> DataFrame:
+    """One row for each time that a member held another, or itself, for a member of the group.
+
+    cluster, run, group, journal, node, inc: who held. member, member_inc: whom.
+    first_vid, last_vid: the first and the last of the views that have it; last_lseq: where the
+    last of them was installed. next_vid: the first view without it.
+    from_..., to_...: from when to when. end: as of intervals; VIEW means that it was removed.
+    back_vid, back_inc, back_lseq, back_t_ns, back_sim_ns, back_wall_ns: the next view here that
+    has a member of this name again.
+    """
+    return _spells(intervals(tables), TIMES)
+
+
+def tenures(tables: Tables) -> DataFrame:
+    """The same without the wall clock."""
+    return _spells(stays(tables), TIMES[:-1])
+
+
+def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:
+    """Runs of consecutive views that have a member."""
+    line = Window.partitionBy("journal").orderBy("from_lseq")
+    views = found.withColumn("_index", F.row_number().over(line))
+    held = views.select(
+        *MEMBER,
+        "_index",
+        "vid",
+        "next_vid",
+        "end",
+        *[f"{side}_{time}" for side in ("from", "to") for time in times],
+        F.explode(F.arrays_zip("members", "member_incs")).alias("_one"),
+    ).withColumns({"member": F.col("_one.members"), "member_inc": F.col("_one.member_incs")})
+    pair = (*MEMBER, "member", "member_inc")
+    each = Window.partitionBy("journal", "member", "member_inc").orderBy("_index")
+    spells = (
+        held.withColumn("_spell", F.col("_index") - F.row_number().over(each))
+        .groupBy(*pair, "_spell")
+        .agg(
+            F.min_by(F.struct("vid", *[f"from_{time}" for time in times]), "_index").alias("_a"),
+            F.max_by(
+                F.struct("vid", "next_vid", "end", "from_lseq", *[f"to_{time}" for time in times]),
+                "_index",
+            ).alias("_z"),
+        )
+        .select(
+            *pair,
+            F.col("_a.vid").alias("first_vid"),
+            F.col("_z.vid").alias("last_vid"),
+            F.col("_z.from_lseq").alias("last_lseq"),
+            F.col("_z.next_vid").alias("next_vid"),
+            *[F.col(f"_a.from_{time}") for time in times],
+            *[F.col(f"_z.to_{time}") for time in times],
+            F.col("_z.end").alias("end"),
+        )
+    )
+    name = Window.partitionBy("journal", "member").orderBy("from_lseq")
+    back = {"vid": "first_vid", "inc": "member_inc"} | {time: f"from_{time}" for time in times}
+    return spells.withColumns(
+        {f"back_{short}": F.lead(column).over(name) for short, column in back.items()}
+    )
+
+
+def views(tables: Tables) -> DataFrame:
+    """One row for each view that anybody installed.
+
+    cluster, run, group, vid, joins, removals, members, member_incs: the view.
+    causes: why it was installed; more than one if some joined and others lost somebody.
+    gained, lost: whom it has more and less than the views before it, as `ada.2`.
+    installed: members that installed it; absent: members of it that did not, by their journals or
+    for want of one. from_sim_ns, to_sim_ns: from the first install to the last end of it.
+    from_wall_ns, to_wall_ns: the same by the wall clocks of machines, which may differ.
+    """
+    who = F.concat_ws(".", "node", F.col("inc").cast("string"))
+    grouped = (
+        intervals(tables)
+        .groupBy(*RUN, "vid")
+        .agg(
+            F.first("joins").alias("joins"),
+            F.first("removals").alias("removals"),
+            F.first("members").alias("members"),
+            F.first("member_incs").alias("member_incs"),
+            F.sort_array(F.collect_set("cause")).alias("causes"),
+            F.sort_array(F.array_distinct(F.flatten(F.collect_list("gained")))).alias("gained"),
+            F.sort_array(F.array_distinct(F.flatten(F.collect_list("lost")))).alias("lost"),
+            F.sort_array(F.collect_set(who)).alias("installed"),
+            F.min("from_sim_ns").alias("from_sim_ns"),
+            F.max("to_sim_ns").alias("to_sim_ns"),
+            F.min("from_wall_ns").alias("from_wall_ns"),
+            F.max("to_wall_ns").alias("to_wall_ns"),
+        )
+    )
+    absent = F.sort_array(F.array_except(labels("members", "member_incs"), "installed"))
+    return grouped.select(
+        *RUN,
+        *("vid", "joins", "removals", "members", "member_incs"),
+        *("causes", "gained", "lost", "installed"),
+        absent.alias("absent"),
+        *("from_sim_ns", "to_sim_ns", "from_wall_ns", "to_wall_ns"),
+    )

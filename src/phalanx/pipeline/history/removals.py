@@ -1,0 +1,201 @@
+"""Each removal with its evidence, at each member that made it.
+
+A removal is a view that has a member, followed, at somebody who was in it, by a view that has it
+no longer. Each member that took that step wrote down what led to it:
+
+    SUSPECT  what its detector thought of the one who was removed, since it last thought well of it
+    STEP     the steps of the change that closed the view, and earlier ones that name the removed
+    MARKER   from where on deliveries were transitional
+    VIEW     the view without it
+
+`evidence` has a row for each of these, `removals` one for each removal, with all of it inside.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.asof import as_of
+from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time, with_wall
+from phalanx.pipeline.history.fates import with_fate
+from phalanx.pipeline.history.intervals import labels, tenures
+from phalanx.pipeline.tables import Tables
+
+REMOVED = ("member", "member_inc", "vid", "next_vid")
+CHAIN = (
+    *("node", "inc", "lseq", "t_ns", "sim_ns", "wall_ns", "kind"),
+    *("state", "prev_state", "evidence", "relay"),
+    *("action", "stage", "context", "failed_before", "failed_after", "names_it"),
+    *("at_pos", "members", "back_vid", "back_inc", "back_ns"),
+)
+"""What is kept of each row of evidence, in this order."""
+_PLACE = ("journal", "lseq", "t_ns", "sim_ns")
+_TYPES = {
+    "state": "string",
+    "prev_state": "string",
+    "evidence": "string",
+    "relay": "string",
+    "action": "string",
+    "stage": "string",
+    "context": "string",
+    "failed_before": "array<string>",
+    "failed_after": "array<string>",
+    "names_it": "boolean",
+    "at_pos": "long",
+    "members": "array<string>",
+    "back_vid": "string",
+    "back_inc": "long",
+    "back_ns": "long",
+}
+
+
+def departures(tables: Tables) -> DataFrame:
+    """One row for each removal at each member that made it; `_gone` is where it installed the
+    view without it."""
+    return (
+        tenures(tables)
+        .where("end = 'VIEW'")
+        .select(
+            *MEMBER,
+            *("member", "member_inc", "next_vid", "back_vid", "back_inc"),
+            F.col("last_vid").alias("vid"),
+            F.col("from_lseq").alias("_held"),
+            F.col("to_lseq").alias("_gone"),
+            F.coalesce("back_sim_ns", "back_t_ns").alias("back_ns"),
+        )
+    )
+
+
+def evidence(tables: Tables) -> DataFrame:
+    """One row for each piece of evidence of each removal at each member that made it.
+
+    cluster, run, group, journal, node, inc: where. member, member_inc, vid, next_vid: who was
+    removed, between which views. lseq, t_ns, sim_ns, wall_ns: when. kind: see the module.
+    state, prev_state, evidence, relay: of SUSPECT. action, stage, context, failed_before,
+    failed_after, names_it: of STEP; names_it says that the removed is among the failed.
+    at_pos: of MARKER. members: of VIEW, as `ada.2`; back_vid, back_inc, back_ns: the next view
+    here with a member of that name, its incarnation, and when, by the clock of the observer.
+    """
+    gone = departures(tables)
+    rows = doubts(tables, gone).unionByName(_steps(tables, gone), allowMissingColumns=True)
+    rows = rows.unionByName(_views(tables, gone), allowMissingColumns=True)
+    found = with_wall(tables, rows)
+    typed = [F.col(name).cast(_TYPES[name]).alias(name) for name in CHAIN if name in _TYPES]
+    when = [name for name in CHAIN if name not in (*_TYPES, "node", "inc")]
+    return found.select(*MEMBER, *REMOVED, *when, *typed)
+
+
+def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
+    """What the detectors thought of those who were removed, since they last thought well of
+    them; `gone` are the departures."""
+    whom = ["journal", "member", "member_inc"]
+    rows = tables["suspect"].select(
+        *_PLACE,
+        F.col("target").alias("member"),
+        F.col("target_inc").alias("member_inc"),
+        *("state", "prev_state", "evidence", "relay"),
+    )
+    marks = gone.withColumn("lseq", F.col("_gone"))
+    kept = [name for name in gone.columns if name not in whom]
+    held = as_of(rows, marks, whom, "lseq", kept, behind=True).where("lseq > _held")
+    later = Window.partitionBy(*whom, "_gone").orderBy(F.col("lseq").desc())
+    fine = F.max((F.col("state") == "OPERATIONAL").cast("int")).over(
+        later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return held.withColumn("_fine", fine).where("_fine = 0").select(
+        *MEMBER, *REMOVED, "_gone", *_PLACE[1:], F.lit("SUSPECT").alias("kind"),
+        *("state", "prev_state", "evidence", "relay"),
+    )  # fmt: skip
+
+
+def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
+    """Of the change that closed the view; and markers of its end."""
+    steps = tables["ctx_step"].select(
+        *_PLACE,
+        F.lit("STEP").alias("kind"),
+        *("action", "stage", "context", "failed_before", "failed_after"),
+    )
+    markers = tables["trans_marker"].select(*_PLACE, F.lit("MARKER").alias("kind"), "at_pos")
+    rows = steps.unionByName(markers, allowMissingColumns=True)
+    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_gone"))
+    closing = as_of(rows, installs, ["journal"], "lseq", ["_gone"], behind=True)
+    given_up = (F.col("action") == "FORGET").cast("int")
+    later = Window.partitionBy("journal", "_gone").orderBy(F.col("lseq").desc())
+    closing = closing.withColumn(
+        "_given_up",
+        F.coalesce(
+            F.max(given_up).over(later.rowsBetween(Window.unboundedPreceding, Window.currentRow)),
+            F.lit(0),
+        ),
+    )
+    subject = F.concat_ws(".", "member", F.col("member_inc").cast("string"))
+    named = F.array_contains(F.concat("failed_before", "failed_after"), subject)
+    return (
+        gone.join(closing, ["journal", "_gone"])
+        .withColumn("names_it", F.when(F.col("kind") == "STEP", named))
+        .where("_given_up = 0 or names_it")
+        .select(
+            *MEMBER, *REMOVED, *_PLACE[1:], "kind",
+            *("action", "stage", "context", "failed_before", "failed_after", "names_it", "at_pos"),
+        )
+    )  # fmt: skip
+
+
+def _views(tables: Tables, gone: DataFrame) -> DataFrame:
+    installs = tables["view_install"].select(
+        "journal", F.col("lseq").alias("_gone"), "lseq", "t_ns", "sim_ns",
+        labels("members", "member_incs").alias("members"),
+    )  # fmt: skip
+    return gone.join(installs, ["journal", "_gone"]).select(
+        *MEMBER, *REMOVED, *_PLACE[1:], F.lit("VIEW").alias("kind"), "members",
+        *("back_vid", "back_inc", "back_ns"),
+    )  # fmt: skip
+
+
+def removals(tables: Tables) -> DataFrame:
+    """One row for each removal: a member, the last view with it and the first without it.
+
+    cluster, run, group, member, member_inc, vid, next_vid: who, and between which views.
+    fate, own_next_vid, own_end_t_ns, own_end_sim_ns: what its own journal says, see `fates`.
+    back_vid, back_inc: the next view with a member of its name at one of those who removed it.
+    observers: array of those who removed it: node, inc, boot_id; suspected_ns, stepped_ns,
+    removed_ns: the first suspicion, the first step that names it, and the view without it, by the
+    clock of the observer (simulated time in a simulation); back_ns: when it was back.
+    chain: array of all evidence, in order of observers and then of time, columns as in `evidence`.
+    """
+    key = (*RUN, *REMOVED)
+    at = own_time()
+
+    def first(condition: Column) -> Column:
+        return F.min(F.when(condition, at))
+
+    suspected = (F.col("kind") == "SUSPECT") & (F.col("state") != "SEMI")
+    seen = (
+        evidence(tables)
+        .groupBy(*key, "journal", "node", "inc")
+        .agg(
+            first(suspected).alias("suspected_ns"),
+            first(F.col("names_it")).alias("stepped_ns"),
+            first(F.col("kind") == "VIEW").alias("removed_ns"),
+            *[F.max(name).alias(name) for name in ("back_ns", "back_vid", "back_inc")],
+            F.sort_array(F.collect_list(F.struct(*CHAIN))).alias("chain"),
+        )
+        .join(F.broadcast(tables["journals"].select("journal", "boot_id")), "journal", "left")
+    )
+    who = ("node", "inc", "boot_id", "suspected_ns", "stepped_ns", "removed_ns", "back_ns")
+    back = F.struct("node", "inc", "back_vid", "back_inc")
+    both = seen.groupBy(*key).agg(
+        F.sort_array(F.collect_list(F.struct(*who, "chain"))).alias("_seen"),
+        F.min(F.when(F.col("back_vid").isNotNull(), back)).alias("_back"),
+    )
+    without = F.transform("_seen", lambda one: F.struct(*[one[name].alias(name) for name in who]))
+    fated = with_fate(tables, both, "member", "member_inc", "vid")
+    return fated.select(
+        *key,
+        *("fate", "own_next_vid", "own_end_t_ns", "own_end_sim_ns"),
+        F.col("_back.back_vid").alias("back_vid"),
+        F.col("_back.back_inc").alias("back_inc"),
+        without.alias("observers"),
+        F.flatten(F.transform("_seen", lambda one: one["chain"])).alias("chain"),
+    )

@@ -1,0 +1,78 @@
+"""How long changes of the view took, per member, from the first sign of the change to the view.
+
+    suspicion    from the first suspicion of somebody whom the view lost, if it was not taken back,
+                 to the first step; 0 if a change was under way already
+    agreement    from the first step of the change (START or FA) to the view. A change that was
+                 given up (FORGET) is not counted: what came before it belongs to none.
+
+Where nobody was suspected, as in a join or a leave, only the second is there.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.asof import as_of
+from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
+from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.history.removals import departures, doubts
+from phalanx.pipeline.tables import Tables
+
+
+def changes(tables: Tables) -> DataFrame:
+    """One row for each view but the first at each member.
+
+    cluster, run, group, node, inc, vid, prev_vid. cause: REMOVE or JOIN.
+    gained, lost: members, as `ada.2`. at_ns: when it was installed, by the member's clock, or
+    simulated. steps: of the change. suspicion_ns, agreement_ns: see above, null where there was
+    none. took_ns: both, from the first sign to the view.
+    """
+    installs = (
+        stays(tables)
+        .where("prev_vid is not null")
+        .select(
+            *MEMBER,
+            *("vid", "prev_vid", "cause", "gained", "lost"),
+            F.col("from_lseq").alias("_gone"),
+            F.coalesce("from_sim_ns", "from_t_ns").alias("at_ns"),
+        )
+    )
+    found = installs.join(_steps(tables), ["journal", "_gone"], "left").join(
+        _suspected(tables), ["journal", "_gone"], "left"
+    )
+    begin = F.least("_stepped", "_suspected")
+    return found.select(
+        *RUN,
+        *("node", "inc", "vid", "prev_vid", "cause", "gained", "lost", "at_ns"),
+        F.coalesce("steps", F.lit(0)).alias("steps"),
+        F.when(
+            F.col("_suspected").isNotNull(),
+            F.greatest(F.col("_stepped") - F.col("_suspected"), F.lit(0)),
+        ).alias("suspicion_ns"),
+        (F.col("at_ns") - F.col("_stepped")).alias("agreement_ns"),
+        (F.col("at_ns") - begin).alias("took_ns"),
+    )
+
+
+def _steps(tables: Tables) -> DataFrame:
+    """Of each install the first step of its change, and how many there were."""
+    rows = tables["ctx_step"].select("journal", "lseq", "action", own_time().alias("_at"))
+    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_gone"))
+    closing = as_of(rows, installs, ["journal"], "lseq", ["_gone"], behind=True)
+    later = Window.partitionBy("journal", "_gone").orderBy(F.col("lseq").desc())
+    given_up = F.max((F.col("action") == "FORGET").cast("int")).over(
+        later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return (
+        closing.withColumn("_given_up", given_up)
+        .where("_given_up = 0 and _gone is not null")
+        .groupBy("journal", "_gone")
+        .agg(F.min("_at").alias("_stepped"), F.count("*").alias("steps"))
+    )
+
+
+def _suspected(tables: Tables) -> DataFrame:
+    """Of each install the first suspicion of somebody whom it lost."""
+    rows = doubts(tables, departures(tables)).where("state != 'SEMI'")
+    return rows.groupBy("journal", "_gone").agg(F.min(own_time()).alias("_suspected"))

@@ -1,0 +1,56 @@
+"""Loss and repeats by link: what a member missed of a peer's frames, and sent again for it.
+
+A member counts, view by view, how many frames of each peer have come, how many of them it knew to
+be missing before they came, how often it asked, and how many of its own packets it sent again
+because the peer asked. A frame that was missing was lost on the way, or overtaken by later ones;
+frames are one packet each unless they are large. So `missed` over `frames` is the loss of the link
+from the peer as the member saw it: too high where packets overtake each other, too low where a
+lost frame was never known to exist, since nothing followed it.
+
+What others repeat of a third member's frames is not counted to a link.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.clocks import MEMBER, RUN
+from phalanx.pipeline.tables import Tables
+
+
+def links(tables: Tables) -> DataFrame:
+    """One row for each link that was in a view: from a peer to the member that counted.
+
+    cluster, run, group. peer, peer_inc: from whom. node, inc: to whom.
+    frames: came. missed: were known to be missing first. asked: times that one was asked for.
+    repeated: packets that the peer sent again because this member asked, by the peer's journal;
+    null where that is missing. loss: missed / frames, null if none came.
+    """
+    counted = ("frames", "missed", "asked", "repeated")
+    # Rows count from the beginning of the view: the last one is the largest in each column.
+    whole = (
+        tables["link"]
+        .groupBy(*MEMBER, "peer", "peer_inc", "vid")
+        .agg(*[F.max(name).alias(name) for name in counted])
+        .groupBy(*RUN, "node", "inc", "peer", "peer_inc")
+        .agg(*[F.sum(name).alias(name) for name in counted])
+    )
+    answers = whole.select(
+        *RUN,
+        F.col("node").alias("peer"),
+        F.col("inc").alias("peer_inc"),
+        F.col("peer").alias("node"),
+        F.col("peer_inc").alias("inc"),
+        "repeated",
+    )
+    link = [*RUN, "peer", "peer_inc", "node", "inc"]
+    return (
+        whole.drop("repeated")
+        .join(answers, link, "left")
+        .select(
+            *link,
+            *counted,
+            F.when(F.col("frames") > 0, F.col("missed") / F.col("frames")).alias("loss"),
+        )
+    )

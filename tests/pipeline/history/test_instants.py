@@ -1,0 +1,42 @@
+"""Instants as users write them. No Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline.history.instants import Instant, parse
+
+NOON = 1_794_744_000 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("2026-11-15T12:00:00Z", NOON),
+        ("2026-11-15 12:00:00", NOON),
+        ("2026-11-15T14:00:00+02:00", NOON),
+        ("2026-11-15T12:00:00.5Z", NOON + 500_000_000),
+        ("2026-11-15T12:00:00.000000001+00:00", NOON + 1),
+        ("1794744000", NOON),
+        ("1794744000.000000001", NOON + 1),
+        ("1969-12-31T23:59:59Z", -(10**9)),
+    ],
+)
+def test_an_instant_of_the_wall_clock_is_read_to_the_nanosecond(text: str, ns: int) -> None:
+    assert parse(text) == Instant(ns, simulated=False)
+
+
+def test_simulated_time_is_told_by_its_unit() -> None:
+    assert parse("12.5s") == Instant(12_500_000_000, simulated=True)
+
+
+@pytest.mark.parametrize("text", ["", "noon", "12.5 s", "-1s", "1e3", "2026-13-01", "12h"])
+def test_what_is_no_instant_is_refused_with_a_remedy(text: str) -> None:
+    with pytest.raises(PipelineError, match="not an instant; give 2026"):
+        parse(text)
+
+
+def test_an_instant_is_told_as_it_is_read() -> None:
+    assert str(parse("2026-11-15T12:00:00.25Z")) == "2026-11-15T12:00:00.250000Z"
+    assert str(parse("0.5s")) == "0.500000000s"

@@ -1,0 +1,182 @@
+"""Why members were removed: by hand, and against plain loops on simulated runs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from tests.pipeline.made import MS, Hand, of_rows, simulated
+
+from phalanx.errors import PipelineError
+from phalanx.journal import events as ev
+from phalanx.pipeline.history.removals import removals
+from phalanx.pipeline.history.telling import story, to_json
+from phalanx.pipeline.history.why import why
+from phalanx.pipeline.tables import Tables, from_rows
+
+MADE = "made"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[ev.Event]]:
+    return simulated()
+
+
+def by_hand() -> list[Hand]:
+    """bea removes cyd (killed), then dov (leaves), then eli (parted), then fay (no journal)."""
+    all_of_them = "bea.1 cyd.1 dov.1 eli.1 fay.1"
+    bea = Hand("bea.1", MADE, boot="two").view(0, "v1", all_of_them)
+    bea.suspect(5, "cyd.1", "SUSPECTED").suspect(8, "cyd.1", "OPERATIONAL", evidence="DIRECT")
+    bea.suspect(10, "cyd.1", "SUSPECTED").suspect(11, "dov.1", "SEMI", evidence="RELAY")
+    bea.step(20, "START", stage="COLLECT").step(25, "FORGET")
+    bea.suspect(30, "cyd.1", "FAULTY", evidence="STALLED").step(31, "FA", "cyd.1")
+    bea.step(32, "CLOSED").put(32, ev.TransMarker, vid="v1", at_pos=7)
+    bea.view(33, "v2", "bea.1 dov.1 eli.1 fay.1")
+    bea.step(50, "FA", "dov.1").step(51, "CLOSED").view(52, "v3", "bea.1 eli.1 fay.1")
+    bea.step(60, "FA", "eli.1").step(61, "CLOSED").view(62, "v4", "bea.1 fay.1")
+    bea.step(70, "FA", "fay.1").step(71, "CLOSED").view(72, "v5", "bea.1")
+    bea.view(100, "v6", "bea.1 cyd.2 eli.1", cause="JOIN")
+    cyd = Hand("cyd.1", MADE).view(1, "v1", all_of_them)
+    dov = Hand("dov.1", MADE).view(40, "v2", "bea.1 dov.1 eli.1 fay.1")
+    dov.step(45, "LEAVE").life(46, "STOP")
+    eli = Hand("eli.1", MADE).view(0, "v3", "bea.1 eli.1 fay.1").view(9, "v8", "eli.1")
+    return [bea, cyd, dov, eli]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+    made = [hand.journal for hand in by_hand()]
+    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+
+
+@pytest.fixture(scope="module")
+def found(tables: Tables) -> list[Row]:
+    return removals(tables).collect()
+
+
+def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row]) -> None:
+    told = sorted(
+        (r["member"], r["vid"], r["next_vid"], r["fate"], r["own_next_vid"])
+        for r in found
+        if r["run"] == MADE and r["observers"][0]["node"] == "bea"
+    )
+    assert told == [
+        ("cyd", "v1", "v2", "ENDED", None),
+        ("dov", "v2", "v3", "LEFT", None),
+        ("eli", "v3", "v4", "APART", "v8"),
+        ("fay", "v4", "v5", "UNKNOWN", None),
+    ]
+
+
+def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
+    found: list[Row],
+) -> None:
+    (removal,) = (r for r in found if r["run"] == MADE and r["member"] == "cyd")
+    chain = [
+        (p["t_ns"] // MS, p["kind"], p["state"] or p["action"], p["names_it"])
+        for p in removal["chain"]
+    ]
+    assert chain == [
+        (10, "SUSPECT", "SUSPECTED", None),
+        (30, "SUSPECT", "FAULTY", None),
+        (31, "STEP", "FA", True),
+        (32, "STEP", "CLOSED", False),
+        (32, "MARKER", None, None),
+        (33, "VIEW", None, None),
+    ]
+    (observer,) = removal["observers"]
+    assert (observer["suspected_ns"], observer["stepped_ns"]) == (10 * MS, 31 * MS)
+    assert (observer["removed_ns"], observer["back_ns"]) == (33 * MS, 100 * MS)
+    assert (removal["back_vid"], removal["back_inc"]) == ("v6", 2)
+
+
+def test_a_removal_is_told_as_a_story(tables: Tables) -> None:
+    (removal,) = why(tables, "g", "cyd", run=MADE)
+    assert "\n".join(story(removal)) == STORY.strip()
+    assert to_json(removal)["chain"][0]["evidence"] == "SILENCE"
+
+
+STORY = """
+cyd.1 was removed: view v1 became v2
+  its journal ends in that view, without a stop: it was killed, or lives on unread
+  from 2027-01-15T08:00:00.010000Z:
+         +0.000 ms  bea.1  holds it for suspected: nothing was heard of it
+        +20.000 ms  bea.1  holds it for faulty: it was heard but acknowledged nothing
+        +21.000 ms  bea.1  says who has failed: cyd.1 (FA)
+        +22.000 ms  bea.1  closes the view (CLOSED)
+        +22.000 ms  bea.1  deliveries are transitional from position 7 on
+        +23.000 ms  bea.1  installs v2 of bea.1, dov.1, eli.1, fay.1
+  at bea.1: suspected 21.000 ms before it was failed, removed 2.000 ms after that
+  it came back, as cyd.2 in view v6, after 67.000 ms
+"""
+
+
+def test_who_was_never_in_a_view_is_an_error_that_names_who_was(tables: Tables) -> None:
+    with pytest.raises(PipelineError, match=r"member 'gus' of group 'g': .*bea.1, cyd.1"):
+        why(tables, "g", "gus", run=MADE)
+
+
+# ---------------------------------------------------------------------- simulated runs
+
+
+def plain_removals(rows: list[ev.Event]) -> dict[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
+    """(member, inc, vid, next) to, per observer, the numbers of the rows of evidence; by loops."""
+    found: dict[tuple[Any, ...], dict[str, tuple[Any, ...]]] = {}
+    lives: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        lives.setdefault((row.node, row.inc), []).append(row)
+    for (node, inc), mine in lives.items():
+        installs = [row for row in mine if isinstance(row, ev.ViewInstall)]
+        for before, after in pairwise(installs):
+            stay = set(zip(after.members, after.member_incs, strict=True))
+            for gone in zip(before.members, before.member_incs, strict=True):
+                if gone not in stay:
+                    proof = _proof(mine, gone, before.lseq, after.lseq)
+                    key = (*gone, before.vid, after.vid)
+                    found.setdefault(key, {})[f"{node}.{inc}"] = proof
+    return found
+
+
+def _proof(mine: list[Any], gone: tuple[str, int], begin: int, end: int) -> tuple[int, ...]:
+    label = f"{gone[0]}.{gone[1]}"
+    held = begin
+    for row in reversed([r for r in mine if isinstance(r, ev.ViewInstall) and r.lseq <= begin]):
+        if gone not in zip(row.members, row.member_incs, strict=True):
+            break
+        held = row.lseq
+    doubts: list[int] = []
+    steps: list[tuple[int, bool]] = []
+    rest: list[int] = [end]
+    for row in mine:
+        if isinstance(row, ev.Suspect) and held < row.lseq < end:
+            if (row.target, row.target_inc) == gone:
+                doubts = [] if row.state == "OPERATIONAL" else [*doubts, row.lseq]
+        elif begin < row.lseq < end and isinstance(row, ev.TransMarker):
+            rest.append(row.lseq)
+        elif begin < row.lseq < end and isinstance(row, ev.CtxStep):
+            steps.append((row.lseq, label in [*row.failed_before, *row.failed_after]))
+            if row.action == "FORGET":
+                steps = [step for step in steps if step[1]]
+    return tuple(sorted([*doubts, *(lseq for lseq, _ in steps), *rest]))
+
+
+def test_simulated_runs_have_the_removals_and_the_evidence_that_loops_find(
+    found: list[Row], runs: dict[str, list[ev.Event]]
+) -> None:
+    told: dict[tuple[Any, ...], dict[str, list[int]]] = {}
+    for r in found:
+        if r["run"] == MADE:
+            continue
+        key = (r["run"], r["member"], r["member_inc"], r["vid"], r["next_vid"])
+        for proof in r["chain"]:
+            observer = f"{proof['node']}.{proof['inc']}"
+            told.setdefault(key, {}).setdefault(observer, []).append(proof["lseq"])
+    expected = {
+        (run, *key): {who: list(proof) for who, proof in seen.items()}
+        for run, rows in runs.items()
+        for key, seen in plain_removals(rows).items()
+    }
+    assert told == expected
+    assert len(expected) > 10

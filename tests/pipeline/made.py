@@ -1,0 +1,137 @@
+"""Journals for tests of history and measures: made by hand, and of simulated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from phalanx.journal import events as ev
+from phalanx.journal.segment import Header
+from phalanx.sim.kinds import scenario_of
+from phalanx.sim.run import run
+
+MS = 1_000_000
+SECOND = 1000 * MS
+WALL = 1_800_000_000 * SECOND
+"""What the wall clock shows when the clocks of journals made by hand show 0."""
+SEEDS = (1, 6, 10, 25, 27)
+"""Membership scenarios with crashes, leaves, partitions, restarts and wrong suspicions."""
+
+Journal = tuple[Header, Sequence[ev.Event]]
+
+
+def parted(who: str) -> tuple[str, int]:
+    name, _, inc = who.rpartition(".")
+    return name, int(inc)
+
+
+class Hand:
+    """Writes the journal of one member; times in milliseconds of its own clock."""
+
+    def __init__(
+        self,
+        who: str,
+        run: str = "r",
+        group: str = "g",
+        boot: str = "one",
+        simulated: bool = False,
+    ) -> None:
+        self.node, self.inc = parted(who)
+        self.run, self.group, self.boot, self.simulated = run, group, boot, simulated
+        self.rows: list[Any] = []
+
+    def put(self, at_ms: float, table: type[ev.Row], **columns: Any) -> Hand:
+        t_ns = int(at_ms * MS)
+        lseq = len(self.rows) + 1
+        common: dict[str, Any] = {"run": self.run, "profile": "T", "group": self.group}
+        common |= {"node": self.node, "inc": self.inc, "lseq": lseq, "step": lseq, "t_ns": t_ns}
+        common["sim_ns"] = t_ns if self.simulated else None
+        self.rows.append(table(**common | columns))
+        return self
+
+    def view(self, at_ms: float, vid: str, members: str, **columns: Any) -> Hand:
+        """`members` as "ada.1 bea.1"."""
+        pairs = [parted(member) for member in members.split()]
+        views = [row.vid for row in self.rows if isinstance(row, ev.ViewInstall)]
+        known: dict[str, Any] = {"vid": vid, "joins": 0, "removals": 0, "context": "c"}
+        known |= {"members": [name for name, _ in pairs], "member_incs": [inc for _, inc in pairs]}
+        known |= {"cause": "REMOVE" if views else "BOOT", "prev_vid": views[-1] if views else None}
+        return self.put(at_ms, ev.ViewInstall, **known | columns)
+
+    def suspect(self, at_ms: float, target: str, state: str, **columns: Any) -> Hand:
+        name, inc = parted(target)
+        mine = [
+            row.state
+            for row in self.rows
+            if isinstance(row, ev.Suspect) and (row.target, row.target_inc) == (name, inc)
+        ]
+        known = {"target": name, "target_inc": inc, "state": state, "evidence": "SILENCE"}
+        known["prev_state"] = mine[-1] if mine else "OPERATIONAL"
+        return self.put(at_ms, ev.Suspect, **known | columns)
+
+    def step(self, at_ms: float, action: str, failed: str = "", stage: str = "IDLE") -> Hand:
+        known = {"context": "c", "stage": stage, "action": action, "failed_after": failed.split()}
+        return self.put(at_ms, ev.CtxStep, **known)
+
+    def life(self, at_ms: float, op: str) -> Hand:
+        return self.put(at_ms, ev.Life, op=op)
+
+    def clock(self, at_ms: float, ahead_ms: int) -> Hand:
+        """The wall clock is so much further than it was at first."""
+        wall = WALL + int(at_ms * MS) + ahead_ms * MS
+        return self.put(at_ms, ev.Clock, wall_ns=wall, boot_id=self.boot)
+
+    def submit(self, at_ms: float, first: int, last: int, size: int, service: str) -> Hand:
+        total = size * (last - first + 1)
+        return self.put(at_ms, ev.Submit, first=first, last=last, service=service, bytes=total)
+
+    def deliver(self, at_ms: float, sender: str, first: int, last: int, service: str) -> Hand:
+        name, inc = parted(sender)
+        known = {"sender": name, "sender_inc": inc, "first": first, "last": last}
+        known |= {"service": service, "vid": "v1", "phase": 0, "region": "REGULAR", "frame": 1}
+        return self.put(at_ms, ev.Deliver, origin_vid="v1", **known)
+
+    @property
+    def journal(self) -> Journal:
+        return header(self.rows[0], self.boot), self.rows
+
+
+def header(first: ev.Event, boot: str) -> Header:
+    return Header(
+        journal=f"{first.run}/{first.group}/{first.node}.{first.inc}",
+        cluster="c",
+        group=first.group,
+        node=first.node,
+        inc=first.inc,
+        number=1,
+        schema=ev.SCHEMA_VERSION,
+        wall_ns=WALL,
+        mono_ns=0,
+        boot_id=boot,
+        config={},
+    )
+
+
+def of_rows(rows: Iterable[ev.Event]) -> list[Journal]:
+    """The journals of all lives that these rows are of; each machine has a boot of its own."""
+    lives: dict[tuple[str, str, int], list[ev.Event]] = {}
+    for row in rows:
+        lives.setdefault((row.run, row.node, row.inc), []).append(row)
+    return [(header(own[0], own[0].node), own) for own in lives.values()]
+
+
+def simulated(seeds: Sequence[int] = SEEDS) -> dict[str, list[ev.Event]]:
+    """The rows of some runs, by the name of the run."""
+    found = {}
+    for seed in seeds:
+        rows = run(scenario_of(seed, 3, 6, "membership")).rows
+        found[rows[0].run] = rows
+    return found
+
+
+def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """These columns of all rows, sorted as text."""
+    found = [tuple(row) for row in frame.select(*columns).collect()]
+    return sorted(found, key=lambda row: tuple((value is not None, str(value)) for value in row))

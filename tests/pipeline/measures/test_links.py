@@ -1,0 +1,54 @@
+"""Loss and repeats by link: by hand, and against the loss that a simulator made."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.made import Hand, of_rows, rows_of
+
+from phalanx.journal import events as ev
+from phalanx.pipeline.measures.links import links
+from phalanx.pipeline.tables import from_rows
+from phalanx.sim.run import run
+from phalanx.sim.scenario import MS, Link, Scenario, Traffic
+
+
+def counted(hand: Hand, at: int, vid: str, peer: str, *numbers: int) -> None:
+    names = ("frames", "missed", "asked", "repeated")
+    hand.put(at, ev.Link, peer=peer, peer_inc=1, vid=vid, **dict(zip(names, numbers, strict=True)))
+
+
+def test_a_link_is_the_sum_of_its_views_and_knows_what_the_peer_repeated(
+    spark: SparkSession,
+) -> None:
+    ada, bea = Hand("ada.1", "made"), Hand("bea.1", "made", boot="two")
+    counted(ada, 1, "v1", "bea", 10, 1, 1, 0)
+    counted(ada, 2, "v1", "bea", 30, 2, 3, 5)
+    counted(ada, 3, "v2", "bea", 10, 2, 2, 1)
+    counted(ada, 4, "v2", "cyd", 0, 0, 0, 0)
+    counted(bea, 9, "v1", "ada", 50, 0, 0, 4)
+    found = links(from_rows(spark, [ada.journal, bea.journal]))
+    assert rows_of(found, "peer", "node", "frames", "missed", "asked", "repeated", "loss") == [
+        ("ada", "bea", 50, 0, 0, 6, 0.0),
+        ("bea", "ada", 40, 4, 5, 4, 0.1),
+        ("cyd", "ada", 0, 0, 0, None, None),
+    ]
+
+
+def test_the_loss_of_a_link_is_about_what_the_network_lost(spark: SparkSession) -> None:
+    names = ("ada", "bea", "cyd")
+    scenario = Scenario(
+        name="lossy",
+        members=names,
+        link=(Link(from_=("ada",), to=("bea",), loss_ppm=200_000),),
+        traffic=tuple(Traffic(from_=name, count=300, every_ns=2 * MS) for name in names),
+    )
+    played = run(scenario)
+    assert not played.failed
+    found = links(from_rows(spark, of_rows(played.rows))).collect()
+    loss = {(row["peer"], row["node"]): row["loss"] for row in found}
+    assert len(loss) == 6
+    assert loss.pop(("ada", "bea")) == pytest.approx(0.2, abs=0.06)
+    assert max(loss.values()) == 0
+    repeated = {(row["peer"], row["node"]): row["repeated"] for row in found}
+    assert repeated["ada", "bea"] > 30

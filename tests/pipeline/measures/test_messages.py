@@ -1,0 +1,139 @@
+"""Latency and throughput: by hand, and against counting each message of simulated runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.made import MS, SECOND, WALL, Hand, of_rows, rows_of, simulated
+
+from phalanx.journal import events as ev
+from phalanx.pipeline.measures.latency import SIZES, latency
+from phalanx.pipeline.measures.parts import parts
+from phalanx.pipeline.measures.throughput import throughput
+from phalanx.pipeline.tables import Tables, from_rows
+
+MADE = "made"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[ev.Event]]:
+    return simulated((1, 10))
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+    """By hand: ada sends to itself, to bea on the same machine and to cyd on another; of cyd's
+    messages some were submitted before what is left of its journal."""
+    ada = Hand("ada.1", MADE).submit(0, 1, 3, 100, "AGREED").submit(10, 4, 10, 50, "AGREED")
+    ada.deliver(20, "ada.1", 1, 5, "AGREED").deliver(30, "ada.1", 6, 10, "AGREED")
+    bea = Hand("bea.1", MADE).deliver(21, "ada.1", 1, 10, "AGREED")
+    cyd = Hand("cyd.1", MADE, boot="two").submit(1000, 8, 9, 2_000_000, "SAFE")
+    cyd.deliver(1004, "cyd.1", 5, 9, "SAFE").deliver(2500, "ada.1", 1, 10, "AGREED")
+    made = [hand.journal for hand in (ada, bea, cyd)]
+    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+
+
+def test_deliveries_are_cut_where_submissions_are(tables: Tables) -> None:
+    found = parts(tables).where(f"run = '{MADE}' and node in ('ada', 'cyd')")
+    assert rows_of(found, "node", "sender", "count", "t_ns", "submit_t_ns", "size") == [
+        ("ada", "ada", 2, 20 * MS, 10 * MS, 50.0),
+        ("ada", "ada", 3, 20 * MS, 0, 100.0),
+        ("ada", "ada", 5, 30 * MS, 10 * MS, 50.0),
+        ("cyd", "ada", 3, 2500 * MS, 0, 100.0),
+        ("cyd", "ada", 7, 2500 * MS, 10 * MS, 50.0),
+        ("cyd", "cyd", 2, 1004 * MS, 1000 * MS, 2e6),
+    ]
+
+
+def test_latency_is_told_only_where_both_clocks_are_one(tables: Tables) -> None:
+    found = latency(tables).where(f"run = '{MADE}'")
+    columns = ("scope", "service", "size_max", "count", "p50_ns", "p99_ns", "max_ns", "mean_ns")
+    assert rows_of(found, *columns) == [
+        ("OTHERS", "AGREED", 256, 3, 21 * MS, 21 * MS, 21 * MS, 21.0 * MS),
+        ("OTHERS", "AGREED", 64, 7, 11 * MS, 11 * MS, 11 * MS, 11.0 * MS),
+        ("SELF", "AGREED", 256, 3, 20 * MS, 20 * MS, 20 * MS, 20.0 * MS),
+        ("SELF", "AGREED", 64, 7, 20 * MS, 20 * MS, 20 * MS, 120 * MS / 7),
+        ("SELF", "SAFE", None, 2, 4 * MS, 4 * MS, 4 * MS, 4.0 * MS),
+    ]
+
+
+def test_throughput_counts_messages_of_unknown_size_too(tables: Tables) -> None:
+    found = throughput(tables, SECOND).where(f"run = '{MADE}'")
+    columns = ("node", "service", "clock", "from_ns", "messages", "bytes", "unsized")
+    assert rows_of(found, *columns) == [
+        ("ada", "AGREED", "WALL", WALL, 10, 650, 0),
+        ("bea", "AGREED", "WALL", WALL, 10, 650, 0),
+        ("cyd", "AGREED", "WALL", WALL + 2 * SECOND, 10, 650, 0),
+        ("cyd", "SAFE", "WALL", WALL + SECOND, 5, 4_000_000, 3),
+    ]
+
+
+# ---------------------------------------------------------------------- message by message
+
+
+def each_delivery(rows: list[ev.Event]) -> Iterator[tuple[ev.Deliver, ev.Submit]]:
+    """Every message of every delivery, with the submission that it came from."""
+    submits: dict[tuple[str, int, int], ev.Submit] = {}
+    for row in rows:
+        if isinstance(row, ev.Submit):
+            submits |= {(row.node, row.inc, n): row for n in range(row.first, row.last + 1)}
+        elif isinstance(row, ev.Deliver):
+            for number in range(row.first, row.last + 1):
+                yield row, submits[row.sender, row.sender_inc, number]
+
+
+def percentile(values: list[int], part: float) -> float:
+    """With linear interpolation between the two nearest."""
+    place = part * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def test_simulated_latencies_are_those_of_each_message(
+    tables: Tables, runs: dict[str, list[ev.Event]]
+) -> None:
+    taken: dict[tuple[Any, ...], list[int]] = {}
+    for run, rows in runs.items():
+        for delivery, submission in each_delivery(rows):
+            size = submission.bytes / (submission.last - submission.first + 1)
+            limit = min((limit for limit in SIZES if size <= limit), default=None)
+            own = (delivery.node, delivery.inc) == (delivery.sender, delivery.sender_inc)
+            key = (run, "SELF" if own else "OTHERS", delivery.service, limit)
+            assert delivery.sim_ns is not None
+            assert submission.sim_ns is not None
+            taken.setdefault(key, []).append(delivery.sim_ns - submission.sim_ns)
+    found = latency(tables).where(f"run != '{MADE}'").collect()
+    told = {(r["run"], r["scope"], r["service"], r["size_max"]): r for r in found}
+    assert told.keys() == taken.keys()
+    assert sum(map(len, taken.values())) > 1000
+    for key, values in taken.items():
+        row, whole = told[key], sorted(value // 1000 for value in values)
+        assert (row["count"], row["max_ns"]) == (len(values), max(values))
+        for name, part in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)):
+            assert row[name] == pytest.approx(percentile(whole, part) * 1000, abs=1), (key, name)
+
+
+def test_simulated_throughput_is_that_of_each_message(
+    tables: Tables, runs: dict[str, list[ev.Event]]
+) -> None:
+    messages: Counter[tuple[Any, ...]] = Counter()
+    size: defaultdict[tuple[Any, ...], float] = defaultdict(float)
+    for run, rows in runs.items():
+        for delivery, submission in each_delivery(rows):
+            assert delivery.sim_ns is not None
+            bucket = delivery.sim_ns // (100 * MS) * (100 * MS)
+            key = (run, delivery.node, delivery.inc, delivery.service, bucket)
+            messages[key] += 1
+            size[key] += submission.bytes / (submission.last - submission.first + 1)
+    found = throughput(tables, 100 * MS).where(f"run != '{MADE}'").collect()
+    told = {(r["run"], r["node"], r["inc"], r["service"], r["from_ns"]): r for r in found}
+    assert {key: row["messages"] for key, row in told.items()} == dict(messages)
+    assert {key: row["bytes"] for key, row in told.items()} == {
+        k: round(v) for k, v in size.items()
+    }
+    assert not any(row["unsized"] for row in told.values())
