@@ -25,6 +25,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.explore import explore
     from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
+    from phalanx.cli.report import report
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
     from phalanx.sim.spelling import one_line
@@ -139,6 +140,7 @@ main.add_command(doctor)
 main.add_command(explore)
 main.add_command(journal)
 main.add_command(node)
+main.add_command(report)
 main.add_command(sim)
 
 if __name__ == "__main__":
