@@ -29,6 +29,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.journal import journal
     from phalanx.cli.measures import measures
     from phalanx.cli.node import chat, node
+    from phalanx.cli.report import report
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
     from phalanx.sim.spelling import one_line
@@ -147,6 +148,7 @@ main.add_command(history)
 main.add_command(journal)
 main.add_command(measures)
 main.add_command(node)
+main.add_command(report)
 main.add_command(sim)
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""`phalanx report`: the journals of a group as one page to look at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.options import check_places, write_or_explain
+from phalanx.sim.spelling import one_line
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.report.model import Page, Run
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option("--out", metavar="FILE", default="report.html", show_default=True, help="The page.")
+@click.option("--group", metavar="NAME", help="Only this group.")
+@click.option("--run", metavar="NAME", help="Only this run.")
+@MASTER
+@AS_JSON
+def report(
+    paths: tuple[str, ...],
+    out: str,
+    group: str | None,
+    run: str | None,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Make one HTML page of the journals in PATHS: views over time, messages, verdicts, removals.
+
+    The page needs nothing but a browser: no network, no server, no other file. It stays small
+    however large the journals are; where it shows a sample it says so. Exit 1 if the journals
+    violate a guarantee; the page is written all the same.
+
+    \b
+    Examples:
+      phalanx report journals/ --out report.html
+      phalanx report lake/ --group orders --master spark://host:7077
+    """
+    check_places(out)
+    from phalanx.pipeline.audit import audit
+    from phalanx.pipeline.report.assembly import assemble
+    from phalanx.pipeline.report.collect import collect
+    from phalanx.pipeline.report.verdicts import findings_of
+
+    with asked(paths, master) as tables:
+        findings = findings_of(audit(tables))
+        page = collect(tables, findings, version=_version(), group=group, run=run)
+    text = assemble(page)
+    write_or_explain(out, lambda: _write(Path(out), text))
+    if as_json:
+        click.echo(json.dumps(_facts(page, out, text)))
+    else:
+        for line in _lines(page, out, text):
+            click.echo(one_line(line))
+    if any(finding.verdict == "violated" for one in page.runs for finding in one.findings):
+        raise click.exceptions.Exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    fresh = path.with_name(f".{path.name}.tmp")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _version() -> str:
+    from phalanx.cli.main import own_version
+
+    return own_version()
+
+
+def _tally(run: Run) -> dict[str, int]:
+    kinds = ("holds", "violated", "unverifiable")
+    return {kind: sum(f.verdict == kind for f in run.findings) for kind in kinds}
+
+
+def _facts(page: Page, out: str, text: str) -> dict[str, Any]:
+    return {
+        "file": out,
+        "bytes": len(text.encode()),
+        "runs_left_out": page.runs_left_out,
+        "runs": [
+            {
+                "cluster": run.cluster,
+                "run": run.run,
+                "group": run.group,
+                "members": run.lanes,
+                "span_us": run.span,
+                "clock": run.clock,
+                "views": len(run.views),
+                "sent": run.sent,
+                "delivered": run.delivered,
+                "removals": run.removals_total,
+                "verdicts": _tally(run),
+                "violated": [f.name for f in run.findings if f.verdict == "violated"],
+            }
+            for run in page.runs
+        ],
+    }
+
+
+def _lines(page: Page, out: str, text: str) -> list[str]:
+    lines = [f"{out}: {len(text.encode()) / 1024:,.0f} kB; open it in a browser"]
+    for run in page.runs:
+        tally = _tally(run)
+        members = f"{len(run.lanes)} member{'' if len(run.lanes) == 1 else 's'}"
+        lines.append(
+            f"  group {run.group} of {run.cluster}, run {run.run}: {members}, "
+            f"{run.span / 1e6:,.2f} s, {run.delivered:,} deliveries; "
+            f"{tally['holds']} hold, {tally['violated']} violated, "
+            f"{tally['unverifiable']} not verified"
+        )
+    if page.runs_left_out:
+        lines.append(f"  {page.runs_left_out:,} smaller runs are not shown; choose with --run")
+    return lines

@@ -1,0 +1,131 @@
+"""Throughput over time, who delivered how much from whom, and how long it took.
+
+Latency is from submission to delivery, and only where both clocks are one. It is counted by whole
+microseconds before percentiles are taken, so that nothing is done per message.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.measures.links import links
+from phalanx.pipeline.measures.parts import parts
+from phalanx.pipeline.report.axis import Axis
+from phalanx.pipeline.report.flows import bucket_of, bucketed
+from phalanx.pipeline.report.model import SERVICES, Latency, Link, Throughput
+from phalanx.pipeline.tables import Tables
+
+MESSAGES = "sum(last - first + 1)"
+POINTS = (0.5, 0.9, 0.99, 0.999)
+
+
+def volumes(tables: Tables, axis: Axis, table: str) -> DataFrame:
+    """Messages and ranges of `send` or `deliver` by run_no, service and bucket."""
+    placed = bucketed(axis, axis.place(tables[table]))
+    return placed.groupBy("run_no", "service", "bucket").agg(
+        F.expr(MESSAGES).alias("messages"), F.count("*").alias("ranges")
+    )
+
+
+def collect_throughput(tables: Tables, axis: Axis) -> tuple[list[Throughput], list[list[int]]]:
+    """Of each run; and how many ranges were sent in each bucket of it."""
+    buckets = axis.caps.buckets
+
+    def empty() -> list[list[int]]:
+        return [[0] * buckets for _ in SERVICES]
+
+    told = [Throughput(width, empty(), empty()) for width in bucket_of(axis)]
+    ranges = [[0] * buckets for _ in axis.runs]
+    sent = volumes(tables, axis, "send").withColumn("table", F.lit("send"))
+    up = volumes(tables, axis, "deliver").withColumn("table", F.lit("deliver"))
+    for row in sent.unionByName(up).collect():
+        chart, bucket = told[row.run_no], min(row.bucket, buckets - 1)
+        lines = chart.sent if row.table == "send" else chart.delivered
+        lines[SERVICES.index(row.service)][bucket] += row.messages
+        if row.table == "send":
+            ranges[row.run_no][bucket] += row.ranges
+    return told, ranges
+
+
+def between(tables: Tables, axis: Axis) -> DataFrame:
+    """run_no, by, to (lanes) and the messages that `to` delivered of `by`."""
+    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_inc", "by")
+    return (
+        placed.where(F.col("by").isNotNull())
+        .groupBy("run_no", F.col("by_lane").alias("by"), F.col("lane").alias("to"))
+        .agg(F.expr(MESSAGES).alias("messages"))
+    )
+
+
+def lost(tables: Tables, axis: Axis) -> DataFrame:
+    """run_no, by, to (lanes), frames, missed, repeated: what members counted on their links."""
+    counted = axis.name(axis.of_run(links(tables)), "peer", "peer_inc", "by")
+    counted = axis.name(counted, "node", "inc", "life")
+    return (
+        counted.where("by is not null and life is not null")
+        .groupBy("run_no", F.col("by_lane").alias("by"), F.col("life_lane").alias("to"))
+        .agg(*[F.sum(name).alias(name) for name in ("frames", "missed", "repeated")])
+    )
+
+
+def timed(tables: Tables, axis: Axis) -> DataFrame:
+    """Percentiles of latency in microseconds, of each service and of each link: run_no, of
+    (SERVICE or LINK), a, b (service and whether to the sender itself; or lanes by and to),
+    messages, points, most."""
+    placed = axis.name(axis.place(parts(tables)), "sender", "sender_inc", "by")
+    took = F.coalesce("sim_ns", "t_ns") - F.coalesce("submit_sim_ns", "submit_t_ns")
+    service = F.array_position(F.array(*map(F.lit, SERVICES)), F.col("service")) - 1
+    both = _key("SERVICE", service, F.col("by") == F.col("life"))
+    link = _key("LINK", F.col("by_lane"), F.col("lane"))
+    counted = (
+        placed.where("submit_journal is not null and by_machine = machine")
+        .select(
+            "run_no",
+            F.floor(F.greatest(took, F.lit(0)) / 1000).alias("us"),
+            F.array(both, link).alias("keys"),
+            "count",
+        )
+        .groupBy("run_no", "us", "keys")
+        .agg(F.sum("count").alias("count"))
+    )
+    each = counted.select("run_no", "us", "count", F.explode("keys").alias("key"))
+    points = F.percentile("us", F.array(*map(F.lit, POINTS)), F.col("count"))
+    return (
+        each.groupBy("run_no", "key")
+        .agg(F.sum("count").alias("messages"), points.alias("points"), F.max("us").alias("most"))
+        .select("run_no", "key.of", "key.a", "key.b", "messages", "points", "most")
+    )
+
+
+def _key(of: str, a: Column, b: Column) -> Column:
+    return F.struct(F.lit(of).alias("of"), a.cast("int").alias("a"), b.cast("int").alias("b"))
+
+
+def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[Link]]]:
+    """Of each run."""
+    told: list[tuple[list[Latency], list[Link]]] = [([], []) for _ in axis.runs]
+    took: dict[tuple[int, int, int], tuple[float, float]] = {}
+    for row in timed(tables, axis).orderBy("run_no", "of", "a", "b").collect():
+        p50, p90, p99, p999 = row.points
+        if row.of == "LINK":
+            took[row.run_no, row.a, row.b] = p50, p99
+            continue
+        speed = Latency(row.a, bool(row.b), row.messages, p50, p90, p99, p999, row.most)
+        told[row.run_no][0].append(speed)
+    keys = ["run_no", "by", "to"]
+    whole = between(tables, axis).join(lost(tables, axis), keys, "full")
+    for row in whole.orderBy(*keys).collect():
+        p50, p99 = took.get((row.run_no, row.by, row.to), (None, None))
+        link = Link(
+            by=row.by,
+            to=row.to,
+            messages=row.messages or 0,
+            p50=p50,
+            p99=p99,
+            frames=row.frames,
+            loss=row.missed / row.frames if row.frames else None,
+            repeated=row.repeated,
+        )
+        told[row.run_no][1].append(link)
+    return told

@@ -1,0 +1,118 @@
+"""Who was taken out of a view, by whom, on what evidence, and how long it took.
+
+`history.removals` finds the removals and their evidence, each row of it by the clock of its member.
+Here the first of them in time are put on the axis of their run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Row, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.history.removals import removals
+from phalanx.pipeline.report.axis import Axis, Member, RunAxis
+from phalanx.pipeline.report.model import Removal, Step, View
+from phalanx.pipeline.tables import Tables
+
+CHAIN_MAX = 2_000
+"""Rows of evidence of one removal that are looked at."""
+INSTALL = "INSTALL"
+
+
+def collect_removals(
+    tables: Tables, axis: Axis, views: list[list[View]]
+) -> list[tuple[list[Removal], int]]:
+    """Of each run the first removals in time, and how many there are."""
+    each = max(1, axis.caps.removals // len(axis.runs))
+    # Only to choose the first ones: wall clocks place, and prove nothing.
+    began = F.array_min(F.transform("chain", lambda row: F.coalesce(row.sim_ns, row.wall_ns)))
+    run = Window.partitionBy("run_no")
+    found = (
+        axis.of_run(removals(tables))
+        .withColumn("began", began)
+        .select(
+            *("run_no", "member", "member_inc", "vid", "next_vid", "fate", "observers", "began"),
+            F.slice("chain", 1, CHAIN_MAX).alias("chain"),
+            F.size("chain").alias("steps"),
+            F.count("*").over(run).alias("total"),
+            F.row_number().over(run.orderBy("began", "member", "member_inc", "vid")).alias("rank"),
+        )
+        .where(F.col("rank") <= each)
+    )
+    told: list[tuple[list[Removal], int]] = [([], 0) for _ in axis.runs]
+    for row in found.orderBy("run_no", "rank").collect():
+        known = axis.runs[row.run_no]
+        if (row.member, row.member_inc) in known.lives:
+            listed, _ = told[row.run_no]
+            listed.append(_removal(known, views[row.run_no], row, axis.caps.steps))
+            told[row.run_no] = listed, row.total
+    for listed, _ in told:
+        listed.sort(key=lambda removal: (removal.at, removal.life))
+    return told
+
+
+def _removal(run: RunAxis, views: list[View], row: Row, most: int) -> Removal:
+    index = {view.vid: i for i, view in enumerate(views)}
+    shifts = {(j.node, j.inc): j.shift_ns for j in run.journals}
+    steps = [
+        (_placed(proof, shifts), proof)
+        for proof in row.chain
+        if (proof.node, proof.inc) in shifts and proof.action != "CLOSED"
+    ]
+    installed = [at for at, proof in steps if proof.kind == "VIEW"]
+    began = min((at for at, _ in steps), default=0)
+    first, last = min(installed, default=began), max(installed, default=began)
+    kept = sorted(steps, key=_weight)[:most]
+    return Removal(
+        life=run.lives[row.member, row.member_inc],
+        at=first,
+        lead=first - began,
+        took=last - began,
+        fate=_fate(run, row),
+        view=index.get(row.vid, -1),
+        next_view=index.get(row.next_vid, -1),
+        by=[label((one.node, one.inc)) for one in row.observers],
+        steps=[_step(at - began, proof) for at, proof in sorted(kept, key=_in_time)],
+        steps_total=len(steps) if row.steps <= CHAIN_MAX else row.steps,
+    )
+
+
+def _fate(run: RunAxis, row: Row) -> str:
+    """A journal that just ends may lack its last rows: that a view is not in it means nothing."""
+    open_end = any(
+        (j.node, j.inc, j.ended) == (row.member, row.member_inc, "OPEN") for j in run.journals
+    )
+    fate: str = row.fate
+    return "ENDED" if fate == "NEVER" and open_end else fate
+
+
+def _placed(proof: Row, shifts: dict[Member, int]) -> int:
+    ns: int = proof.t_ns if proof.sim_ns is None else proof.sim_ns
+    return (ns + shifts[proof.node, proof.inc]) // 1000
+
+
+def _in_time(step: tuple[int, Any]) -> tuple[int, str, int]:
+    at, proof = step
+    return at, proof.node, proof.lseq
+
+
+def _weight(step: tuple[int, Any]) -> tuple[int, int, str, int]:
+    """What is kept first where there is too much: installations, then what was thought of it."""
+    kinds = ("VIEW", "SUSPECT", "STEP", "MARKER")
+    return kinds.index(step[1].kind), *_in_time(step)
+
+
+def _step(at: int, proof: Row) -> Step:
+    who = label((proof.node, proof.inc))
+    if proof.kind == "SUSPECT":
+        return Step(at, who, proof.state, proof.evidence)
+    if proof.kind == "STEP":
+        return Step(at, who, proof.action)
+    return Step(at, who, INSTALL if proof.kind == "VIEW" else proof.kind)
+
+
+def label(member: Member) -> str:
+    """As text output names a life: the first by its name alone."""
+    return member[0] if member[1] == 1 else f"{member[0]}.{member[1]}"

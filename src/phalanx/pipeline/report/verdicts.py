@@ -1,0 +1,136 @@
+"""What the audit says of each guarantee, with the rows that its counter-examples point at.
+
+The audit names rows by member and number. Here they are fetched, so that the page can show what
+they say and where they lie in time; a run that violates nothing costs no query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from phalanx.journal.events import Row as Common
+from phalanx.pipeline.report.axis import Axis
+from phalanx.pipeline.report.model import Example, Finding, Row
+from phalanx.pipeline.schemas import EVENTS, IDENTITY
+from phalanx.pipeline.tables import Tables
+from phalanx.sim.show import MEANING
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.audit import Audit
+
+RunKey = tuple[str, str, str]
+Findings = Mapping[RunKey, Sequence[Finding]]
+COMMON = (*IDENTITY, *Common.__struct_fields__)
+TEXT_MAX = 400
+
+
+def findings_of(audit: Audit) -> Findings:
+    """What an audit found, as the page tells it."""
+    return {
+        (run.cluster, run.run, run.group): [
+            Finding(
+                name=name,
+                verdict=result.verdict,
+                checked=result.checked,
+                violations=result.violations,
+                why=result.why,
+                meaning=MEANING.get(name, ""),
+                examples=[
+                    Example(
+                        found.text,
+                        list(found.nodes),
+                        [Row(row.node, row.inc, row.lseq) for row in found.rows],
+                    )
+                    for found in result.counterexamples
+                ],
+            )
+            for name, result in run.properties.items()
+        ]
+        for run in audit.runs
+    }
+
+
+def wanted(axis: Axis, findings: Findings) -> list[tuple[str, int]]:
+    """Journal and number of every row that a counter-example of a run that is shown points at."""
+    places: set[tuple[str, int]] = set()
+    for run in axis.runs:
+        journals = {(j.node, j.inc): j.name for j in run.journals}
+        for finding in findings.get(run.key, ()):
+            for example in finding.examples[: axis.caps.examples]:
+                places.update(
+                    (journals[row.node, row.inc], row.lseq)
+                    for row in example.rows
+                    if (row.node, row.inc) in journals
+                )
+    return sorted(places)
+
+
+def rows_at(tables: Tables, axis: Axis, places: Sequence[tuple[str, int]]) -> DataFrame:
+    """These rows, whatever their table: run_no, life, lseq, at, table, columns (as JSON)."""
+    spots = F.broadcast(
+        tables.spark.createDataFrame(list(places), "journal string, lseq bigint").distinct()
+    )
+    found = []
+    for name in EVENTS:
+        frame = tables[name]
+        own = [column for column in frame.columns if column not in COMMON]
+        found.append(
+            frame.join(spots, ["journal", "lseq"]).select(
+                *("journal", "lseq", "t_ns", "sim_ns"),
+                F.lit(name).alias("table"),
+                F.to_json(F.struct(*own)).alias("columns"),
+            )
+        )
+    placed = axis.place(reduce(DataFrame.unionByName, found))
+    return placed.select("run_no", "life", "lseq", "at", "table", "columns")
+
+
+def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[Finding]]:
+    """The findings of each run that is shown, their rows told."""
+    places = wanted(axis, findings)
+    told: dict[tuple[int, int, int], tuple[int, str, str]] = {}
+    if places:
+        for row in rows_at(tables, axis, places).collect():
+            told[row.run_no, row.life, row.lseq] = row.at, row.table, worded(row.columns)
+
+    def rows(no: int, given: Sequence[Row]) -> list[Row]:
+        lives = axis.runs[no].lives
+        full = []
+        for row in given:
+            at, table, text = told.get(
+                (no, lives.get((row.node, row.inc), -1), row.lseq), (None, "", "")
+            )
+            full.append(msgspec.structs.replace(row, at=at, table=table, text=text))
+        return full
+
+    return [
+        [
+            msgspec.structs.replace(
+                finding,
+                examples=[
+                    msgspec.structs.replace(example, rows=rows(no, example.rows))
+                    for example in finding.examples[: axis.caps.examples]
+                ],
+            )
+            for finding in findings.get(run.key, ())
+        ]
+        for no, run in enumerate(axis.runs)
+    ]
+
+
+def worded(columns: str) -> str:
+    """The columns of a row by name, without those that say nothing, not too long."""
+    known: dict[str, Any] = msgspec.json.decode(columns)
+    parts = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in known.items()
+        if value is not None and value != []
+    ]
+    text = " ".join(parts)
+    return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

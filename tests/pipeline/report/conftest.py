@@ -1,0 +1,112 @@
+"""Journals in memory for the tests of the report, what it tells of them, and a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from tests.journal.folder import header
+from tests.sim.tale import odyssey
+
+from phalanx.journal.events import Event
+from phalanx.journal.segment import Header
+from phalanx.pipeline.report.collect import collect
+from phalanx.pipeline.report.model import Caps, Example, Finding, Page, Row
+from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.sim.demo import demo_scenario
+from phalanx.sim.world import World
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+Journals = list[tuple[Header, Sequence[Event]]]
+
+
+def journals(rows: Iterable[Event], **given: Any) -> Journals:
+    """One journal for each life; each on a machine of its own unless `boot_id` is given."""
+    lives: dict[tuple[str, int], list[Event]] = {}
+    for row in rows:
+        lives.setdefault((row.node, row.inc), []).append(row)
+    made: Journals = []
+    for (node, inc), mine in sorted(lives.items()):
+        known = {"boot_id": f"boot of {node}"} | given
+        name = f"{mine[0].run}-{node}-{inc}"
+        group = mine[0].group
+        made.append((header(journal=name, node=node, inc=inc, group=group, **known), mine))
+    return made
+
+
+def renamed(rows: Iterable[Event], run: str, simulated: bool) -> list[Event]:
+    """The rows under the name of another run; without the simulator's clock if they are to be
+    those of real members."""
+    replace = msgspec.structs.replace
+    if simulated:
+        return [replace(row, run=run) for row in rows]
+    real = [row for row in rows if getattr(row, "op", "") != "CRASH"]
+    return [replace(row, run=run, sim_ns=None) for row in real]
+
+
+@pytest.fixture(scope="session")
+def simulated() -> list[Event]:
+    """Five members: a crash, a partition, a merge, a restart."""
+    return World(demo_scenario(1)).run().rows
+
+
+@pytest.fixture(scope="session")
+def tables(spark: SparkSession, simulated: list[Event]) -> Tables:
+    """Three runs: simulated; the same as if all had shared a machine; and of several machines."""
+    together = renamed(simulated, "together", simulated=False)
+    apart = renamed(odyssey().rows, "apart", simulated=False)
+    return from_rows(
+        spark,
+        [
+            *journals(renamed(simulated, "simulated", simulated=True)),
+            *journals(together, boot_id="one"),
+            *journals(apart),
+        ],
+    )
+
+
+@pytest.fixture(scope="session")
+def findings(simulated: list[Event]) -> dict[tuple[str, str, str], list[Finding]]:
+    """Made up: one guarantee of each verdict."""
+    row = next(row for row in simulated if type(row).__name__ == "Deliver")
+    example = Example("made up", [row.node], [Row(row.node, row.inc, row.lseq)])
+    return {
+        ("c", "simulated", row.group): [
+            Finding("fifo", "violated", 9, 7, examples=[example] * 7),
+            Finding("causal", "holds", 12, 0),
+            Finding("safe-marker", "unverifiable", 0, 0, why="nothing put it to the test"),
+        ]
+    }
+
+
+@pytest.fixture(scope="session")
+def page(tables: Tables, findings: dict[tuple[str, str, str], list[Finding]]) -> Page:
+    return collect(tables, findings, version="0")
+
+
+@pytest.fixture(scope="session")
+def small(tables: Tables) -> Page:
+    """The same with hardly any room."""
+    caps = Caps(
+        runs=2, lanes=3, bands=8, sends=20, deliveries=60, marks=4, removals=4, steps=3, buckets=10
+    )
+    return collect(tables, {}, caps=caps)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium as the system has it; nothing is downloaded."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if found is None:
+        pytest.skip("there is no chromium")
+    with api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -1,0 +1,181 @@
+"""What the page is told agrees with the rows, stays within its bounds, and mixes no runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.report.conftest import journals
+
+from phalanx.errors import PipelineError
+from phalanx.journal.events import Deliver, Event, Life, Send, Suspect, ViewInstall
+from phalanx.journal.events import Link as LinkRow
+from phalanx.pipeline.report.axis import open_axis
+from phalanx.pipeline.report.model import SERVICES, Caps, Page, Run
+from phalanx.pipeline.tables import Tables, from_rows
+
+
+def run_of(page: Page, name: str) -> Run:
+    return next(run for run in page.runs if run.run == name)
+
+
+def instants(rows: list[Event]) -> tuple[int, int]:
+    times = [row.sim_ns for row in rows if isinstance(row, Deliver | Send | ViewInstall | Life)]
+    known = [t for t in times if t is not None]
+    return min(known), max(known)
+
+
+def test_counts_are_those_of_the_rows(page: Page, simulated: list[Event]) -> None:
+    run = run_of(page, "simulated")
+    sent = [row for row in simulated if isinstance(row, Send)]
+    up = [row for row in simulated if isinstance(row, Deliver)]
+    installs = [row for row in simulated if isinstance(row, ViewInstall)]
+    assert run.rows == len(simulated)
+    assert run.sent == sum(row.last - row.first + 1 for row in sent)
+    assert run.delivered == sum(row.last - row.first + 1 for row in up)
+    assert sum(link.messages for link in run.links) == run.delivered
+    assert run.sends.total == len(run.sends.at) == len(sent)
+    assert run.bands.total == len(run.bands.life) == len(installs)
+    assert {view.vid for view in run.views} == {row.vid for row in installs}
+    assert run.suspicions.total == sum(isinstance(row, Suspect) for row in simulated)
+    by_service: Counter[str] = Counter(row.service for row in sent)
+    assert [run.sends.service.count(k) for k in range(4)] == [by_service[s] for s in SERVICES]
+
+
+def test_loss_of_a_link_is_what_its_ends_counted(page: Page, simulated: list[Event]) -> None:
+    run = run_of(page, "simulated")
+    last = {
+        (row.node, row.inc, row.peer, row.peer_inc, row.vid): row
+        for row in sorted(simulated, key=lambda row: row.lseq)
+        if isinstance(row, LinkRow)
+    }
+    frames, missed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for row in last.values():
+        frames[row.peer, row.node] += row.frames
+        missed[row.peer, row.node] += row.missed
+    found = {(run.lanes[link.by], run.lanes[link.to]): link for link in run.links}
+    assert any(missed.values())
+    for ends, count in frames.items():
+        assert found[ends].frames == count
+        assert found[ends].loss == (missed[ends] / count if count else None)
+
+
+def test_lines_lead_from_sending_to_the_delivery_of_the_first_message(
+    page: Page, simulated: list[Event]
+) -> None:
+    run = run_of(page, "simulated")
+    start, _ = instants(simulated)
+    lives = {(run.lanes[life.lane], life.inc): i for i, life in enumerate(run.lives)}
+    starts = zip(run.sends.life, run.sends.first, strict=True)
+    numbers = {start: i for i, start in enumerate(starts)}
+    expected = set()
+    for row in simulated:
+        if isinstance(row, Deliver):
+            by = lives[row.sender, row.sender_inc]
+            for number in range(row.first, row.last + 1):
+                if (by, number) in numbers:
+                    assert row.sim_ns is not None
+                    at = (row.sim_ns - start) // 1000
+                    expected.add((numbers[by, number], lives[row.node, row.inc], at))
+    found = zip(run.deliveries.send, run.deliveries.life, run.deliveries.at, strict=True)
+    assert set(found) == expected
+
+
+def test_a_simulated_run_has_one_clock_and_knows_its_crash(
+    page: Page, simulated: list[Event]
+) -> None:
+    run = run_of(page, "simulated")
+    start, end = instants(simulated)
+    assert (run.clock, run.began) == ("simulated", None)
+    assert run.span == (end - start) // 1000
+    ended = {(run.lanes[life.lane], life.inc): life.ended for life in run.lives}
+    crashed = {(r.node, r.inc) for r in simulated if isinstance(r, Life) and r.op == "CRASH"}
+    assert {life for life, how in ended.items() if how == "CRASH"} == crashed
+
+
+def test_members_of_one_machine_share_a_clock(page: Page) -> None:
+    run = run_of(page, "together")
+    assert run.clock == "machine"
+    assert run.began is not None
+    assert any(not row.own for row in run.latency)
+    assert {life.ended for life in run.lives} == {"STOP", "OPEN"}
+
+
+def test_clocks_of_two_machines_are_never_compared(page: Page) -> None:
+    run = run_of(page, "apart")
+    assert run.clock == "wall"
+    assert [row for row in run.latency if not row.own] == []
+    assert [link for link in run.links if link.by != link.to and link.p50 is not None] == []
+    assert len({life.machine for life in run.lives}) == len(run.lanes)
+
+
+def test_runs_are_told_apart(page: Page) -> None:
+    assert [run.run for run in page.runs] == ["apart", "simulated", "together"]
+    assert page.runs_left_out == 0
+    simulated, together = page.runs[1], page.runs[2]
+    assert simulated.delivered == together.delivered
+    assert simulated.findings
+    assert together.findings == []
+
+
+def test_a_removal_says_who_did_it_on_what_evidence_and_how_long_it_took(page: Page) -> None:
+    run = run_of(page, "simulated")
+    (crash,) = [r for r in run.removals if r.fate == "CRASHED"]
+    assert run.lanes[run.lives[crash.life].lane] == "dov"
+    assert crash.by == ["ada", "bea", "cyd", "eli"]
+    assert {step.evidence for step in crash.steps if step.what == "SUSPECTED"} == {"SILENCE"}
+    installs = [step.at for step in crash.steps if step.what == "INSTALL"]
+    assert (min(installs), max(installs)) == (crash.lead, crash.took)
+    assert len(installs) == 4
+    assert run.views[crash.view].vid != run.views[crash.next_view].vid
+    assert run.removals_total == len(run.removals)
+
+
+def test_a_counterexample_brings_its_rows(page: Page, simulated: list[Event]) -> None:
+    run = run_of(page, "simulated")
+    (broken,) = [f for f in run.findings if f.verdict == "violated"]
+    assert len(broken.examples) == Caps().examples < broken.violations
+    (row,) = broken.examples[0].rows
+    meant = next(r for r in simulated if (r.node, r.inc, r.lseq) == (row.node, row.inc, row.lseq))
+    assert isinstance(meant, Deliver)
+    assert row.table == "deliver"
+    assert f"sender={meant.sender}" in row.text
+    assert row.at is not None
+
+
+def test_what_is_told_is_bounded_and_says_how_much_there_is(small: Page, page: Page) -> None:
+    assert len(small.runs) == 2
+    assert sum(len(run.sends.at) for run in small.runs) <= 20
+    assert sum(len(run.deliveries.at) for run in small.runs) <= 60
+    assert small.runs_left_out == 1
+    for run in small.runs:
+        whole = run_of(page, run.run)
+        assert len(run.lanes) == 3
+        assert run.lanes_left_out == len(whole.lanes) - 3
+        assert len(run.sends.at) < run.sends.total <= whole.sends.total
+        assert len(run.removals) <= 2 < run.removals_total
+        assert all(len(r.steps) <= 3 and r.steps_total >= len(r.steps) for r in run.removals)
+        assert sum(run.bands.count) == run.bands.total
+        assert any(n > 1 for n in run.bands.count)
+        assert len(run.suspicions.at) <= 2 < run.suspicions.total
+
+
+def test_a_member_without_a_journal_is_named_all_the_same(
+    spark: SparkSession, simulated: list[Event]
+) -> None:
+    some = [made for made in journals(simulated) if made[0].node != "eli"]
+    axis = open_axis(from_rows(spark, some), Caps())
+    (run,) = axis.runs
+    assert run.lanes == ["ada", "bea", "cyd", "dov", "eli"]
+    assert "eli" not in {journal.node for journal in run.journals}
+
+
+def test_a_group_that_is_not_there_is_named_with_the_remedy(tables: Tables) -> None:
+    with pytest.raises(PipelineError, match=r"'nobody'.*nothing to show"):
+        open_axis(tables, Caps(), group="nobody")
+
+
+def test_the_model_survives_its_own_json(page: Page) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(page), type=Page) == page
