@@ -38,7 +38,7 @@ def islands(ranges: DataFrame, keys: Keys) -> DataFrame:
 
 def sweep(ranges: DataFrame, keys: Keys, weights: Sequence[str]) -> DataFrame:
     """Disjoint segments with the sum of each weight over the ranges that cover them."""
-    begins = F.struct(F.col("first").alias("x"), *[F.col(w).cast("long") for w in weights])
+    begins = F.struct(F.col("first").alias("x"), *[F.col(w).cast("long").alias(w) for w in weights])
     ends = F.struct(
         (F.col("last") + 1).alias("x"), *[(-F.col(w).cast("long")).alias(w) for w in weights]
     )

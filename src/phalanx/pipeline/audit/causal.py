@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.batched import batches
-from phalanx.pipeline.audit.findings import asked, finding
+from phalanx.pipeline.audit.findings import Case, asked, found
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.past import NONE, Deliveries, Past, Sends, judge
 from phalanx.pipeline.audit.prepare import Prepared
@@ -218,46 +218,65 @@ def _batch(out: list[tuple[Any, ...]]) -> Any:
 # ---------------------------------------------------------------------------- findings
 
 
+NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
+
+
 def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
-    """Of whole journals only: a torn one may lack what came first."""
-    whole = p.members.where("not torn").select("r", "k")
-    known = late.join(F.broadcast(whole), ["r", "k"])
-    found = known.where("checked is null")
-    names = ("causal", "reliable-causal", "no-view-crossing-inversion")
-    frames = [
-        asked(known.where((F.col("kind") == name)).where("checked > 0"), name, F.col("checked"))
-        for name in names
-    ]
-    frames += [_late(p, found.where(F.col("kind") == name), f"{name}/") for name in names]
-    frames.append(_late(p, _homeless(p, found), "reliable-causal/"))
-    loops = late.where("kind = 'loop'")
-    given = {"who": "k", "s": "s", "first": "part_first", "last": "part_last"}
-    return [*frames, finding(loops, "integrity/loop", rows=[("k", "lseq")], **given)]
-
-
-def _homeless(p: Prepared, found: DataFrame) -> DataFrame:
-    """Of messages whose home cannot be known: the view is home if anybody delivered it there."""
-    lost = found.where("kind = 'homeless'")
-    shown = p.cells.where("n > 0").select("r", "s", "v", "c1", "c2").distinct()
-    return (
-        shown.join(F.broadcast(lost), ["r", "s", "v"])
-        .where("number between c1 and c2")
-        .select(*lost.columns)
-        .distinct()
+    """What the kernel found, as findings. Causality is asked of whole journals only, a torn one
+    may lack what came first; batches of members on a route."""
+    people = p.members.select("r", "k", F.coalesce("torn", F.lit(True)).alias("torn"))
+    parts = p.members.select("r", F.col("k").alias("part_s"), F.col("label").alias("part_label"))
+    causes = p.members.select("r", F.col("k").alias("s"), F.col("label").alias("s_label"))
+    on_route = p.routes.select("r", "k", "v", F.lit(True).alias("compared")).distinct()
+    known = (
+        late.join(F.broadcast(people), ["r", "k"])
+        .join(F.broadcast(parts), ["r", "part_s"], "left")
+        .join(F.broadcast(causes), ["r", "s"], "left")
+        .join(F.broadcast(on_route), ["r", "k", "v"], "left")
     )
+    fine = ~F.col("torn")
+    kind = F.col("kind")
+    told = known.where("checked is null")
+    counts = known.where("checked is not null")
+    return [
+        asked(counts, {name: F.when(fine & (kind == name), F.col("checked")) for name in NAMES}),
+        found(
+            told,
+            *[_late(name, fine & (kind == name)) for name in NAMES],
+            Case(
+                "integrity/loop",
+                kind == "loop",
+                who="k",
+                s="s",
+                first="part_first",
+                last="part_last",
+                rows=[("k", "lseq")],
+            ),
+            *[
+                _in_batch(f"toto-refinement/{way}", F.col("compared") & (kind == way))
+                for way in ("order", "follows")
+            ],
+        ),
+        found(_homeless(p, told), _late("reliable-causal", fine)),
+    ]
 
 
-def _late(p: Prepared, found: DataFrame, kind: str) -> DataFrame:
-    people = p.members.select("r", F.col("k").alias("part_s"), "label")
-    named = found.join(F.broadcast(people), ["r", "part_s"])
+def _homeless(p: Prepared, told: DataFrame) -> DataFrame:
+    """Of messages whose home cannot be known: the view is home if anybody delivered it there."""
+    lost = told.where("kind = 'homeless'")
+    shown = p.cells.where("n > 0").select("r", "s", "v", "c1", "c2")
+    both = shown.join(F.broadcast(lost), ["r", "s", "v"]).where("number between c1 and c2")
+    return both.select(*lost.columns).dropDuplicates(["r", "k", "s", "number", "v"])
+
+
+def _late(name: str, when: Column) -> Case:
     several = F.when(
         F.col("part_last") > F.col("part_first"), F.concat(F.lit(".."), "part_last")
     ).otherwise("")
-    part = F.concat("label", F.lit("#"), "part_first", several)
-    cause = F.when(F.lit(kind == "reliable-causal/"), F.col("s")).otherwise(F.col("k"))
-    return finding(
-        named,
-        kind,
+    cause = F.when(F.lit(name == "reliable-causal"), F.col("s")).otherwise(F.col("k"))
+    return Case(
+        f"{name}/",
+        when,
         who="k",
         other="part_s",
         s="s",
@@ -265,36 +284,22 @@ def _late(p: Prepared, found: DataFrame, kind: str) -> DataFrame:
         last="number",
         v="v",
         w="w",
-        note=part,
+        note=F.concat("part_label", F.lit("#"), "part_first", several),
         rows=[(cause, "cause"), ("k", "lseq")],
     )
 
 
-def in_batches(p: Prepared, late: DataFrame) -> list[DataFrame]:
-    """What `batched` found, of members on a route."""
-    on_route = p.routes.select("r", "k", "v").distinct()
-    found = late.where("kind in ('order', 'follows')").join(
-        F.broadcast(on_route), ["r", "k", "v"]
-    )
-    return [
-        _in_batch(p, found.where("kind = 'order'"), "toto-refinement/order"),
-        _in_batch(p, found.where("kind = 'follows'"), "toto-refinement/follows"),
-    ]
-
-
-def _in_batch(p: Prepared, found: DataFrame, kind: str) -> DataFrame:
+def _in_batch(kind: str, when: Column) -> Case:
     """The later part is what is told, the earlier message is the note."""
-    people = p.members.select("r", F.col("k").alias("s"), "label")
-    named = found.join(F.broadcast(people), ["r", "s"])
-    return finding(
-        named,
+    return Case(
         kind,
+        F.coalesce(when, F.lit(False)),
         who="k",
         other="s",
         s="part_s",
         first="part_first",
         last="part_last",
         v="v",
-        note=F.concat("label", F.lit("#"), "number"),
+        note=F.concat("s_label", F.lit("#"), "number"),
         rows=[("k", "cause"), ("k", "lseq")],
     )

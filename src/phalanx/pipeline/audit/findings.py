@@ -7,7 +7,8 @@ views are numbers; only what is shown is put into words, by the sentence of its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -52,37 +53,73 @@ Given = Column | str | None
 Shown = tuple[str | Column, str | Column]
 
 
-def finding(
-    frame: DataFrame,
-    kind: str,
-    *,
-    rows: Sequence[Shown] = (),
-    note: Column | None = None,
-    **given: Given,
-) -> DataFrame:
-    """A frame of violations as findings of one kind. `rows` are pairs of rank and row number; a
-    pair of which one is null is left out."""
-    assert kind in SENTENCES, kind
-    shown = F.filter(
-        F.array(*[F.struct(_column(k).alias("k"), _column(n).alias("lseq")) for k, n in rows]).cast(
-            ROWS
-        ),
-        lambda row: row.k.isNotNull() & row.lseq.isNotNull(),
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way to break a property: when, and what is said of it. `rows` are pairs of rank and row
+    number; a pair of which one is null is left out."""
+
+    kind: str
+    when: Column
+    who: Given = None
+    other: Given = None
+    s: Given = None
+    first: Given = None
+    last: Given = None
+    v: Given = None
+    w: Given = None
+    note: Given = None
+    rows: Sequence[Shown] = ()
+
+    def told(self) -> Column:
+        assert self.kind in SENTENCES, self.kind
+        pairs = [F.struct(column(k).alias("k"), column(n).alias("lseq")) for k, n in self.rows]
+        shown = F.filter(
+            F.array(*pairs).cast(ROWS), lambda row: row.k.isNotNull() & row.lseq.isNotNull()
+        )
+        said: dict[str, Given] = {
+            "property": F.lit(self.kind.partition("/")[0]),
+            "kind": F.lit(self.kind),
+            "rows": shown,
+        }
+        said |= {name: getattr(self, name) for name in SAID}
+        fields = [column(said.get(n)).cast(t).alias(n) for n, t in SCHEMA.items() if n != "r"]
+        return F.when(self.when, F.struct(*fields))
+
+
+SAID = ("who", "other", "s", "first", "last", "v", "w", "note")
+
+
+def found(frame: DataFrame, *cases: Case) -> DataFrame:
+    """The rows of a frame that are cases of violations, as findings: one look at each row,
+    whatever it may be a case of."""
+    if len(cases) == 1:
+        told = frame.where(cases[0].when).select("r", cases[0].told().alias("_case"))
+    else:
+        told = frame.select(
+            "r", F.explode(F.array_compact(F.array(*[case.told() for case in cases]))).alias("_case")
+        )
+    return told.select("r", "_case.*").select(*SCHEMA)
+
+
+def asked(frame: DataFrame, times: Mapping[str, Column]) -> DataFrame:
+    """How often properties were put to the test, by run: the sum of a number, or how often a
+    condition holds."""
+    sums = [
+        F.struct(
+            F.lit(name).alias("property"),
+            F.coalesce(F.sum(often.cast("long")), F.lit(0).cast("long")).alias("checked"),
+        )
+        for name, often in times.items()
+    ]
+    counted = frame.groupBy("r").agg(F.array(*sums).alias("_asked"))
+    each = counted.select("r", F.inline("_asked"))
+    known = {"r", "property", "checked"}
+    return each.select(
+        *[(F.col(n) if n in known else F.lit(None)).cast(t).alias(n) for n, t in SCHEMA.items()]
     )
-    given |= {"kind": F.lit(kind), "property": F.lit(kind.partition("/")[0])}
-    given |= {"note": note, "rows": shown, "r": "r"}
-    return frame.select(*[_column(given.get(n)).cast(t).alias(n) for n, t in SCHEMA.items()])
 
 
-def asked(frame: DataFrame, name: str, times: Column | None = None) -> DataFrame:
-    """How often a property was put to the test, by run: once a row, or as often as `times`."""
-    count = F.count(F.lit(1)) if times is None else F.coalesce(F.sum(times), F.lit(0))
-    counted = frame.groupBy("r").agg(count.cast("long").alias("checked"))
-    given: dict[str, Given] = {"r": "r", "checked": "checked", "property": F.lit(name)}
-    return counted.select(*[_column(given.get(n)).cast(t).alias(n) for n, t in SCHEMA.items()])
-
-
-def _column(given: Given) -> Column:
+def column(given: Given) -> Column:
     if given is None:
         return F.lit(None)
     return F.col(given) if isinstance(given, str) else given

@@ -5,83 +5,70 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import asked, finding
+from phalanx.pipeline.audit.findings import Case, asked, found
 from phalanx.pipeline.audit.prepare import Prepared
 
 
-def self_inclusion(p: Prepared) -> list[DataFrame]:
-    own = p.members.select("r", "k", "label")
-    named = p.installs.join(F.broadcast(own), ["r", "k"])
-    without = named.where(~F.array_contains("inside", F.col("label")))
-    return [
-        asked(p.installs, "self-inclusion"),
-        finding(without, "self-inclusion/", who="k", v="v", rows=[("k", "lseq")]),
-    ]
-
-
-def local_monotonicity(p: Prepared) -> list[DataFrame]:
-    """Epochs grow, and each install names the one before it; a torn journal may lack that one."""
+def installing(p: Prepared) -> list[DataFrame]:
+    """Self inclusion, local monotonicity and vid sanity: each install, the one before it at the
+    same member, and the first one of the same view. A torn journal may lack the one before."""
     own = Window.partitionBy("r", "k").orderBy("nth")
-    epoch = F.struct("joins", "removals")
-    rows = p.installs.select(
-        "r",
-        "k",
-        "v",
-        "lseq",
-        "prev",
-        "torn",
-        "nth",
-        F.lag("v").over(own).alias("last_v"),
-        F.lag("lseq").over(own).alias("last_lseq"),
-        (epoch > F.lag(epoch).over(own)).alias("grew"),
-    )
-    vids = p.vids.select("r", F.col("v").alias("prev"), F.col("vid").alias("said"))
-    later = rows.where("nth > 1").join(vids, ["r", "prev"], "left")
-    shown = [("k", "last_lseq"), ("k", "lseq")]
-    says = later.where("grew and not torn and not (prev <=> last_v)")
-    origin = rows.where("nth = 1 and not torn and prev is not null")
-    return [
-        asked(later, "local-monotonicity"),
-        finding(
-            later.where("not grew"),
-            "local-monotonicity/epoch",
-            who="k",
-            v="v",
-            w="last_v",
-            rows=shown,
-        ),
-        finding(
-            says,
-            "local-monotonicity/from",
-            who="k",
-            v="v",
-            w="last_v",
-            note=F.coalesce("said", F.lit("nowhere")),
-            rows=shown,
-        ),
-        finding(
-            origin, "local-monotonicity/origin", who="k", v="v", w="prev", rows=[("k", "lseq")]
-        ),
-    ]
-
-
-def vid_sanity(p: Prepared) -> list[DataFrame]:
-    """One view id, one view: the first install of it says which."""
-    means = F.struct("inside", "joins", "removals", "context", "cause", "components")
     same = Window.partitionBy("r", "v").orderBy("k", "lseq")
-    rows = p.installs.select(
-        "r",
-        "k",
-        "v",
-        "lseq",
-        F.first(F.struct("k", "lseq")).over(same).alias("one"),
-        (means != F.first(means).over(same)).alias("differs"),
+    epoch = F.struct("joins", "removals")
+    means = F.struct("inside", "joins", "removals", "context", "cause", "components")
+    labels = p.members.select("r", "k", "label")
+    vids = p.vids.select("r", F.col("v").alias("prev"), F.col("vid").alias("said"))
+    rows = p.installs.withColumns(
+        {
+            "last_v": F.lag("v").over(own),
+            "last_lseq": F.lag("lseq").over(own),
+            "grew": epoch > F.lag(epoch).over(own),
+            "one": F.first(F.struct("k", "lseq")).over(same),
+            "differs": means != F.first(means).over(same),
+        }
     )
-    shown = [("one.k", "one.lseq"), ("k", "lseq")]
-    apart = rows.where("differs")
+    rows = rows.join(F.broadcast(labels), ["r", "k"]).join(F.broadcast(vids), ["r", "prev"], "left")
+    later = F.col("nth") > 1
+    elsewhere = ~F.col("torn") & ~F.col("prev").eqNullSafe(F.col("last_v"))
+    mine, both = [("k", "lseq")], [("k", "last_lseq"), ("k", "lseq")]
+    name = "local-monotonicity"
+    where = {"who": "k", "v": "v"}
+    said = F.coalesce("said", F.lit("nowhere"))
     return [
-        asked(p.installs, "vid-sanity"),
-        finding(apart, "vid-sanity/", who="one.k", other="k", v="v", rows=shown),
+        asked(rows, {"self-inclusion": F.lit(1), "vid-sanity": F.lit(1), name: later}),
+        found(
+            rows,
+            Case(
+                "self-inclusion/",
+                ~F.array_contains("inside", F.col("label")),
+                rows=mine,
+                **where,
+            ),
+            Case(f"{name}/epoch", later & ~F.col("grew"), w="last_v", rows=both, **where),
+            Case(
+                f"{name}/from",
+                later & F.col("grew") & elsewhere,
+                w="last_v",
+                note=said,
+                rows=both,
+                **where,
+            ),
+            Case(
+                f"{name}/origin",
+                ~later & F.col("prev").isNotNull() & ~F.col("torn"),
+                w="prev",
+                rows=mine,
+                **where,
+            ),
+            Case(
+                "vid-sanity/",
+                F.col("differs"),
+                who="one.k",
+                other="k",
+                v="v",
+                rows=[("one.k", "one.lseq"), ("k", "lseq")],
+            ),
+        ),
     ]
 
 
@@ -93,39 +80,42 @@ def mutual_agreement(p: Prepared) -> list[DataFrame]:
         p.moves.join(F.broadcast(own), ["r", "k"])
         .groupBy("r", "before", "v")
         .agg(F.array_sort(F.collect_list(F.struct("k", "lseq", "label"))).alias("movers"))
-        .join(inside, ["r", "v"])
+        .join(F.broadcast(inside), ["r", "v"])
     )
-    after = movers.groupBy("r", "before").agg(F.sum(F.size("movers")).alias("size"))
-    one = movers.select("r", "before", *_as("one", "v", "movers", "here"))
-    two = movers.select("r", "before", *_as("two", "v", "movers", "here"))
-    pairs = one.join(two, ["r", "before"]).where("one_v < two_v")
+    ways = movers.groupBy("r", "before").agg(
+        F.sum(F.size("movers")).alias("size"),
+        F.array_sort(F.collect_list(F.struct("v", "movers", "here"))).alias("ways"),
+    )
+    several = ways.where("size(ways) > 1").select("r", "before", "ways", F.explode("ways").alias("one"))
+    pairs = several.select("r", "before", "one", F.explode("ways").alias("two")).where("one.v < two.v")
     seen = pairs.select(
         "r",
         "before",
-        "one_v",
-        "two_v",
-        _first_in("one_movers", "two_here").alias("a"),
-        _first_in("two_movers", "one_here").alias("b"),
+        "one.v",
+        F.col("two.v").alias("w"),
+        _first_in("one.movers", "two.here").alias("a"),
+        _first_in("two.movers", "one.here").alias("b"),
     ).where("a is not null and b is not null")
-    named = seen.join(p.vids.select("r", F.col("v").alias("before"), "vid"), ["r", "before"])
+    named = seen.join(
+        F.broadcast(p.vids.select("r", F.col("v").alias("before"), "vid")), ["r", "before"]
+    )
     return [
-        asked(after, "mutual-agreement", F.col("size") - 1),
-        finding(
+        asked(ways, {"mutual-agreement": F.col("size") - 1}),
+        found(
             named,
-            "mutual-agreement/after",
-            who="a.k",
-            other="b.k",
-            v="one_v",
-            w="two_v",
-            note=F.col("vid"),
-            rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
+            Case(
+                "mutual-agreement/after",
+                F.lit(True),
+                who="a.k",
+                other="b.k",
+                v="v",
+                w="w",
+                note="vid",
+                rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
+            ),
         ),
         *_joint_agreement(p),
     ]
-
-
-def _as(prefix: str, *names: str) -> list[Column]:
-    return [F.col(name).alias(f"{prefix}_{name}") for name in names]
 
 
 def _first_in(movers: str, here: str) -> Column:
@@ -133,26 +123,33 @@ def _first_in(movers: str, here: str) -> Column:
     return F.get(there, F.lit(0))
 
 
+def _as(prefix: str, *names: str) -> list[Column]:
+    return [F.col(name).alias(f"{prefix}_{name}") for name in names]
+
+
 def _joint_agreement(p: Prepared) -> list[DataFrame]:
     """P.1 over components: two that come from different views, and each join both of these views
-    and each other, join them in one view."""
+    and each other, join them in one view. Only views that share a component are looked at, so
+    only those that one component went into twice."""
     own = p.members.select("r", "k", "label")
-    first = p.moves.select("r", "k", "v", "before", "nth")
-    came = first.groupBy("r", "k", "v").agg(F.min_by("before", "nth").alias("came"))
-    joins = (
-        p.installs.where("size(components) > 0")
-        .select("r", "k", "v", "lseq", "components")
-        .join(came, ["r", "k", "v"], "left")
-        .join(F.broadcast(own), ["r", "k"])
-        .join(p.views.select("r", "v", "inside"), ["r", "v"])
-    )
+    came = p.moves.groupBy("r", "k", "v").agg(F.min_by("before", "nth").alias("came"))
+    merged = p.installs.where("size(components) > 0")
     united = (
-        joins.select("r", "v", "components", F.explode("components").alias("part"))
+        merged.select("r", "v", "components", F.explode("components").alias("part"))
         .groupBy("r", "part", "v")
         .agg(F.max("components").alias("united"))
     )
+    several = united.withColumn("_n", F.count("*").over(Window.partitionBy("r", "part")))
+    several = several.where("_n > 1").drop("_n")
+    joins = (
+        merged.select("r", "k", "v", "lseq", "components")
+        .join(F.broadcast(several.select("r", "v").distinct()), ["r", "v"])
+        .join(F.broadcast(came), ["r", "k", "v"], "left")
+        .join(F.broadcast(own), ["r", "k"])
+        .join(F.broadcast(p.views.select("r", "v", "inside")), ["r", "v"])
+    )
     ps = joins.select("r", F.col("came").alias("part"), *_as("a", *_JOIN))
-    us = united.select("r", "part", F.col("v").alias("b_v"), "united")
+    us = several.select("r", "part", F.col("v").alias("b_v"), "united")
     qs = joins.select("r", *_as("b", *_JOIN, "came"))
     both = ps.join(us, ["r", "part"]).where("a_v != b_v").join(qs, ["r", "b_v"])
     apart = both.where(
@@ -161,20 +158,21 @@ def _joint_agreement(p: Prepared) -> list[DataFrame]:
         " and array_contains(united, b_came)"
     )
     pair = {"one": F.least("a_v", "b_v"), "two": F.greatest("a_v", "b_v")}
-    one = apart.withColumns(pair).dropDuplicates(["r", "one", "two"]).join(
-        p.vids.select("r", F.col("v").alias("part"), "vid"), ["r", "part"]
-    )
-    shown = [("a_k", "a_lseq"), ("b_k", "b_lseq")]
+    told = apart.withColumns(pair).dropDuplicates(["r", "one", "two"])
+    named = told.join(F.broadcast(p.vids.select("r", F.col("v").alias("part"), "vid")), ["r", "part"])
     return [
-        finding(
-            one,
-            "mutual-agreement/joining",
-            who="a_k",
-            other="b_k",
-            v="a_v",
-            w="b_v",
-            note=F.col("vid"),
-            rows=shown,
+        found(
+            named,
+            Case(
+                "mutual-agreement/joining",
+                F.lit(True),
+                who="a_k",
+                other="b_k",
+                v="a_v",
+                w="b_v",
+                note="vid",
+                rows=[("a_k", "a_lseq"), ("b_k", "b_lseq")],
+            ),
         )
     ]
 
@@ -186,16 +184,19 @@ def transitional_set(p: Prepared) -> list[DataFrame]:
     """Of those that came, a member is told exactly those that came from where it came from; and
     it is told nobody that was not in both views."""
     own = p.members.select("r", "k", "label")
-    moves = p.moves.join(F.broadcast(own), ["r", "k"])
-    came = moves.groupBy("r", "v").agg(F.collect_set("label").alias("came"))
-    along = moves.groupBy("r", "v", "before").agg(F.collect_set("label").alias("along"))
+    into, along = Window.partitionBy("r", "v"), Window.partitionBy("r", "v", "before")
     here = p.views.select("r", "v", F.col("inside").alias("now"))
     there = p.views.select("r", F.col("v").alias("before"), F.col("inside").alias("then"))
     known = (
-        moves.join(came, ["r", "v"])
-        .join(along, ["r", "v", "before"])
-        .join(here, ["r", "v"])
-        .join(there, ["r", "before"], "left")
+        p.moves.join(F.broadcast(own), ["r", "k"])
+        .join(F.broadcast(here), ["r", "v"])
+        .join(F.broadcast(there), ["r", "before"], "left")
+        .withColumns(
+            {
+                "came": F.collect_set("label").over(into),
+                "along": F.collect_set("label").over(along),
+            }
+        )
     )
     both = F.array_intersect("now", F.coalesce("then", "now"))
     told = F.array_intersect("trans", "came")
@@ -203,21 +204,20 @@ def transitional_set(p: Prepared) -> list[DataFrame]:
         F.array_except("trans", both),
         F.array_union(F.array_except(told, "along"), F.array_except("along", told)),
     )
-    apart = known.select(
-        "r", "k", "v", "before", "lseq", "trans", F.array_sort(wrong).alias("wrong")
-    ).where("size(wrong) > 0")
-    one = F.col("wrong")[0]
-    is_in = F.when(F.array_contains("trans", one), "is in").otherwise("is not in")
-    note = F.concat(one, F.lit(" "), is_in, F.lit(" its transitional set"))
+    judged = known.withColumn("wrong", F.get(F.array_sort(wrong), F.lit(0)))
+    is_in = F.when(F.array_contains("trans", F.col("wrong")), " is in").otherwise(" is not in")
     return [
-        asked(known, "transitional-set", F.size("came")),
-        finding(
-            apart,
-            "transitional-set/",
-            who="k",
-            v="v",
-            w="before",
-            note=note,
-            rows=[("k", "lseq")],
+        asked(judged, {"transitional-set": F.size("came")}),
+        found(
+            judged,
+            Case(
+                "transitional-set/",
+                F.col("wrong").isNotNull(),
+                who="k",
+                v="v",
+                w="before",
+                note=F.concat("wrong", is_in, F.lit(" its transitional set")),
+                rows=[("k", "lseq")],
+            ),
         ),
     ]

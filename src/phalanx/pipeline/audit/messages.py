@@ -14,8 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.lives import labels, view
-from phalanx.pipeline.audit.views import coded
-from phalanx.pipeline.ranges import first_wins, overlapping
+from phalanx.pipeline.audit.views import coded, elsewhere, spell_of, spelt
 from phalanx.pipeline.tables import Tables
 
 BASIC, CAUSAL, AGREED, SAFE = range(4)
@@ -77,9 +76,8 @@ def addressed(t: str, masks: str, bank: str = "bank") -> Column:
 # ---------------------------------------------------------------------------- sends
 
 
-def sends(tables: Tables, members: DataFrame, moves: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The messages that were sent, each once, as ranges of one row; and the rows that sent
-    something again."""
+def sent(tables: Tables, members: DataFrame, moves: DataFrame) -> DataFrame:
+    """Every row of sends."""
     rows = coded(tables["send"], members)
     r = F.col("r")
     known = rows.select(
@@ -108,32 +106,17 @@ def sends(tables: Tables, members: DataFrame, moves: DataFrame) -> tuple[DataFra
     )
     lasting = F.when(F.col("settled") & F.col("alive"), F.col("v"))
     home = F.when(F.col("phase") == 0, F.col("v")).otherwise(F.coalesce("next", lasting))
-    whole = placed.withColumn("home", home).drop("next", "settled", "alive")
-    return once(whole, ["r", "s"])
-
-
-def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame]:
-    """Rows as ranges that share no number, with the bounds of the row in `row_first` and
-    `row_last`; and the rows that repeat something, with `earlier`, the first row that had it."""
-    bad = F.broadcast(overlapping(rows, keys))
-    clean = rows.join(bad, keys, "left_anti")
-    clean = clean.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
-    doubtful = rows.join(bad, keys, "left_semi")
-    pieces = first_wins(doubtful, keys, "lseq")
-    kept = pieces.groupBy(*keys, "lseq").agg(F.sum(F.expr("last - first + 1")).alias("kept"))
-    lost = doubtful.join(kept, [*keys, "lseq"], "left")
-    again = lost.where("coalesce(kept, 0) < last - first + 1").drop("kept")
-    return clean.unionByName(pieces.select(*clean.columns)), again
+    return placed.withColumn("home", home).drop("next", "settled", "alive")
 
 
 # ---------------------------------------------------------------------------- deliveries
 
 
-def delivered(tables: Tables, members: DataFrame) -> DataFrame:
-    """Every row of deliveries."""
-    own = members.where("known").select(
-        "journal", "r", "k", "bank", "bit", "torn", "settled"
-    )
+def delivered(tables: Tables, members: DataFrame, stays: DataFrame) -> DataFrame:
+    """Every row of deliveries, and where in the life of its member it lies: `now` is the view that
+    it was in, `spell` the row from which on it was there, null if the delivery says another view,
+    and `mark` that of the marker in that spell."""
+    own = members.where("known").select("journal", "r", "k", "bank", "bit", "torn", "settled")
     senders = members.select(
         "r",
         F.col("node").alias("sender"),
@@ -141,10 +124,16 @@ def delivered(tables: Tables, members: DataFrame) -> DataFrame:
         F.col("k").alias("s"),
     )
     rows = tables["deliver"].drop("cluster", "run", "group", "node", "inc", "profile", "t_ns")
-    named = rows.join(F.broadcast(own), "journal").join(
-        F.broadcast(senders), ["r", "sender", "sender_inc"]
-    )
     r = F.col("r")
+    named = (
+        rows.join(F.broadcast(own), "journal")
+        .join(F.broadcast(senders), ["r", "sender", "sender_inc"])
+        .withColumn("v", view(r, F.col("vid")))
+        .join(F.broadcast(stays.drop("installed")), ["r", "k", "v"], "left")
+        .withColumn("_spell", spell_of(F.col("lseq")))
+        .join(F.broadcast(spelt(stays)), ["r", "k"], "left")
+        .withColumn("_else", F.when(F.col("_spell").isNull(), elsewhere(F.col("lseq"))))
+    )
     return named.select(
         "r",
         "k",
@@ -158,7 +147,7 @@ def delivered(tables: Tables, members: DataFrame) -> DataFrame:
         "first",
         "last",
         service().alias("service"),
-        view(r, F.col("vid")).alias("v"),
+        "v",
         view(r, F.col("origin_vid")).alias("o"),
         (F.col("region") == "REGULAR").alias("regular"),
         "frame",
@@ -166,7 +155,19 @@ def delivered(tables: Tables, members: DataFrame) -> DataFrame:
         "batch",
         receivers().alias("t"),
         "digest",
+        F.col("_spell.begin").alias("spell"),
+        F.coalesce("_spell.mark", "_else.spell.mark").alias("mark"),
+        F.coalesce("_else.now", "v").alias("now"),
+        "marker_lseq",
+        "marker_pos",
     )
+
+
+def submitted(tables: Tables, members: DataFrame) -> DataFrame:
+    """What was accepted, by sender."""
+    rows = coded(tables["submit"], members)
+    bounds = ("first", "last", "lseq", "step", "torn")
+    return rows.select("r", F.col("k").alias("s"), *bounds, receivers().alias("t"))
 
 
 def heard(deliveries: DataFrame, banks: int) -> DataFrame:

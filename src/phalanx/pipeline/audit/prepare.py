@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit import lives, messages, views
 from phalanx.pipeline.audit.cells import cells
 from phalanx.pipeline.audit.lives import BANK
+from phalanx.pipeline.ranges import first_wins, overlapping
 from phalanx.pipeline.tables import Tables
-
-HERE = StorageLevel.MEMORY_AND_DISK
 
 
 @dataclass(slots=True)
 class Prepared:
-    """Frames by what they hold. `kept` are those that are stored until `forget`."""
+    """Frames by what they hold, each computed and stored, so that the plans of checks are short."""
 
     tables: Tables
     runs: DataFrame
@@ -29,8 +27,17 @@ class Prepared:
     moves: DataFrame
     stays: DataFrame
     routes: DataFrame
+    living: DataFrame
+    """Who lives at the end of a settled run, and the view it is in."""
     sets: DataFrame
+    sent: DataFrame
+    """Sends as they were written."""
     sends: DataFrame
+    """Sends, each message once."""
+    submits: DataFrame
+    lived: DataFrame
+    counted: DataFrame
+    """Per run, how many rows there are, and how many of whole journals."""
     resent: DataFrame
     rows: DataFrame
     """Deliveries as they were written."""
@@ -40,20 +47,9 @@ class Prepared:
     served: DataFrame
     cells: DataFrame
     banks: int
-    kept: list[DataFrame]
-
-    def forget(self) -> None:
-        for frame in self.kept:
-            frame.unpersist()
 
 
 def prepare(tables: Tables) -> Prepared:
-    kept: list[DataFrame] = []
-
-    def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist(HERE))
-        return kept[-1]
-
     runs = keep(lives.runs(tables))
     journals = keep(lives.journals_of(tables, runs))
     uses = keep(_uses(tables))
@@ -62,32 +58,37 @@ def prepare(tables: Tables) -> Prepared:
     moves = keep(views.moves(installs))
     stays = keep(views.stays(tables, members, installs))
     sets = keep(messages.receiver_sets(tables, members))
-    sends, resent = messages.sends(tables, members, moves)
-    sends = keep(sends)
-    rows = keep(messages.delivered(tables, members))
+    sent = keep(messages.sent(tables, members, moves))
+    sends, resent = once(sent, ["r", "s"])
+    rows = keep(messages.delivered(tables, members, stays))
     top = members.agg(F.max("k")).first()
     banks = 1 + (top[0] or 0) // BANK if top is not None else 1
-    found = keep(cells(rows, sends, banks))
+    found = keep(cells(rows, sends, sets, banks))
     deliveries = rows.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
     doubled = found.where("twice").select("r", "s").distinct()
-    repeated = rows.limit(0).withColumn("earlier", F.lit(None).cast("long"))
+    repeated = rows.limit(0)
     if not doubled.isEmpty():
         deliveries, repeated = _once(rows, doubled)
-        deliveries, repeated = keep(deliveries), keep(repeated)
-        found = keep(cells(deliveries, sends, banks))
+        found = keep(cells(deliveries, sends, sets, banks))
     served = keep(messages.served(deliveries))
+    seen = keep(views.views(installs))
     return Prepared(
         tables=tables,
         runs=runs,
         members=members,
         vids=keep(_vids(tables, journals, uses, installs)),
         installs=installs,
-        views=keep(views.views(installs)),
+        views=seen,
         moves=moves,
         stays=stays,
         routes=keep(views.routes(members, stays, moves, served)),
+        living=keep(views.living(members, installs)),
         sets=sets,
+        sent=sent,
         sends=sends,
+        submits=keep(messages.submitted(tables, members)),
+        lived=keep(views.lived(installs, seen)),
+        counted=keep(_counted(members, sent, rows)),
         resent=resent,
         rows=rows,
         deliveries=deliveries,
@@ -95,18 +96,51 @@ def prepare(tables: Tables) -> Prepared:
         served=served,
         cells=found,
         banks=banks,
-        kept=kept,
     )
+
+
+def keep(frame: DataFrame) -> DataFrame:
+    """Computed now, and stored until nobody refers to it. Its plan forgets where it came from:
+    Spark analyses the whole plan of every frame that is made, cached or not."""
+    return frame.localCheckpoint()
+
+
+def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame]:
+    """Rows as ranges that share no number, with the bounds of the row in `row_first` and
+    `row_last`; and the rows that repeat something."""
+    whole = rows.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
+    bad = keep(overlapping(rows, keys))
+    if bad.isEmpty():
+        return whole, rows.limit(0)
+    clean = whole.join(F.broadcast(bad), keys, "left_anti")
+    doubtful = rows.join(F.broadcast(bad), keys, "left_semi")
+    pieces = keep(first_wins(doubtful, keys, "lseq"))
+    kept = pieces.groupBy(*keys, "lseq").agg(F.sum(F.expr("last - first + 1")).alias("kept"))
+    lost = doubtful.join(kept, [*keys, "lseq"], "left")
+    again = lost.where("coalesce(kept, 0) < last - first + 1").drop("kept")
+    return keep(clean.unionByName(pieces.select(*clean.columns))), keep(again)
 
 
 def _once(rows: DataFrame, doubled: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Deliveries of senders of which somebody delivered something twice, made unique."""
-    keys = ["r", "k", "s"]
     doubled = F.broadcast(doubled)
     fine = rows.join(doubled, ["r", "s"], "left_anti")
     fine = fine.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
-    pieces, again = messages.once(rows.join(doubled, ["r", "s"], "left_semi"), keys)
-    return fine.unionByName(pieces.select(*fine.columns)), again
+    pieces, again = once(keep(rows.join(doubled, ["r", "s"], "left_semi")), ["r", "k", "s"])
+    return keep(fine.unionByName(pieces.select(*fine.columns))), again
+
+
+def _counted(members: DataFrame, sent: DataFrame, rows: DataFrame) -> DataFrame:
+    whole = F.broadcast(members.select("r", F.col("k").alias("s"), "torn"))
+    did = (
+        sent.join(whole, ["r", "s"])
+        .select("r", "torn", F.lit(0).alias("delivery"))
+        .unionByName(rows.select("r", "torn", F.lit(1).alias("delivery")))
+    )
+    return did.groupBy("r").agg(
+        F.sum("delivery").alias("deliveries"),
+        F.count(F.when(~F.col("torn"), 1)).alias("whole"),
+    )
 
 
 def _uses(tables: Tables) -> DataFrame:

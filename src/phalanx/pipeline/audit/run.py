@@ -22,7 +22,7 @@ from phalanx.pipeline.audit import (
     synchrony,
 )
 from phalanx.pipeline.audit.findings import PUBLISHED, told
-from phalanx.pipeline.audit.prepare import Prepared, prepare
+from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
 from phalanx.pipeline.audit.verdicts import (
     PROPERTIES,
     Audit,
@@ -41,21 +41,18 @@ Check = Callable[[Prepared], list[DataFrame]]
 Tell = Callable[[str], None]
 
 CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
-    (membership.self_inclusion, ("self-inclusion",)),
-    (membership.local_monotonicity, ("local-monotonicity",)),
+    (membership.installing, ("self-inclusion", "local-monotonicity", "vid-sanity")),
     (homes.initial_view, ("initial-view",)),
-    (membership.vid_sanity, ("vid-sanity",)),
     (membership.mutual_agreement, ("mutual-agreement",)),
     (integrity.integrity, ("integrity", "basic")),
     (integrity.no_duplication, ("no-duplication", "basic")),
     (homes.homes, ("sending-view", "same-view")),
-    (synchrony.virtual_synchrony, ("virtual-synchrony",)),
+    (synchrony.synchrony, ("virtual-synchrony", "safe-marker")),
+    (synchrony.sides, ("safe-marker",)),
     (membership.transitional_set, ("transitional-set",)),
-    (order.fifo, ("fifo",)),
+    (order.in_order, ("fifo", "running-prefix", "weak-total-order", "toto-refinement")),
     (order.total_order, ("running-prefix", "weak-total-order", "toto-refinement")),
-    (order.batches, ("toto-refinement",)),
     (safe.safe_prefix, ("safe-prefix",)),
-    (synchrony.safe_marker, ("safe-marker",)),
     (
         liveness.liveness,
         (
@@ -82,13 +79,10 @@ def audit(
     wanted = _wanted(properties)
     tell("reading journals")
     p = prepare(tables)
-    try:
-        facts = _facts(p)
-        tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
-        found = _findings(p, wanted, tell)
-        counts, shown = _collected(p, found)
-    finally:
-        p.forget()
+    facts = _facts(p)
+    tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
+    found = _findings(p, wanted, tell)
+    counts, shown = _collected(p, found)
     return _audit(facts, wanted, counts, shown)
 
 
@@ -119,18 +113,16 @@ def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
 
     frames = [frame for check, names in CHECKS if of(names) for frame in check(p)]
     if of(PAST):
-        late = causal.pasts(p).persist()
-        p.kept.append(late)
-        frames += causal.causality(p, late) + causal.in_batches(p, late)
+        late = keep(causal.pasts(p))
+        frames += causal.causality(p, late)
     needed = set(wanted) | ({"running-prefix"} if "weak-total-order" in wanted else set())
-    found = _union(frames).where(F.col("property").isin(*sorted(needed))).persist()
-    p.kept.append(found)
+    found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
     if "weak-total-order" not in wanted:
         return found
     tell("comparing orders")
     broken = found.where("property = 'running-prefix' and kind is not null").select("r", "v")
     if not broken.isEmpty():
-        found = found.unionByName(_union(order.weak_total_order(p, broken)))
+        found = found.unionByName(order.weak_total_order(p, broken))
     return found.where(F.col("property").isin(*wanted))
 
 

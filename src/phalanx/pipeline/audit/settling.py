@@ -3,33 +3,26 @@ settled, of members that live to the end. Components are told by the last topolo
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import asked, finding
+from phalanx.pipeline.audit.findings import Case, asked, found
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.audit.views import coded
 
+NAME = "bounded-views"
 VIEWS_FREE, VIEWS_PER_MEMBER = 4, 2
 """So many views may follow the last disturbance, and so many more for each member that lives."""
 
 
-def living(p: Prepared) -> DataFrame:
-    """Who lives at the end of a settled run, and the view it is in."""
-    own = p.installs.groupBy("r", "k").agg(F.max_by(F.struct("v", "lseq"), "nth").alias("end"))
-    return (
-        p.members.where("known and settled and alive")
-        .join(own, ["r", "k"], "left")
-        .select("r", "k", "node", "label", "bank", "bit", "reach", "reach_lseq", "end.v", "end.lseq")
-    )
-
-
 def membership_precision(p: Prepared) -> list[DataFrame]:
-    alive = living(p)
+    alive = p.living
     all_alive = alive.groupBy("r").agg(
         F.array_sort(F.collect_list(F.struct("k", "node", "label", "reach", "v"))).alias("alive")
     )
-    inside = p.views.select("r", "v", "inside")
+    inside = F.broadcast(p.views.select("r", "v", "inside"))
     asked_of = (
         alive.where("reach is not null")
         .join(F.broadcast(all_alive), "r")
@@ -52,14 +45,8 @@ def membership_precision(p: Prepared) -> list[DataFrame]:
         (F.size(F.array_distinct(names)) < F.size(names)).alias("unclear"),
         F.get(namesake, F.lit(0)).alias("namesake"),
     )
-    told = judged.where("not unclear")
-    others = told.where("here != labels")
-    apart = told.where("here = labels").select(
-        "*",
-        F.explode(
-            F.filter("due", lambda m: (m.k > F.col("k")) & ~m.v.eqNullSafe(F.col("v")))
-        ).alias("far"),
-    )
+    far = F.filter("due", lambda m: (m.k > F.col("k")) & ~m.v.eqNullSafe(F.col("v")))
+    judged = judged.withColumn("far", F.get(far, F.lit(0)))
     note = F.concat(
         F.when(F.size("here") == 0, "nobody").otherwise(F.concat_ws(", ", "here")),
         F.lit(", but could reach "),
@@ -67,48 +54,85 @@ def membership_precision(p: Prepared) -> list[DataFrame]:
     )
     shown = [("k", "reach_lseq"), ("k", "lseq")]
     name = "membership-precision"
+    clear, wrong = ~F.col("unclear"), F.col("here") != F.col("labels")
     return [
-        asked(judged, name),
-        finding(
-            judged.where("namesake is not null"),
-            f"{name}/namesake",
-            who="k",
-            other="namesake.k",
-            rows=[("k", "reach_lseq")],
+        asked(judged, {name: F.lit(1)}),
+        found(
+            judged,
+            Case(
+                f"{name}/namesake",
+                F.col("namesake").isNotNull(),
+                who="k",
+                other="namesake.k",
+                rows=shown[:1],
+            ),
+            Case(f"{name}/others", clear & wrong, who="k", v="v", note=note, rows=shown),
+            Case(
+                f"{name}/apart",
+                clear & ~wrong & F.col("far").isNotNull(),
+                who="k",
+                other="far.k",
+                v="v",
+                w="far.v",
+                rows=shown,
+            ),
         ),
-        finding(others, f"{name}/others", who="k", v="v", note=note, rows=shown),
-        finding(apart, f"{name}/apart", who="k", other="far.k", v="v", w="far.v", rows=shown),
     ]
 
 
 def bounded_views(p: Prepared) -> list[DataFrame]:
-    run = p.members.where("known").groupBy("r").agg(F.max("changed_ns").alias("changed_ns"))
-    bound = living(p).groupBy("r").agg(
-        (VIEWS_FREE + VIEWS_PER_MEMBER * F.count("*")).alias("bound")
+    """After the last disturbance, and where it is known how often there was cause at all."""
+    people = p.members.where("known").groupBy("r").agg(
+        F.max("changed_ns").alias("changed_ns"), F.count(F.when(F.col("alive"), 1)).alias("living")
     )
-    since = F.greatest("undisturbed_ns", "changed_ns")
-    limits = p.runs.where("settled").join(run, "r").join(bound, "r", "left")
-    limits = limits.select("r", since.alias("since"), "bound", "changes_max")
-    alive = living(p).where("reach is not null").select("r", "k").join(limits, "r")
-    late = p.installs.join(limits.select("r", "since"), "r").where("ns > since")
-    nth = Window.partitionBy("r", "k").orderBy("nth")
-    late = late.select("r", "k", "lseq", "v", F.row_number().over(nth).alias("late"))
-    over = late.join(alive, ["r", "k"]).where("late = bound + 1")
-    everyone = p.members.where("known").select("r", "k").join(limits, "r")
-    everyone = everyone.where("changes_max is not null")
-    needless = p.installs.join(everyone, ["r", "k"]).where("nth = changes_max + 2")
-    late_note = F.concat(
-        F.lit("more than "), "bound", F.lit(" views after the last disturbance, at "), "since"
+    limits = (
+        p.runs.where("settled")
+        .join(people, "r")
+        .select(
+            "r",
+            F.greatest("undisturbed_ns", "changed_ns").alias("since"),
+            (VIEWS_FREE + VIEWS_PER_MEMBER * F.col("living")).alias("bound"),
+            "changes_max",
+        )
     )
-    note = F.concat(
-        F.lit("more than "), F.col("changes_max") + 1, F.lit(" views, although nothing gave cause")
+    everyone = (
+        p.members.where("known")
+        .select("r", "k", (F.col("alive") & F.col("reach").isNotNull()).alias("calm"))
+        .join(F.broadcast(limits), "r")
     )
-    shown = [("k", "lseq")]
+    own = Window.partitionBy("r", "k").orderBy("nth")
+    upto = own.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    late = F.count(F.when(F.col("ns") > F.col("since"), 1)).over(upto)
+    rows = p.installs.join(F.broadcast(everyone), ["r", "k"]).withColumn("late", late)
+    over = F.col("calm") & (F.col("ns") > F.col("since")) & (F.col("late") == F.col("bound") + 1)
+    needless = F.col("nth") == F.col("changes_max") + 2
+    given: dict[str, Any] = {"who": "k", "v": "v", "rows": [("k", "lseq")]}
     return [
-        asked(alive, "bounded-views"),
-        asked(everyone, "bounded-views"),
-        finding(over, "bounded-views/late", who="k", v="v", note=late_note, rows=shown),
-        finding(needless, "bounded-views/needless", who="k", v="v", note=note, rows=shown),
+        asked(everyone, {NAME: F.col("calm").cast("int") + F.expr("int(changes_max is not null)")}),
+        found(
+            rows,
+            Case(
+                f"{NAME}/late",
+                over,
+                note=F.concat(
+                    F.lit("more than "),
+                    "bound",
+                    F.lit(" views after the last disturbance, at "),
+                    "since",
+                ),
+                **given,
+            ),
+            Case(
+                f"{NAME}/needless",
+                F.coalesce(needless, F.lit(False)),
+                note=F.concat(
+                    F.lit("more than "),
+                    F.col("changes_max") + 1,
+                    F.lit(" views, although nothing gave cause for more"),
+                ),
+                **given,
+            ),
+        ),
     ]
 
 
@@ -138,9 +162,16 @@ def protocol_termination(p: Prepared) -> list[DataFrame]:
         F.max(F.when(ends, F.col("lseq"))).alias("ended"),
     )
     begun = last.where("begun is not null")
-    stuck = begun.where("begun.lseq > coalesce(ended, 0)")
-    note = F.concat("begun.action", F.lit(" in "), "begun.context")
     return [
-        asked(begun, "protocol-termination"),
-        finding(stuck, "protocol-termination/", who="k", note=note, rows=[("k", "begun.lseq")]),
+        asked(begun, {"protocol-termination": F.lit(1)}),
+        found(
+            begun,
+            Case(
+                "protocol-termination/",
+                F.expr("begun.lseq > coalesce(ended, 0)"),
+                who="k",
+                note=F.concat("begun.action", F.lit(" in "), "begun.context"),
+                rows=[("k", "begun.lseq")],
+            ),
+        ),
     ]

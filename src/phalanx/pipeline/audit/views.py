@@ -103,6 +103,27 @@ def spell_of(lseq: Column) -> Column:
     return F.get(here, F.lit(0))
 
 
+def spelt(stays: DataFrame) -> DataFrame:
+    """Per member, all spells with their views."""
+    each = stays.select("r", "k", F.col("v").alias("now"), F.explode("spells").alias("spell"))
+    return each.groupBy("r", "k").agg(F.collect_list(F.struct("now", "spell")).alias("all_spells"))
+
+
+def elsewhere(lseq: Column) -> Column:
+    """The view and spell that a row lies in, whatever it says; null before the first."""
+    here = F.filter("all_spells", lambda x: (lseq > x.spell.begin) & (lseq < x.spell.until))
+    return F.get(here, F.lit(0))
+
+
+def lived(installs: DataFrame, views: DataFrame) -> DataFrame:
+    """Per member, as `s`, all it installed in order, and who was in it."""
+    inside = views.select("r", "v", F.col("inside").alias("here"))
+    known = installs.join(F.broadcast(inside), ["r", "v"])
+    return known.groupBy("r", F.col("k").alias("s")).agg(
+        F.array_sort(F.collect_list(F.struct("lseq", "step", "here"))).alias("lived")
+    )
+
+
 def routes(
     members: DataFrame, stays: DataFrame, moves: DataFrame, served: DataFrame
 ) -> DataFrame:
@@ -129,3 +150,12 @@ def routes(
         ~F.col("torn") & (~F.col("several") | (F.col("alive") & F.col("whole")))
     )
     return counted.where(compared).select("r", "k", "v", "w", "bank", "bit", "torn")
+
+
+def living(members: DataFrame, installs: DataFrame) -> DataFrame:
+    """Who lives at the end of a settled run, and the view it is in."""
+    own = installs.groupBy("r", "k").agg(F.max_by(F.struct("v", "lseq"), "nth").alias("end"))
+    known = members.where("known and settled and alive").join(own, ["r", "k"], "left")
+    return known.select(
+        "r", "k", "node", "label", "bank", "bit", "reach", "reach_lseq", "end.v", "end.lseq"
+    )
