@@ -60,9 +60,12 @@ bench: $(READY) ## real groups beside Corosync, in under 20 minutes
 	@$(peer_ready) || { $(install_peer); } || true
 	@$(BIN)/python bench/bench_real.py --headline
 
+# Those that are not about the core.
+APART := bench/bench_real.py bench/bench_audit.py bench/bench_campaign.py
+
 .PHONY: bench-core
 bench-core: $(READY) ## what the protocol alone costs, in memory and in simulation
-	@set -e; for file in $(filter-out bench/bench_real.py,$(wildcard bench/bench_*.py)); do \
+	@set -e; for file in $(filter-out $(APART),$(wildcard bench/bench_*.py)); do \
 		echo "== $$file"; $(BIN)/python "$$file"; \
 	done
 

@@ -30,9 +30,11 @@ def test_every_row_comes_back_from_parquet(tmp_path: Path) -> None:
     keep(tmp_path / "j", odyssey().rows)
     done = parquet.export([tmp_path / "j"], tmp_path / "lake")
     expected: dict[str, list[dict[str, Any]]] = {}
-    for event in reader.read_all([tmp_path / "j"]).rows:
-        table = str(event.__struct_config__.tag)
-        expected.setdefault(table, []).append(msgspec.structs.asdict(event))
+    for uuid, events in reader.read_all([tmp_path / "j"]).journals.items():
+        for event in events:
+            table = str(event.__struct_config__.tag)
+            known = {"cluster": "c", "journal": uuid} | msgspec.structs.asdict(event)
+            expected.setdefault(table, []).append(known)
     assert tables(tmp_path / "lake") == expected
     assert done.rows == sum(map(len, expected.values()))
     assert done.segments == 5

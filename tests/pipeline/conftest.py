@@ -1,4 +1,8 @@
-"""One Spark for all tests of the pipeline that need one."""
+"""Spark for the tests of the pipeline: in this process, and as real daemons beside it.
+
+Each starts when the first test asks for it, once. A process has either a session of its own or one
+through Connect: tests of `cluster` and `connect` start other processes and give them the URL.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,45 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.daemons import connect_server, standalone
 
 from phalanx.pipeline.session import session
+
+DAEMONS = {"cluster", "connect"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `-n 2 --dist loadgroup` one process has the session and one the daemons: each is
+    started once."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        asked = set(getattr(item, "fixturenames", ()))
+        given = getattr(item, "callspec", None)
+        asked |= {v for v in given.params.values() if isinstance(v, str)} if given else set()
+        if asked & DAEMONS:
+            item.add_marker(pytest.mark.xdist_group("daemons"))
+        elif "spark" in asked:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark in this process, on the cores of this machine. Starts sooner, runs long work slower."""
-    found = session(quick=True)
+    found = session(quick=True, memory="1g")
     yield found
     found.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real standalone cluster: a master and two workers."""
+    with standalone(tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a real Connect server."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+        yield url

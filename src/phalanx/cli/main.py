@@ -19,10 +19,12 @@ try:  # importing takes long enough to be interrupted
     import click
 
     from phalanx.cli.bench import bench
+    from phalanx.cli.campaign import campaign
     from phalanx.cli.check import check
     from phalanx.cli.demo import demo
     from phalanx.cli.doctor import doctor
     from phalanx.cli.explore import explore
+    from phalanx.cli.ingest import ingest
     from phalanx.cli.journal import journal
     from phalanx.cli.node import chat, node
     from phalanx.cli.sim import sim
@@ -132,11 +134,13 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(bench)
+main.add_command(campaign)
 main.add_command(chat)
 main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(explore)
+main.add_command(ingest)
 main.add_command(journal)
 main.add_command(node)
 main.add_command(sim)

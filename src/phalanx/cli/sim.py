@@ -27,6 +27,7 @@ from phalanx.journal import eventfile
 from phalanx.sim import show
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
 from phalanx.sim.hunt import hunt_all
+from phalanx.sim.journals import write_journals
 from phalanx.sim.kinds import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.run import run
 from phalanx.sim.scenario import Scenario
@@ -71,16 +72,28 @@ def sim(ctx: click.Context) -> None:
 @click.argument("scenario_file", metavar="SCENARIO.toml", type=click.Path())
 @click.option("--seed", type=_SEED, help="Instead of the scenario's own seed.")
 @click.option("--events", type=click.Path(), metavar="FILE", help="Write what members saw there.")
+@click.option(
+    "--journals",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write it there as journals of the members, for `phalanx check` and the pipeline.",
+)
 @_MUTANT
 @_JSON
 def run_command(
-    scenario_file: str, seed: int | None, events: str | None, mutant: str | None, as_json: bool
+    scenario_file: str,
+    seed: int | None,
+    events: str | None,
+    journals: Path | None,
+    mutant: str | None,
+    as_json: bool,
 ) -> None:
     """Play one scenario.
 
     \b
-    Example:
+    Examples:
       phalanx sim run scenarios/lossy.toml --seed 7 --events events.jsonl
+      phalanx sim run scenarios/lossy.toml --journals journals/
     """
     check_places(events)
     _check_mutant(mutant)
@@ -92,6 +105,8 @@ def run_command(
     if events is not None:
         header = manifest(result, mutant)
         write_or_explain(events, lambda: eventfile.write(events, header, result.rows))
+    if journals is not None:
+        write_or_explain(str(journals), lambda: write_journals(result, journals))
     tell(result, as_json)
 
 
@@ -109,6 +124,12 @@ def run_command(
 @_MUTANT
 @click.option("--until-failure", is_flag=True, help="Stop soon after the first failure.")
 @click.option("--shrink/--no-shrink", "small", default=False, help="Make the failure smaller.")
+@click.option(
+    "--journals",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the journals of all runs there, as exported Parquet, for the pipeline.",
+)
 @_JSON
 def sweep_command(
     seeds: tuple[int, int],
@@ -118,6 +139,7 @@ def sweep_command(
     mutant: str | None,
     until_failure: bool,
     small: bool,
+    journals: Path | None,
     as_json: bool,
 ) -> None:
     """Play a random scenario for each seed, on all cores.
@@ -132,7 +154,7 @@ def sweep_command(
     chosen = Seeds(*seeds, *(members or MEMBERS[kind]), kind)
     watch = Progress(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
     try:
-        tally = sweep(chosen, jobs, mutant, until_failure, watch)
+        tally = sweep(chosen, jobs, mutant, until_failure, watch, journals)
     finally:
         if watch is not None:
             watch.close()

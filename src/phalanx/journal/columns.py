@@ -12,7 +12,7 @@ Columns stand by position: first those that every table has, then the table's ow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter, sub
 from types import GenericAlias
 from typing import Any, NamedTuple, cast, get_type_hints
@@ -27,6 +27,7 @@ SHARED = (*GROWING, "sim_ns", "run", "profile")
 IN_HEADER = ("group", "node", "inc")
 ROWS_MAX = 1 << 17
 """Of one block. A repeated value costs nothing, so only this bounds what a block unfolds to."""
+NUMBER_MAX = (1 << 63) - 1
 
 
 class _Table(NamedTuple):
@@ -35,6 +36,10 @@ class _Table(NamedTuple):
     values: Any
     """From a row to the values of its columns."""
     decoder: msgspec.msgpack.Decoder[Any]
+    defaults: dict[str, Any]
+    numbers: frozenset[str]
+    """Columns of whole numbers: 64 bits, in any format. `lists`: those of lists of them."""
+    lists: frozenset[str]
 
 
 def _table(kind: type[Row]) -> _Table:
@@ -46,7 +51,13 @@ def _table(kind: type[Row]) -> _Table:
     # A file of before may lack the last columns: they come back as their defaults.
     fields += [(f, lists[f], msgspec.field(default_factory=list)) for f in own]
     columns = msgspec.defstruct(f"{kind.__name__}Columns", fields, array_like=True)
-    return _Table(kind, names, attrgetter(*names), msgspec.msgpack.Decoder(columns))
+    info = msgspec.structs.fields(kind)
+    defaults = {f.name: f.default for f in info if f.default is not msgspec.NODEFAULT}
+    defaults |= {f.name: [] for f in info if f.default_factory is not msgspec.NODEFAULT}
+    numbers = frozenset(f for f in names if hints[f] in (int, int | None))
+    of_lists = frozenset(f for f in names if hints[f] in (list[int], list[int] | None))
+    decoder = msgspec.msgpack.Decoder(columns)
+    return _Table(kind, names, attrgetter(*names), decoder, defaults, numbers, of_lists)
 
 
 _TABLES = {name: _table(kind) for name, kind in TABLES.items()}
@@ -82,46 +93,80 @@ def _differences(values: tuple[int, ...]) -> Sequence[int]:
     return (values[0], *_once(tuple(map(sub, values[1:], values)))) if len(values) > 1 else values
 
 
+class Packed(NamedTuple):
+    """The rows of one table in a block, as columns. A column of one value has it in every row."""
+
+    kind: type[Row]
+    rows: int
+    columns: dict[str, Sequence[Any]]
+    """All but those that are in the header."""
+
+
 def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
     """The rows in the order of their numbers. ValueError for anything that `pack` does not make
     (msgspec's own errors are ValueErrors too)."""
     rows: list[Event] = []
-    for name, raw in _BLOCK.decode(body).items():
-        table = _TABLES.get(name)
-        if table is None:
-            raise ValueError(f"there is no table {name!r}")
-        rows += _rows(table, table.decoder.decode(raw), node, inc, group)
-    if not rows:
-        raise ValueError("a block without rows")
+    for packed in columns_of(body).values():
+        rows += _rows(packed, node, inc, group)
     rows.sort(key=attrgetter("lseq"))
     return rows
 
 
-def _rows(table: _Table, packed: Any, node: str, inc: int, group: str) -> list[Event]:
-    count = packed.rows
+def columns_of(body: bytes) -> dict[str, Packed]:
+    """The same without making rows, by table; not yet asked is what columns of one row say of each
+    other (`eventfile.contradiction`). ValueError for anything that `pack` does not make."""
+    found = {}
+    for name, raw in _BLOCK.decode(body).items():
+        table = _TABLES.get(name)
+        if table is None:
+            raise ValueError(f"there is no table {name!r}")
+        found[name] = _packed(table, table.decoder.decode(raw))
+    if not found:
+        raise ValueError("a block without rows")
+    return found
+
+
+def _packed(table: _Table, decoded: Any) -> Packed:
+    count = decoded.rows
     if not 0 < count <= ROWS_MAX:
         raise ValueError(f"a table of {count} rows")
-    names: list[str] = []
-    columns: list[Sequence[Any]] = []
+    columns: dict[str, Sequence[Any]] = {}
     for name in table.names:
-        values = getattr(packed, name)
+        values = getattr(decoded, name)
         if name in GROWING:
             values = _summed(values, count)
         elif not values and name not in SHARED:
-            continue  # a column that the writer did not know
-        elif len(values) == 1:
-            values = values * count
-        if len(values) != count:
+            if name not in table.defaults:
+                raise ValueError(f"column {name} is missing")
+            values = [table.defaults[name]]  # a column that the writer did not know
+        if len(values) not in (1, count) or (name in GROWING and len(values) != count):
             raise ValueError(f"column {name} has {len(values)} values for {count} rows")
-        names.append(name)
-        columns.append(values)
+        numbers = values if name in table.numbers else ()
+        if name in table.lists:
+            numbers = [*chain.from_iterable(some for some in values if some)]
+        if numbers and not _fits(numbers):
+            raise ValueError(f"a value of column {name} has more than 64 bits")
+        columns[name] = values
+    return Packed(table.kind, count, columns)
+
+
+def _fits(values: Sequence[int | None]) -> bool:
+    try:
+        low, high = min(values), max(values)  # type: ignore[type-var]
+    except TypeError:  # there is None among them
+        known = [value for value in values if value is not None]
+        return not known or _fits(known)
+    return low is None or high is None or (low >= -NUMBER_MAX - 1 and high <= NUMBER_MAX)
+
+
+def _rows(packed: Packed, node: str, inc: int, group: str) -> list[Event]:
+    names = tuple(packed.columns)
+    count = packed.rows
+    columns = [c if len(c) == count else [*c] * count for c in packed.columns.values()]
     rows = []
     for values in zip(*columns, strict=True):
         known: dict[str, Any] = dict(zip(names, values, strict=True))
-        try:
-            row = cast(Event, table.kind(group=group, node=node, inc=inc, **known))
-        except TypeError as error:  # a column without a default is missing
-            raise ValueError(str(error)) from error
+        row = cast(Event, packed.kind(group=group, node=node, inc=inc, **known))
         if wrong := contradiction(row):
             raise ValueError(wrong)
         rows.append(row)

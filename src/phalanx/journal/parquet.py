@@ -3,10 +3,13 @@
     DIR/deliver/g-ada-000001-000001-0a1b2c3d.parquet     the last part names the journal
     DIR/_segments/g-ada-000001-000001-0a1b2c3d.json      this segment is all there
 
-Column types follow from the annotations of `events`. Files appear whole: each is written under
-another name and renamed, and the note in `_segments` comes last, so whoever is interrupted
-begins that segment again and ends with the same files. Rows that could not be read become rows
-of the table `corrupt`, as ever. Bodies are not exported.
+Column types follow from the annotations of `events`; the first two columns say which cluster and
+journal a row is of. Files appear whole, and the note in `_segments` comes last, so whoever is
+interrupted begins that segment again and ends with the same files. Rows that could not be read
+become rows of the table `corrupt`, as ever. Bodies are not exported.
+
+A simulator, which makes the journals of many runs at once, writes them together: the notes then
+name the files that they share.
 
 A segment that was cut short, by a kill say, is never sealed. It is exported if asked for, and
 again if it has grown since.
@@ -14,20 +17,23 @@ again if it has grown since.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
 
 from phalanx.errors import JournalError
 from phalanx.journal import reader, retention
-from phalanx.journal.events import SCHEMA_VERSION, TABLES, Event, Row
-from phalanx.journal.segment import Header, Segment
+from phalanx.journal.arrow import arrow as arrow
+from phalanx.journal.arrow import schema as schema
+from phalanx.journal.scan import Copy, Scan
+from phalanx.journal.segment import Header, ending
+from phalanx.journal.tablefiles import TableFiles
 
-EXTRA = "pip install 'phalanx[parquet]'"
 NOTES = "_segments"
+LAYOUT = 2
+"""Of exported files. 1: without the columns of IDENTITY, and notes without `found`."""
 
 
 class Exported(msgspec.Struct):
@@ -40,45 +46,6 @@ class Exported(msgspec.Struct):
     """Segments that an earlier export had taken."""
     unsealed: int = 0
     """Segments that are not sealed: left for later."""
-
-
-def arrow() -> Any:
-    """pyarrow and its Parquet module, or JournalError that names the extra."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise JournalError("pyarrow", None, "Parquet needs pyarrow", EXTRA) from error
-    return pyarrow
-
-
-def schema(table: str) -> Any:
-    """The Arrow schema of a table."""
-    pa = arrow()
-    kind = TABLES[table]
-    hints = get_type_hints(kind)
-    fields = [field(name, hints[name]) for name in kind.__struct_fields__]
-    return pa.schema(fields, metadata={"phalanx_schema": str(SCHEMA_VERSION)})
-
-
-def field(name: str, hint: Any) -> Any:
-    """The Arrow field of an annotated column."""
-    pa = arrow()
-    column, nullable = _column(pa, hint)
-    return pa.field(name, column, nullable=nullable)
-
-
-def _column(pa: Any, hint: Any) -> tuple[Any, bool]:
-    """The type, and whether it may be null."""
-    if get_origin(hint) in (types.UnionType, Union):
-        (inner,) = [arg for arg in get_args(hint) if arg is not type(None)]
-        return _column(pa, inner)[0], True
-    if get_origin(hint) is list:
-        return pa.list_(_column(pa, get_args(hint)[0])[0]), False
-    if hint is int:
-        return pa.int64(), False
-    assert hint is str or get_origin(hint) is Literal, f"no column for {hint}"
-    return pa.string(), False
 
 
 def export(
@@ -95,14 +62,15 @@ def export(
     done = Exported()
     taken: dict[tuple[Path, str], dict[int, bool]] = {}
     for path in reader.find(paths):
-        segment = reader.read(path)
-        ready = segment.sealed or (cut_short and not retention.is_open(path))
-        if ready:
-            _export_or_explain(segment, folder, done)
+        header = reader.read_header(path)
+        ready = _Ready(path.stat().st_size, ending(path) is not None)
+        wanted = ready.sealed or (cut_short and not retention.is_open(path))
+        if wanted:
+            _export_or_explain(path, header, ready, folder, done)
         else:
             done.unsealed += 1
-        of_journal = taken.setdefault((path.parent, segment.header.journal), {})
-        of_journal[segment.header.number] = ready
+        of_journal = taken.setdefault((path.parent, header.journal), {})
+        of_journal[header.number] = wanted
     if marked_by is not None:
         for (directory, journal), numbers in taken.items():
             left = min((n for n, ready in numbers.items() if not ready), default=None)
@@ -111,38 +79,48 @@ def export(
     return done
 
 
-def _export_or_explain(segment: Segment, folder: Path, done: Exported) -> None:
+class _Ready(NamedTuple):
+    size: int
+    sealed: bool
+
+
+def _export_or_explain(
+    path: Path, header: Header, ready: _Ready, folder: Path, done: Exported
+) -> None:
     try:
-        _export(segment, folder, done)
+        _export(path, header, ready, folder, done)
     except OSError as error:
         problem = f"cannot be written ({error.strerror or error})"
         remedy = "choose a place that can be written"
         raise JournalError(str(error.filename or folder), None, problem, remedy) from error
 
 
-def _export(segment: Segment, folder: Path, done: Exported) -> None:
-    name = f"{segment.path.stem}-{segment.header.journal[:8]}"
-    path = folder / NOTES / f"{name}.json"
-    if path.exists() and _noted(path) >= segment.size:
+def _export(path: Path, header: Header, ready: _Ready, folder: Path, done: Exported) -> None:
+    name = f"{path.stem}-{header.journal[:8]}"
+    place = folder / NOTES / f"{name}.json"
+    if _noted(place) >= ready.size:
         done.before += 1
         return
-    by_table: dict[str, list[Event]] = {}
-    for row in segment.rows:
-        by_table.setdefault(str(row.__struct_config__.tag), []).append(row)
-    for table, rows in by_table.items():
-        _write(folder / table / f"{name}.parquet", table, rows, segment)
-        done.files += 1
-        done.rows += len(rows)
-    tables = {table: len(rows) for table, rows in by_table.items()}
-    note = _Note(segment.path.name, segment.size, segment.sealed, segment.header, tables)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_bytes(msgspec.json.encode(note))
-    fresh.rename(path)
+    facts = {"journal": header.journal, "cluster": header.cluster, "segment": str(header.number)}
+    files = TableFiles(lambda table: folder / table / f"{name}.parquet", facts)
+    try:
+        scan = Scan([Copy(str(path), ready.size)])
+        for rows in scan:
+            files.add(rows)
+        written = files.finish()
+    except BaseException:
+        files.abandon()
+        raise
+    tables = {table: file.rows for table, file in written.items()}
+    found = msgspec.to_builtins(scan.found)
+    note = Note(path.name, ready.size, ready.sealed, header, tables, LAYOUT, found)
+    write_note(place, note)
     done.segments += 1
+    done.files += len(tables)
+    done.rows += sum(tables.values())
 
 
-class _Note(msgspec.Struct):
+class Note(msgspec.Struct):
     """What an exported segment was."""
 
     file: str
@@ -151,34 +129,41 @@ class _Note(msgspec.Struct):
     header: Header
     tables: dict[str, int]
     """Rows of each."""
+    layout: int = 1
+    found: dict[str, Any] | None = None
+    """What was found in it (`scan.Found`); not known in the first layout."""
+    shared: str | None = None
+    """The name of its Parquet files, where they are not its own: rows of other journals too are in
+    them."""
 
 
-def _noted(path: Path) -> int:
-    """How large the segment was; a note that cannot be read counts as none."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Note).bytes
-    except (msgspec.DecodeError, ValueError):
-        return -1
-
-
-def _write(path: Path, table: str, rows: list[Event], segment: Segment) -> None:
-    pa = arrow()
-    wanted = schema(table)
-    columns = {name: [getattr(row, name) for row in rows] for name in _names(table)}
-    try:
-        made = pa.table(columns, schema=wanted)
-    except (OverflowError, pa.ArrowInvalid) as error:
-        problem = f"a value of table {table} fits no column ({error})"
-        raise JournalError(str(segment.path), None, problem, "restore a whole copy") from error
-    header = segment.header
-    facts = {"journal": header.journal, "cluster": header.cluster, "segment": str(header.number)}
-    made = made.replace_schema_metadata({**wanted.metadata, **facts})
+def write_note(path: Path, note: Note) -> None:
+    """Says that the rows of a segment are all there. Appears whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"_{path.name}.tmp")  # engines pass over names that begin so
-    pa.parquet.write_table(made, fresh, compression="zstd")
+    fresh = path.with_suffix(".tmp")
+    fresh.write_bytes(msgspec.json.encode(note))
     fresh.rename(path)
 
 
-def _names(table: str) -> tuple[str, ...]:
-    kind: type[Row] = TABLES[table]
-    return kind.__struct_fields__
+def note_of(path: Path) -> Note:
+    """JournalError for what is no note, or one of a later phalanx."""
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=Note)
+    except (OSError, msgspec.DecodeError, ValueError) as error:
+        problem = "not a note of an exported segment"
+        raise JournalError(str(path), None, problem, "remove it, and export again") from error
+    if note.layout > LAYOUT:
+        problem = f"layout {note.layout} is newer than {LAYOUT}"
+        remedy = "read it with the version of phalanx that wrote it, or a later one"
+        raise JournalError(str(path), None, problem, remedy)
+    return note
+
+
+def _noted(path: Path) -> int:
+    """How large the segment was. A note that is missing, cannot be read or is of an older layout
+    counts as none."""
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=Note)
+    except (FileNotFoundError, msgspec.DecodeError, ValueError):
+        return -1
+    return note.bytes if note.layout >= LAYOUT else -1

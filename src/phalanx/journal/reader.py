@@ -9,6 +9,7 @@ row is taken once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ import msgspec
 from phalanx.errors import JournalError
 from phalanx.journal.events import Corrupt, Event
 from phalanx.journal.segment import HEADER_BYTES_MAX, SUFFIX, Header, Segment, header_of, parsed
+
+HEADER_BYTES_USUAL = 1 << 14
 
 
 class Reading(msgspec.Struct):
@@ -44,7 +47,7 @@ def read(path: Path | str, *, rows: bool = True, bodies: bool = False) -> Segmen
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     return parsed(path, data, rows=rows, bodies=bodies)
 
 
@@ -83,9 +86,12 @@ def read_header(path: Path) -> Header:
     """Whose segment it is."""
     try:
         with path.open("rb") as file:
+            with suppress(JournalError):  # few are larger; what is wrong is said below
+                return header_of(path, file.read(HEADER_BYTES_USUAL))[0]
+            file.seek(0)
             return header_of(path, file.read(HEADER_BYTES_MAX))[0]
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def find(paths: Iterable[Path | str]) -> list[Path]:
@@ -112,6 +118,7 @@ def _of_one_run(rows: list[Event]) -> list[Event]:
     ]
 
 
-def _unreadable(path: Path, error: OSError) -> JournalError:
+def unreadable(path: Path, error: OSError) -> JournalError:
+    """What to say of a file that the system does not let us read."""
     problem = f"cannot be read ({error.strerror or error})"
     return JournalError(str(path), None, problem, "check the path and its rights")

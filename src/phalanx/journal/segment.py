@@ -14,6 +14,7 @@ so that a block that was cut out neatly is missed too.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import zlib
@@ -35,6 +36,7 @@ _MAGIC = b"PHALANXJ"
 _FIXED = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 HEADER_BYTES_MAX = 1 << 20
+FOOTER_BYTES_MAX = 1 << 10
 NAME_LENGTH_MAX = 60
 _RESTORE = "remove it, or restore a whole copy"
 _LATER = "read it with the version of phalanx that wrote it, or a later one"
@@ -159,6 +161,23 @@ def header_of(path: Path, data: bytes) -> tuple[Header, int]:
         return msgspec.msgpack.decode(body, type=Header), begin + length
     except (msgspec.DecodeError, RecursionError) as error:
         raise JournalError(name, None, "the header is corrupt", _RESTORE) from error
+
+
+def ending(path: Path) -> Footer | None:
+    """The footer with which the file ends; None if it is not sealed, or just not readable. Reads
+    the end of the file only."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - FOOTER_BYTES_MAX))
+            data = file.read()
+        at = data.rfind(blocks.MAGIC)
+        last = list(parse(data, at)) if at >= 0 else []
+        if len(last) == 1 and isinstance(last[0], Block) and last[0].kind == FOOTER:
+            return msgspec.msgpack.decode(last[0].body, type=Footer)
+    except (OSError, ValueError):
+        return None
+    return None
 
 
 class _Schema(msgspec.Struct):

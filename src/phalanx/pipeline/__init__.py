@@ -3,4 +3,8 @@
 session   where the work runs: here, on a cluster, or behind Spark Connect
 schemas   the tables of `journal.events`, for Arrow and for Spark
 tables    a set of tables to ask: frames by name
+opening   whatever holds journals becomes a set of tables
+ingest    journals into a lake, each row once
+store     the lake: Parquet files, of which a manifest lists those that are there
+source    raw and live journals as a table: `spark.read.format("phalanx")`
 """

@@ -1,4 +1,5 @@
-"""What is known of a journal as a whole: one row of the table `journals`.
+"""What is known of a journal as a whole, and of each of its segments: rows of `journals` and of
+`segments`.
 
 `mode`, `settled`, `undisturbed_ns` and `changes_max` come from the settings in its header. The
 last three only a simulator knows, and writes there under `truth`; real journals never say that a
@@ -7,11 +8,12 @@ group has settled, so liveness is not asked of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from phalanx.journal.events import Corrupt, Event, Gap, Life
+from phalanx.journal.scan import Found
 from phalanx.journal.segment import Header
 from phalanx.journal.truth import truth_of
 
@@ -41,6 +43,111 @@ class JournalFacts(msgspec.Struct, frozen=True):
     """1 if rows are missing before the last one."""
     stopped: int
     """1 if it ends with a STOP: its member ended as intended, and all it did is here."""
+
+
+class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment: whose it is, what its header says, and what was found in it."""
+
+    cluster: str
+    journal: str
+    number: int
+    """Of the segment within its journal, from 1."""
+    group: str
+    node: str
+    inc: int
+    boot_id: str
+    wall_ns: int
+    mono_ns: int
+    mode: str | None
+    settled: int
+    undisturbed_ns: int
+    changes_max: int | None
+    bytes: int
+    """How much of the file was read: of several copies the longest."""
+    take: str
+    """Names the files that hold its rows."""
+    sealed: int
+    """1 if its writer ended it: nothing will be added."""
+    run: str
+    rows: int
+    first: int
+    """The numbers of its first and last row; 0 if it has none."""
+    last: int
+    whole: int
+    """1 if every number between them is there."""
+    lost: int
+    """Rows that tell of a loss: `gap` and `corrupt`."""
+    corrupt: int
+    """Stretches that could not be read."""
+    stopped: int
+    """1 if a STOP is in it."""
+    end_t_ns: int
+    end_sim_ns: int | None
+
+
+def segment_facts(header: Header, found: Found, size: int, take: str) -> SegmentFacts:
+    """Of a segment that was scanned."""
+    truth = truth_of(header.config)
+    mode = header.config.get("mode")
+    return SegmentFacts(
+        cluster=header.cluster,
+        journal=header.journal,
+        number=header.number,
+        group=header.group,
+        node=header.node,
+        inc=header.inc,
+        boot_id=header.boot_id,
+        wall_ns=header.wall_ns,
+        mono_ns=header.mono_ns,
+        mode=mode if isinstance(mode, str) else None,
+        settled=int(truth.settled),
+        undisturbed_ns=truth.undisturbed_ns,
+        changes_max=truth.changes_max,
+        bytes=size,
+        take=take,
+        **msgspec.structs.asdict(found),
+    )
+
+
+def journals_of(segments: Iterable[SegmentFacts]) -> list[JournalFacts]:
+    """Of all journals that have rows, in the order of their names. What stands in every header is
+    taken from the first one."""
+    by_journal: dict[str, list[SegmentFacts]] = {}
+    for segment in segments:
+        by_journal.setdefault(segment.journal, []).append(segment)
+    for some in by_journal.values():
+        some.sort(key=lambda segment: segment.number)
+    return [
+        _joined(by_journal[name])
+        for name in sorted(by_journal)
+        if any(segment.rows for segment in by_journal[name])
+    ]
+
+
+_AS_IN_THE_HEADER = (
+    *("cluster", "journal", "group", "node", "inc", "boot_id", "wall_ns", "mono_ns"),
+    *("mode", "settled", "undisturbed_ns", "changes_max"),
+)
+
+
+def _joined(segments: Sequence[SegmentFacts]) -> JournalFacts:
+    some = [segment for segment in segments if segment.rows]
+    last = some[-1]
+    ends = [0, *(segment.last for segment in some)]
+    whole = all(
+        segment.whole and not segment.lost and segment.first == end + 1
+        for segment, end in zip(some, ends, strict=False)
+    )
+    return JournalFacts(
+        **{name: getattr(segments[0], name) for name in _AS_IN_THE_HEADER},
+        run=next((segment.run for segment in some if segment.run), ""),
+        rows=sum(segment.rows for segment in some),
+        last=last.last,
+        end_t_ns=last.end_t_ns,
+        end_sim_ns=last.end_sim_ns,
+        torn=int(not whole),
+        stopped=max(segment.stopped for segment in some),
+    )
 
 
 def facts_of(header: Header, rows: Sequence[Event]) -> JournalFacts:

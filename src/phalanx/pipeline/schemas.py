@@ -2,7 +2,8 @@
 
 Every table of events has two columns in front of its own, `cluster` and `journal` (the UUID that
 names one life of one member in one group), which the header of a segment knows and a row does not.
-The table `journals` has one row a journal: what its headers say, and how much of it is there.
+The table `journals` has one row a journal: what its headers say, and how much of it is there;
+`segments` the same for each segment.
 
 Arrow and Spark are given the same definition, nullability included: Spark takes a batch of another
 schema than the declared one for an error.
@@ -15,24 +16,26 @@ from typing import Any, get_type_hints
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import IDENTITY as IDENTITY
+from phalanx.journal.arrow import arrow, field, schema
 from phalanx.journal.events import TABLES
-from phalanx.pipeline.facts import JournalFacts
+from phalanx.pipeline.facts import JournalFacts, SegmentFacts
 
-IDENTITY = ("cluster", "journal")
 EVENTS = tuple(TABLES)
 JOURNALS = "journals"
+SEGMENTS = "segments"
+FACTS: dict[str, type[JournalFacts | SegmentFacts]] = {
+    JOURNALS: JournalFacts,
+    SEGMENTS: SegmentFacts,
+}
 
 
 def arrow_schema(table: str) -> Any:
-    """The Arrow schema of a table of events, or of `journals`."""
-    pa = parquet.arrow()
-    if table == JOURNALS:
-        hints = get_type_hints(JournalFacts)
-        return pa.schema([parquet.field(name, hints[name]) for name in hints])
-    own = parquet.schema(table).remove_metadata()
-    front = [pa.field(name, pa.string(), nullable=False) for name in IDENTITY]
-    return pa.schema([*front, *own])
+    """The Arrow schema of a table of events, of `journals` or of `segments`."""
+    if table not in FACTS:
+        return schema(table).remove_metadata()
+    hints = get_type_hints(FACTS[table])
+    return arrow().schema([field(name, hints[name]) for name in hints])
 
 
 def spark_schema(table: str) -> StructType:

@@ -2,6 +2,10 @@
 
 `session()` alone is Spark on the cores of this machine, with nothing to configure. A master URL
 (`spark://host:7077`) is a cluster, `sc://host:15002` a Connect server. The caller stops it.
+
+What Spark and Java print goes to a log of the session and not to the terminal: PHALANX_SPARK_LOG
+names a file to keep it in. PHALANX_SPARK_MEMORY is the heap (`4g`). Workers elsewhere are sent
+this package; what it needs (msgspec, pyarrow) must be installed there.
 """
 
 from __future__ import annotations
@@ -9,58 +13,159 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from phalanx.errors import PipelineError
+from phalanx.pipeline import archive
+from phalanx.pipeline.shipping import ship
+from phalanx.pipeline.urls import is_near, reach
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
 
 LOCAL = "local[*,4]"
 """All cores; a task may fail three times, as on a cluster."""
 PYSPARK = "pip install 'phalanx[spark]'"
 JAVA = "install a Java runtime, on Debian: apt-get install openjdk-17-jre-headless"
+MEMORY = "PHALANX_SPARK_MEMORY"
+LOG = "PHALANX_SPARK_LOG"
+MEMORY_MAX = 4 << 30
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Up to so many files are looked up here, and not by a job of their own.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
 }
 """What may be set at any time, also through Connect."""
 STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
 }
+NEAR = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def session(master: str | None = None, name: str = "phalanx", quick: bool = False):  # type: ignore[no-untyped-def]
-    """A Spark session. `quick`: starts sooner and runs long work slower. PipelineError without
-    pyspark, without Java, or where nobody answers."""
+def session(
+    master: str | None = None,
+    name: str = "phalanx",
+    quick: bool = False,
+    memory: str | None = None,
+) -> SparkSession:
+    """A Spark session; the one that is running, if there is one. `quick`: starts sooner and runs
+    long work slower. PipelineError without pyspark, without Java, or where nobody answers."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise PipelineError("pyspark", "the pipeline needs pyspark", PYSPARK) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master is not None and master.startswith("sc://"):
+    master = master or LOCAL
+    reach(master)
+    if master.startswith("sc://"):
         built = SparkSession.builder.remote(master)
     else:
         _need_java()
-        built = SparkSession.builder.master(master or LOCAL).appName(name)
-        for key, value in STATIC.items():
-            built = built.config(key, value)
-        cores = os.cpu_count() or 2
-        built = built.config("spark.sql.shuffle.partitions", str(2 * cores))
-        if quick:
-            options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-            built = built.config("spark.driver.extraJavaOptions", options)
+        _start(_conf(master, name, quick, memory))
+        built = SparkSession.builder
     for key, value in SETTINGS.items():
         built = built.config(key, value)
-    return built.getOrCreate()
+    made = built.getOrCreate()
+    if not master.startswith("local["):
+        ship(made)
+    from phalanx.pipeline.source import register  # it needs pyspark to be imported
+
+    register(made)
+    return made
+
+
+def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
+    from pyspark import SparkConf
+
+    conf = SparkConf().setMaster(master).setAppName(name)
+    given = memory or os.environ.get(MEMORY)
+    settings = dict(STATIC)
+    if is_near(master):
+        settings |= NEAR
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 2))
+    else:
+        if given is not None:
+            settings["spark.executor.memory"] = given
+        if quick:
+            settings["spark.executor.extraJavaOptions"] = " ".join(QUICK)
+    settings["spark.driver.memory"] = given or f"{_memory() >> 20}m"
+    quiet = Path(__file__).with_name("log4j2.properties").as_uri()
+    options = [f"-Dlog4j2.configurationFile={quiet}", *(QUICK if quick else ()), *archive.options()]
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    for key, value in settings.items():
+        conf.set(key, value)
+    return conf
+
+
+def _start(conf: SparkConf) -> None:
+    """Starts Spark, if it is not running, and Java, if that is not: with what both print in a file
+    of their own."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:
+        return
+    with _log() as log:
+        try:
+            gateway = SparkContext._gateway
+            if gateway is None:
+                streams = {"stdout": log, "stderr": log}
+                gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+            SparkContext(conf=conf, gateway=gateway)
+        except (Py4JError, PySparkException, OSError, RuntimeError) as error:
+            problem = f"Spark does not start ({_reason(error, log)})"
+            raise PipelineError(conf.get("spark.master") or "", problem, _REMEDY) from error
+
+
+_REMEDY = f"check the URL, the version of Java (17 or later) and {MEMORY}"
+
+
+def _log() -> IO[bytes]:
+    """Where Java prints to; without a name it is gone with the last process that has it open."""
+    name = os.environ.get(LOG)
+    try:
+        return Path(name).open("ab+") if name else tempfile.TemporaryFile()
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise PipelineError(name or tempfile.gettempdir(), problem, f"set {LOG}") from error
+
+
+def _reason(error: Exception, log: IO[bytes]) -> str:
+    """The line that says most."""
+    cause: Any = getattr(error, "java_exception", None)
+    if cause is not None:
+        return str(cause).splitlines()[0]
+    log.seek(0)
+    said = log.read().decode(errors="replace").splitlines()
+    told = [line.strip() for line in said if "rror" in line or "xception" in line]
+    return (told or [str(error)])[0]
+
+
+def _memory() -> int:
+    """Half of what the machine has, and no more than audits of any size need."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return MEMORY_MAX
+    return max(1 << 30, min(MEMORY_MAX, total // 2))
 
 
 def _need_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    if home is not None and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java") is None:
+    if home:
+        if not (Path(home) / "bin" / "java").exists():
+            raise PipelineError("JAVA_HOME", f"there is no Java in {home}", JAVA)
+    elif shutil.which("java") is None:
         raise PipelineError("java", "Spark needs Java and there is none", JAVA)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
 from phalanx.journal.events import Event
 from phalanx.journal.segment import Header
 from phalanx.pipeline.facts import facts_of
@@ -35,7 +35,7 @@ class Tables:
 
 def from_rows(spark: SparkSession, journals: Iterable[tuple[Header, Sequence[Event]]]) -> Tables:
     """Of journals that are in memory: for tests, and for what is small."""
-    pa = parquet.arrow()
+    pa = arrow()
     columns: dict[str, list[dict[str, object]]] = {}
     for header, rows in journals:
         if not rows:

@@ -52,6 +52,7 @@ class Driver:
         rubbish: Rubbish,
         forger: Forger,
         faults: dict[str, int],
+        rows: list[Event] | None = None,
     ) -> None:
         self._put = schedule.put
         self._links = links
@@ -62,7 +63,7 @@ class Driver:
         self._archived = any(g.kind == "replayed" for g in scenario.garbage)
         self._loopback = scenario.network.loopback
         self._local_ns = scenario.network.delay_ns
-        self.rows: list[Event] = []
+        self.rows: list[Event] = [] if rows is None else rows
         self.inserted: Inserted = {}
         self.library = Library(scenario.members)
         self.cases = Cases()

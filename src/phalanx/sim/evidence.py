@@ -1,4 +1,4 @@
-"""What the journals of real members prove: the checkers, and what they could not be asked.
+"""What the journals of members prove: the checkers, and what they could not be asked.
 
 A journal is evidence of one member. A member that was killed lacks the end of its own, a member
 whose journal was not given lacks all of it, and a disk that was full costs a middle. None of
@@ -11,12 +11,14 @@ said with the reason, and it is violated only if the rows that are there contrad
 - A journal that just ends, without a STOP row, is neither: its member was killed, or lives on.
   The checkers ask nothing of what may lie behind the end, such as sends that others delivered.
 
-Liveness is not judged at all. It asks for a moment when whatever was going to happen has
-happened, and journals do not show one, not even if all of them end with a STOP: who stops takes
-along what it had not sent yet. A message that never arrives is found by virtual synchrony, once
-its view has ended.
+Of real members liveness is not judged at all. It asks for a moment when whatever was going to
+happen has happened, and journals do not show one, not even if all of them end with a STOP: who
+stops takes along what it had not sent yet. A message that never arrives is found by virtual
+synchrony, once its view has ended. Clocks of two machines are never compared.
 
-Clocks of two machines are never compared: rows lose `sim_ns`, should they have it.
+A simulator does know that moment, and has one clock. Where all headers say that the run settled
+(`journal.truth`), and nothing is missing, the rows are judged as the simulator judges them. All
+others lose `sim_ns`, should they have it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from phalanx.journal import eventfile
 from phalanx.journal.events import Corrupt, Event, Gap, Life, ViewInstall
 from phalanx.journal.reader import Reading, read_all
 from phalanx.journal.segment import Header
+from phalanx.journal.truth import Truth, truth_of
 from phalanx.sim.checkers import Mode, Report, Verdict, check
 from phalanx.sim.checkers.names import Member, label
 
@@ -73,6 +76,8 @@ class Evidence:
     """And what they lack."""
     unended: list[Member] = field(default_factory=list)
     mode: Mode | None = None
+    truth: Truth = field(default_factory=Truth)
+    """What a simulator knows; nothing of real members, nor where a part is missing."""
     report: Report = field(default_factory=lambda: Report({}))
 
     @property
@@ -92,7 +97,7 @@ class Evidence:
         found = self.report.properties[name]
         if found.found:
             return Judgement("violated", "")
-        if name in SETTLED:
+        if name in SETTLED and not self.truth.settled:
             return Judgement("unverifiable", "journals do not show that a group has settled")
         if name == "sending-view" and self.mode != "hold":
             told = "not the same in all headers" if self.mode is None else f"{self.mode!r} here"
@@ -140,8 +145,10 @@ def judge(reading: Reading) -> list[Evidence]:
 def _judge(evidence: Evidence) -> None:
     named: set[Member] = set()
     modes = set()
+    truths: set[Truth] = set()
     for member, rows in evidence.journals.items():
         modes.add(evidence.headers[member].config.get("mode"))
+        truths.add(truth_of(evidence.headers[member].config))
         if lack := _lack(rows):
             evidence.torn[member] = lack
         if not (isinstance(rows[-1], Life) and rows[-1].op == "STOP"):
@@ -152,11 +159,22 @@ def _judge(evidence: Evidence) -> None:
     evidence.absent = sorted(named - evidence.journals.keys())
     if modes in ({"hold"}, {"flow"}):
         evidence.mode = "hold" if modes == {"hold"} else "flow"
-    apart = [
-        row if row.sim_ns is None else msgspec.structs.replace(row, sim_ns=None)
-        for row in evidence.rows
-    ]
-    evidence.report = check(apart, expect_liveness=False, mode=evidence.mode)
+    truth = truths.pop()
+    if truth.settled and not (truths or evidence.absent or evidence.torn):
+        evidence.truth = truth
+        rows = evidence.rows
+    else:
+        rows = [
+            row if row.sim_ns is None else msgspec.structs.replace(row, sim_ns=None)
+            for row in evidence.rows
+        ]
+    evidence.report = check(
+        rows,
+        expect_liveness=evidence.truth.settled,
+        mode=evidence.mode,
+        undisturbed_ns=evidence.truth.undisturbed_ns,
+        changes_max=evidence.truth.changes_max,
+    )
 
 
 def _lack(rows: Sequence[Event]) -> str:

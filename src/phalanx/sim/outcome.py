@@ -65,6 +65,8 @@ class Outcome(msgspec.Struct):
     sim_ns: int
     stuck: str | None
     """Why the run was given up before every member had settled."""
+    exhausted: bool
+    """It was given up for its number of steps; more of them might have settled it."""
     exception: str | None
     """The traceback of what left the core, where nothing must."""
     stories: dict[str, list[str]]

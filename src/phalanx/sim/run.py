@@ -31,6 +31,8 @@ class RunResult(msgspec.Struct):
     report: Report
     stuck: bool
     stuck_because: str | None
+    exhausted: bool
+    """Stuck only in that its steps came to an end: more of them might have settled it."""
     exception: str | None
     """The last lines of the traceback of what left the core."""
     faults: dict[str, int]
@@ -49,8 +51,9 @@ class RunResult(msgspec.Struct):
 
     @property
     def expect_liveness(self) -> bool:
-        """A run that is stuck had all the time it needs; one that an error ended had not."""
-        return self.exception is None
+        """A run that is stuck had all the time it needs; one that an error ended, or whose steps
+        came to an end, had not."""
+        return self.exception is None and not self.exhausted
 
     @property
     def failed(self) -> bool:
@@ -73,7 +76,8 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
     outcome = World(scenario, make).run()
     report = check(
         outcome.rows,
-        expect_liveness=outcome.exception is None,  # see RunResult.expect_liveness
+        # see RunResult.expect_liveness
+        expect_liveness=outcome.exception is None and not outcome.exhausted,
         mode=lan(**scenario.config).mode,
         inserted=outcome.inserted,
         contents=outcome.library.checksum,
@@ -91,6 +95,7 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
         report=report,
         stuck=outcome.stuck is not None,
         stuck_because=outcome.stuck,
+        exhausted=outcome.exhausted,
         exception=exception,
         faults=outcome.faults,
         cases=outcome.cases,

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES
 from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO
+from phalanx.sim.journals import Exporting
 from phalanx.sim.kinds import Kind, scenario_of
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario import SECOND
 from phalanx.sim.workers import in_order
 
 CHUNK = 8
+CHUNK_KEPT = 32
+"""Where the journals of a part become one file a table."""
 
 
 class Seeds(msgspec.Struct, frozen=True):
@@ -146,12 +150,20 @@ def broken_by(mutant: str | None) -> AbstractContextManager[object]:
     return applied
 
 
-def run_seeds(seeds: Seeds, mutant: str | None = None) -> Tally:
-    """The runs of some seeds, one after the other, in this process."""
+def run_seeds(seeds: Seeds, mutant: str | None = None, journals: Path | None = None) -> Tally:
+    """The runs of some seeds, one after the other, in this process; their journals as Parquet, if
+    a folder for them is given."""
     tally = Tally(kind=seeds.kind)
-    with broken_by(mutant):
+    with broken_by(mutant), ExitStack() as stack:
+        export = None
+        if journals is not None:
+            name = f"{seeds.kind}-{seeds.lo}-{seeds.hi}-{seeds.first:010}-{seeds.end:010}"
+            export = stack.enter_context(Exporting(journals, name))
         for seed in range(seeds.first, seeds.end):
-            tally.add_run(run(scenario_of(seed, seeds.lo, seeds.hi, seeds.kind)))
+            result = run(scenario_of(seed, seeds.lo, seeds.hi, seeds.kind))
+            tally.add_run(result)
+            if export is not None:
+                export.add(result)
     return tally
 
 
@@ -161,17 +173,20 @@ def sweep(
     mutant: str | None = None,
     until_failure: bool = False,
     progress: Callable[[Tally], None] | None = None,
+    journals: Path | None = None,
 ) -> Tally:
-    """All seeds on `jobs` processes, as many as there are cores unless told.
+    """All seeds on `jobs` processes, as many as there are cores unless told. With `journals` they
+    are written there, in the layout of `journal.parquet`.
 
     Parts are added up in the order of their seeds: with `until_failure` a sweep ends at the
     first part with a failure, and its `lowest_failing_seed` is the lowest there is.
     """
     total = Tally(kind=seeds.kind)
-    needed = -(-(seeds.end - seeds.first) // CHUNK)
+    chunk = CHUNK if journals is None else CHUNK_KEPT
+    needed = -(-(seeds.end - seeds.first) // chunk)
     workers = max(1, min(jobs or os.cpu_count() or 1, needed))
     try:
-        with closing(in_order(_work, _chunks(seeds, mutant), workers)) as parts:
+        with closing(in_order(_work, _chunks(seeds, chunk, mutant, journals), workers)) as parts:
             for part in parts:
                 total.add(part)
                 if progress is not None:
@@ -183,11 +198,14 @@ def sweep(
     return total
 
 
-def _chunks(seeds: Seeds, mutant: str | None) -> Iterator[tuple[Seeds, str | None]]:
-    for first in range(seeds.first, seeds.end, CHUNK):
-        end = min(first + CHUNK, seeds.end)
-        yield msgspec.structs.replace(seeds, first=first, end=end), mutant
+_Chunk = tuple[Seeds, str | None, Path | None]
 
 
-def _work(chunk: tuple[Seeds, str | None]) -> Tally:
+def _chunks(seeds: Seeds, size: int, mutant: str | None, journals: Path | None) -> Iterator[_Chunk]:
+    for first in range(seeds.first, seeds.end, size):
+        end = min(first + size, seeds.end)
+        yield msgspec.structs.replace(seeds, first=first, end=end), mutant, journals
+
+
+def _work(chunk: _Chunk) -> Tally:
     return run_seeds(*chunk)

@@ -20,6 +20,7 @@ from typing import Any
 
 from phalanx.core import member as core
 from phalanx.core.effects import Leave
+from phalanx.journal.events import Event
 from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
 from phalanx.sim.driver import Driver
 from phalanx.sim.forgery import Forger
@@ -32,9 +33,14 @@ from phalanx.sim.seat import Maker, Seat
 
 
 class World:
-    """Plays one scenario once. Make a new one for each run."""
+    """Plays one scenario once. Make a new one for each run.
 
-    def __init__(self, scenario: Scenario, make: Maker | None = None) -> None:
+    `rows` is the list that rows are put into: one that passes them on keeps a long run small.
+    """
+
+    def __init__(
+        self, scenario: Scenario, make: Maker | None = None, rows: list[Event] | None = None
+    ) -> None:
         made: Maker = make or core.Member
         self._scenario = scenario
         self._faults = dict.fromkeys(FAULTS, 0)
@@ -59,6 +65,7 @@ class World:
             self._rubbish,
             forger,
             self._faults,
+            rows,
         )
         self._events: dict[int, Callable[[int, int, Any], None]] = {
             Kind.SAY: self._say,
@@ -118,6 +125,7 @@ class World:
             steps=driver.steps,
             sim_ns=now,
             stuck=None if exception else stuck,
+            exhausted=stuck is not None and self._could_go_on(limit),
             exception=exception,
             stories={seat.label: seat.last_words() for seat in self._population.live},
         )
@@ -155,6 +163,11 @@ class World:
         since = max(self._calm_from, self._driver.changed_ns)
         long_enough = now - since >= self._calm or not self._schedule.heap
         return long_enough and not any(seat.inbox for seat in seats)
+
+    def _could_go_on(self, limit: int) -> bool:
+        """Whether something is under way, and there is time for it."""
+        heap = self._schedule.heap
+        return bool(heap) and heap[0][0] <= limit
 
     def _stuck(self, limit: int) -> str | None:
         """Why there is no point in going on; None while there is."""

@@ -1,0 +1,218 @@
+"""`phalanx campaign`: sweeps of seeds on a cluster, and what they came to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from phalanx.cli.options import MEMBERS_MAX, SEED_MAX, Range, Whole
+from phalanx.cli.telling import replay_line
+from phalanx.errors import PipelineError
+from phalanx.sim.kinds import KINDS, MEMBERS, Kind
+from phalanx.sim.scenario import STEPS_MAX
+from phalanx.sim.sweep import Seeds, broken_by
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.campaign.seeds import Campaign
+    from phalanx.pipeline.campaign.store import Wave
+    from phalanx.pipeline.campaign.summary import Failing, Summary
+
+FAILING_SHOWN_MAX = 20
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def campaign(ctx: click.Context) -> None:
+    """Simulate on a cluster: any number of seeds, one row each.
+
+    \b
+    Example:
+      phalanx campaign run --seeds 0:10000 --into campaigns/
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@campaign.command("run")
+@click.option(
+    "--seeds",
+    type=Range(0, SEED_MAX, closed=False),
+    required=True,
+    metavar="A:B",
+    help="Seeds from A up to, not including, B.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default="membership",
+    help="What happens, as in `phalanx sim sweep`.",
+)
+@click.option(
+    "--members",
+    type=Range(1, MEMBERS_MAX, closed=True),
+    metavar="LO:HI",
+    help="How many members a group has, both included; as in `phalanx sim sweep` unless told.",
+)
+@click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
+@click.option(
+    "--steps",
+    type=Whole(1, STEPS_MAX),
+    help="Steps of a run at most; one that needs more is inconclusive.",
+)
+@click.option("--master", metavar="URL", help="spark://... or sc://...; here unless told.")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the rows there, and play only seeds that are not there yet.",
+)
+@click.option("--wave", type=Whole(1, 10_000_000), help="Seeds of a wave; what fits unless told.")
+@_JSON
+def run_command(
+    seeds: tuple[int, int],
+    kind: Kind,
+    members: tuple[int, int] | None,
+    mutant: str | None,
+    steps: int | None,
+    master: str | None,
+    into: Path | None,
+    wave: int | None,
+    as_json: bool,
+) -> None:
+    """Play seeds on the executors of Spark and check every guarantee.
+
+    The same seeds give the same rows wherever they are played. What was interrupted goes on
+    where it was if it is run again with the same --into. Exit 1 if any seed failed.
+
+    \b
+    Examples:
+      phalanx campaign run --seeds 0:10000 --into campaigns/
+      phalanx campaign run --seeds 0:1000000 --master spark://head:7077 --into campaigns/
+    """
+    with broken_by(mutant):  # a bad name is found here, not on an executor
+        pass
+    from phalanx.pipeline.campaign.seeds import Campaign
+    from phalanx.pipeline.campaign.summary import summary
+
+    chosen = Campaign(kind, *(members or MEMBERS[kind]), mutant, steps)
+    with TemporaryDirectory(prefix="phalanx-") as temporary:
+        folder = into or Path(temporary)
+        waves = _play(chosen, seeds, folder, wave, master)
+        found = summary(folder, waves, seeds)
+    _tell([found], as_json, alone=True)
+
+
+def _play(
+    chosen: Campaign, seeds: tuple[int, int], folder: Path, wave: int | None, master: str | None
+) -> list[Wave]:
+    """Plays what is not there; Spark is started only if anything is not."""
+    from phalanx.pipeline.campaign import store
+    from phalanx.pipeline.campaign.code import code_version
+    from phalanx.pipeline.campaign.seeds import FAILED
+
+    there = store.waves_of(folder, chosen.name, code_version())
+    todo = sum(end - first for first, end in store.left(there, *seeds))
+    if not todo:
+        return there
+    from phalanx.pipeline.campaign.waves import run_campaign
+    from phalanx.pipeline.session import session
+
+    spark = session(master, "phalanx campaign")
+    failed = 0
+    try:
+        with click.progressbar(length=todo, file=sys.stderr, show_pos=True, label="seeds") as bar:
+
+            def progress(rows: Any) -> None:
+                nonlocal failed
+                failed += sum(status in FAILED for status in rows["status"].to_pylist())
+                bar.label = f"seeds, {failed} failed" if failed else "seeds"
+                bar.update(rows.num_rows)
+
+            return run_campaign(spark, chosen, seeds, folder, wave, progress)
+    finally:
+        spark.stop()
+
+
+@campaign.command("show")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@_JSON
+def show_command(folder: Path, as_json: bool) -> None:
+    """Say what the campaigns in DIR came to, failing seeds with the line that replays them.
+
+    Exit 1 if any seed failed.
+
+    \b
+    Example:
+      phalanx campaign show campaigns/
+    """
+    from phalanx.pipeline.campaign.summary import summaries
+
+    found = summaries(folder)
+    if not found:
+        problem = "there are no rows of a campaign in this folder"
+        raise PipelineError(str(folder), problem, "give the DIR of phalanx campaign run --into")
+    _tell(found, as_json, alone=False)
+
+
+def _tell(found: list[Summary], as_json: bool, alone: bool) -> None:
+    if as_json:
+        facts = [_facts(one) for one in found]
+        click.echo(json.dumps(facts[0] if alone else {"campaigns": facts}))
+    else:
+        for one in found:
+            for line in _lines(one):
+                click.echo(line)
+    if any(one.failed for one in found):
+        raise click.exceptions.Exit(1)
+
+
+def _facts(one: Summary) -> dict[str, Any]:
+    import msgspec
+
+    facts: dict[str, Any] = msgspec.to_builtins(one)
+    for seeds in (facts["failing"], facts["inconclusive"]):
+        for failing in seeds:
+            failing["replay"] = _replay(one.campaign, failing["seed"])
+    return facts
+
+
+def _lines(one: Summary) -> list[str]:
+    status = ", ".join(f"{count:,} {name}" for name, count in one.status.items())
+    rate = f"{one.seeds_per_second:,.1f} seeds/s, {one.cores_busy:.1f} cores busy"
+    lines = [
+        f"{one.campaign}, code {one.code_version}: {one.seeds:,} seeds: {status}",
+        f"  {one.simulated_seconds:,.1f} s simulated, {one.delivered:,} messages delivered",
+        f"  {rate}, {one.cpu_seconds:,.1f} s of processor time",
+        f"  result {one.digest}",
+    ]
+    if one.never_evaluated:
+        lines.append("  never put to the test: " + ", ".join(one.never_evaluated))
+    for failing in one.failing[:FAILING_SHOWN_MAX]:
+        lines += _failing(one, failing)
+    if len(one.failing) > FAILING_SHOWN_MAX:
+        lines.append(f"  and {len(one.failing) - FAILING_SHOWN_MAX:,} more that failed")
+    for failing in one.inconclusive[:FAILING_SHOWN_MAX]:
+        lines += _failing(one, failing)
+    return lines
+
+
+def _failing(one: Summary, failing: Failing) -> list[str]:
+    what = ", ".join(failing.violated) or failing.status
+    last = (failing.error or "").strip().splitlines()[-1:]
+    lines = [f"  seed {failing.seed}: {what}", *(f"    {text}" for text in last)]
+    return [*lines, f"    replay: {_replay(one.campaign, failing.seed)}"]
+
+
+def _replay(name: str, seed: int) -> str:
+    """The command that plays a seed again, from the name of its campaign."""
+    from phalanx.pipeline.campaign.seeds import named
+
+    chosen = named(name)
+    asked = Seeds(seed, seed + 1, chosen.lo, chosen.hi, chosen.kind)
+    return replay_line(seed, asked, chosen.mutant)

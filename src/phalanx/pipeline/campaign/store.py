@@ -1,0 +1,102 @@
+"""The rows of campaigns in a folder: one file a wave, and nothing else.
+
+    DIR/membership-3-8.9ad85f8729e1ade1.0000000000-0000000640.parquet
+
+A wave is all seeds from the first number up to, not including, the second. Its file appears
+whole, by rename, and says by its name what is in it; so what is still to do is what no name
+covers, and a campaign that was killed goes on where it was. Rows hold the campaign and the
+version of the code too: any engine can read the folder as one table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phalanx.errors import PipelineError
+from phalanx.journal.arrow import arrow
+from phalanx.pipeline.campaign.seeds import schema
+
+_NAME = re.compile(r"(?P<campaign>.+)\.(?P<code>[0-9a-f]+)\.(?P<first>\d+)-(?P<end>\d+)\.parquet")
+_WALL = b"wall_ms"
+
+
+class Wave(NamedTuple):
+    """Seeds first to end - 1 of a campaign, played by one version of the code."""
+
+    campaign: str
+    code: str
+    first: int
+    end: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.campaign}.{self.code}.{self.first:010}-{self.end:010}.parquet"
+
+
+def waves_in(folder: Path) -> list[Wave]:
+    """What is there, in order."""
+    found = [_NAME.fullmatch(path.name) for path in folder.glob("*.parquet")]
+    return sorted(
+        Wave(m["campaign"], m["code"], int(m["first"]), int(m["end"])) for m in found if m
+    )
+
+
+def waves_of(folder: Path, campaign: str, code: str) -> list[Wave]:
+    """What is there of one campaign, played by one version of the code."""
+    return [wave for wave in waves_in(folder) if (wave.campaign, wave.code) == (campaign, code)]
+
+
+def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
+    """Writes the rows of a wave, all at once; those of an earlier attempt are replaced."""
+    pa = arrow()
+    seeds = table["seed"].to_pylist()
+    assert sorted(seeds) == list(range(wave.first, wave.end)), f"{wave}: not each seed once"
+    path = folder / wave.file
+    fresh = path.with_name(f"_{path.name}.tmp")  # engines pass over names that begin so
+    told = {_WALL: str(wall_ms)}
+    ordered = table.cast(schema()).sort_by("seed").replace_schema_metadata(told)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pa.parquet.write_table(ordered, fresh, compression="zstd")
+        fresh.rename(path)
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise PipelineError(str(path), problem, "choose a place that can be written") from error
+
+
+def left(waves: Iterable[Wave], first: int, end: int) -> Iterator[tuple[int, int]]:
+    """The stretches of seeds that no wave covers, in order."""
+    for wave in sorted((w for w in waves if w.end > first), key=lambda w: w.first):
+        if first >= end:
+            return
+        if wave.first > first:
+            yield first, min(wave.first, end)
+        first = max(first, wave.end)
+    if first < end:
+        yield first, end
+
+
+def rows(folder: Path, waves: Sequence[Wave]) -> Any:
+    """One table of all these waves. PipelineError for a file that is no longer whole."""
+    pa = arrow()
+    found = []
+    for wave in waves:
+        path = folder / wave.file
+        try:
+            found.append(pa.parquet.read_table(path).replace_schema_metadata(None))
+        except (OSError, pa.ArrowInvalid) as error:
+            problem = f"cannot be read ({error})"
+            raise PipelineError(
+                str(path), problem, "delete it and run the campaign again"
+            ) from error
+    return pa.concat_tables(found) if found else schema().empty_table()
+
+
+def wall_ms(folder: Path, waves: Iterable[Wave]) -> int:
+    """How long these waves took, one after the other."""
+    pa = arrow()
+    told = (pa.parquet.read_schema(folder / wave.file).metadata or {} for wave in waves)
+    return sum(int(facts.get(_WALL, 0)) for facts in told)

@@ -1,0 +1,221 @@
+"""Journals into a lake: what is new is taken, once, and published at once.
+
+- A segment is (journal, number). One that is sealed is taken once. One that is not, because its
+  member lives or was killed, is taken again when it has grown, and what it gave before is replaced.
+- Overlapping and duplicate copies count once; a fleet may come in parts, in any order.
+- Sealed segments share files; one that may still grow has files of its own, so that replacing it
+  is leaving those files out of the next manifest.
+- Nothing is visible before the manifest that lists it. An ingest that was killed leaves the lake
+  as it was, and the next one begins as if it had not been.
+
+`since` passes over segments that ended before an instant. What they held is missing evidence, as
+if their files had not been given: journals that begin in the middle count as torn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from phalanx.errors import JournalError
+from phalanx.journal.arrow import arrow
+from phalanx.journal.tablefiles import Written
+from phalanx.pipeline.facts import JournalFacts, SegmentFacts, journals_of
+from phalanx.pipeline.offers import Offer, check_clusters, find_offers
+from phalanx.pipeline.running import Progress, run
+from phalanx.pipeline.schemas import JOURNALS, SEGMENTS, arrow_schema
+from phalanx.pipeline.store import Manifest, Store
+from phalanx.pipeline.taking import Taken, Task, can_refer, refer
+
+SMALL_BYTES = 8 << 20
+"""Up to so much is taken in this process: starting workers would take longer."""
+TASK_BYTES = 32 << 20
+
+
+class Ingested(msgspec.Struct, kw_only=True):
+    """What an ingest did."""
+
+    version: int = 0
+    """The newest of the lake: a new one only if anything was taken."""
+    segments: int = 0
+    again: int = 0
+    """Segments among them that had been taken before and have grown since."""
+    before: int = 0
+    """Segments that the lake had already."""
+    passed: int = 0
+    """Segments that ended before `since`."""
+    rows: int = 0
+    corrupt: int = 0
+    journals: int = 0
+    """Journals in the lake now."""
+
+
+def ingest(
+    paths: Sequence[str | Path],
+    lake: str | Path,
+    *,
+    spark: Callable[[], SparkSession] | None = None,
+    since_ns: int | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Takes what is new in journals and exports. `spark` is asked for a session if there is much
+    to do; without it all is done in this process. JournalError or PipelineError for what cannot
+    be taken; the lake is then as before."""
+    offers = find_offers(paths)
+    store = Store.create(lake)
+    with store.writing() as writer:
+        before = store.at()
+        if before.manifest.cluster is not None:
+            check_clusters(offers, (str(lake), before.manifest.cluster))
+        known = {(s.journal, s.number): s for s in _segments(before.paths("silver", SEGMENTS))}
+        new, done = _choose(offers, known, since_ns)
+        if not new:
+            done.version = before.manifest.version
+            done.journals = len(journals_of(known.values()))
+            return done
+        tasks = _tasks(new, str(store.place.resolve()), writer)
+        taken = run(tasks, store.place, writer, _wanted(spark, tasks), progress)
+        _explain(taken)
+        made, journals = merged(before.manifest, known, taken, store.place, writer)
+        version = store.commit(made, writer, "ingest").version
+        _report(done, taken, journals)
+        done.version = version
+        return done
+
+
+def gather(
+    paths: Sequence[str | Path],
+    place: Path,
+    spark: Callable[[], SparkSession] | None = None,
+    progress: Progress | None = None,
+) -> Store:
+    """A lake for a while: exported files are left where they are, and all others share files."""
+    offers = find_offers(paths)
+    store = Store.create(place)
+    with store.writing() as writer:
+        there = [offer for offer in offers if can_refer(offer)]
+        others = [offer for offer in offers if not can_refer(offer)]
+        taken = list(refer(there, f"{writer}-export"))
+        tasks = _packed(others, str(place.resolve()), writer)
+        taken += run(tasks, place, writer, _wanted(spark, tasks), progress)
+        _explain(taken)
+        made, _ = merged(Manifest(), {}, taken, place, writer)
+        store.commit(made, writer, "open")
+    return store
+
+
+def _choose(
+    offers: Sequence[Offer], known: dict[tuple[str, int], SegmentFacts], since_ns: int | None
+) -> tuple[list[Offer], Ingested]:
+    done = Ingested()
+    new = []
+    for offer in offers:
+        had = known.get(offer.key)
+        if had is not None and (had.sealed or offer.size <= had.bytes):
+            done.before += 1
+        elif since_ns is not None and offer.end_ns is not None and offer.end_ns < since_ns:
+            done.passed += 1
+        else:
+            done.again += had is not None
+            new.append(offer)
+    return new, done
+
+
+def _tasks(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
+    """Sealed segments together, the others one by one."""
+    tasks = _packed([offer for offer in offers if offer.sealed], lake, writer)
+    for offer in offers:
+        if not offer.sealed:
+            tasks.append(Task(lake, f"{writer}-{len(tasks):05}", [offer]))
+    return tasks
+
+
+def _packed(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
+    """Neighbours share a task, up to a size that keeps all cores busy."""
+    total = sum(offer.size for offer in offers)
+    limit = min(TASK_BYTES, max(1 << 20, total // (3 * (os.cpu_count() or 1))))
+    tasks: list[Task] = []
+    room = 0
+    for offer in offers:
+        if not tasks or offer.size > room:
+            tasks.append(Task(lake, f"{writer}-{len(tasks):05}", []))
+            room = limit
+        tasks[-1].offers.append(offer)
+        room -= offer.size
+    return tasks
+
+
+def _wanted(spark: Callable[[], SparkSession] | None, tasks: Sequence[Task]) -> SparkSession | None:
+    much = len(tasks) > 1 and sum(task.bytes for task in tasks) > SMALL_BYTES
+    return spark() if spark is not None and much else None
+
+
+def _explain(taken: Sequence[Taken]) -> None:
+    for some in taken:
+        if some.problem is not None:
+            file, problem, remedy = some.problem
+            raise JournalError(file, None, problem, remedy)
+
+
+# ---------------------------------------------------------------------- the next manifest
+
+
+def merged(
+    before: Manifest,
+    known: dict[tuple[str, int], SegmentFacts],
+    taken: Sequence[Taken],
+    place: Path,
+    writer: str,
+) -> tuple[Manifest, list[JournalFacts]]:
+    """The lake with what was taken; writes the tables `segments` and `journals` anew."""
+    fresh = {(s.journal, s.number): s for some in taken for s in some.segments}
+    replaced = {known[key].take for key in fresh if key in known}
+    segments = [(known | fresh)[key] for key in sorted(known | fresh)]
+    journals = journals_of(segments)
+    bronze = {name: list(files) for name, files in before.bronze.items()}
+    silver = {
+        name: [file for file in files if Path(file.path).stem not in replaced]
+        for name, files in before.silver.items()
+    }
+    for some in taken:
+        for name, files in some.files.items():
+            bronze.setdefault(name, []).extend(files)
+            silver.setdefault(name, []).extend(files)
+    silver[SEGMENTS] = [_write(segments, SEGMENTS, place, writer)]
+    silver[JOURNALS] = [_write(journals, JOURNALS, place, writer)]
+    cluster = segments[0].cluster if segments else None
+    made = msgspec.structs.replace(before, cluster=cluster, bronze=bronze, silver=silver)
+    return made, journals
+
+
+def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written:
+    pa = arrow()
+    path = place / "silver" / table / f"{writer}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = pa.Table.from_pylist(
+        [msgspec.structs.asdict(row) for row in rows], schema=arrow_schema(table)
+    )
+    pa.parquet.write_table(made, path, compression="zstd")
+    return Written(str(path.relative_to(place)), len(rows), path.stat().st_size)
+
+
+def _segments(paths: Sequence[str]) -> list[SegmentFacts]:
+    pa = arrow()
+    return [
+        msgspec.convert(row, SegmentFacts)
+        for path in paths
+        for row in pa.parquet.read_table(path).to_pylist()
+    ]
+
+
+def _report(done: Ingested, taken: Sequence[Taken], journals: Sequence[JournalFacts]) -> None:
+    segments = [segment for some in taken for segment in some.segments]
+    done.segments = len(segments)
+    done.rows = sum(segment.rows for segment in segments)
+    done.corrupt = sum(segment.corrupt for segment in segments)
+    done.journals = len(journals)

@@ -1,0 +1,142 @@
+"""What there is to take: the segments in files and folders, raw and exported, each named once.
+
+A segment is (journal, number). All raw copies of it are read together, since they may complete
+each other; of exported ones the longest is taken, and a raw copy only where it is longer. Nothing
+but headers, footers and notes is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from phalanx.errors import JournalError, PipelineError
+from phalanx.journal import parquet, reader
+from phalanx.journal.scan import Copy, Found
+from phalanx.journal.segment import Header, ending
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment, and where its rows are: in raw copies, or in exported files."""
+
+    header: Header
+    size: int
+    sealed: bool
+    copies: list[Copy] = []
+    note: str | None = None
+    """The note of the export, beside whose folder its tables lie."""
+    end_ns: int | None = None
+    """What the wall clock of its machine said at its last row, as far as known."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.header.journal, self.header.number
+
+    @property
+    def file(self) -> str:
+        return self.note if self.note is not None else self.copies[0].path
+
+
+class _Ending(NamedTuple):
+    sealed: bool
+    end_ns: int | None
+
+
+def find_offers(paths: Iterable[str | Path]) -> list[Offer]:
+    """In the order of groups, members and numbers. JournalError for what cannot be read or holds
+    nothing, PipelineError for journals of two clusters."""
+    raw: list[Path] = []
+    found: dict[tuple[str, int], Offer] = {}
+    for path in map(Path, paths):
+        if is_export(path):
+            for offer in _exported(path):
+                _keep_longest(found, offer)
+        else:
+            raw.append(path)
+    for offer in _raw(raw) if raw else ():
+        _keep_longest(found, offer)
+    offers = sorted(found.values(), key=_order)
+    check_clusters(offers)
+    return offers
+
+
+def is_export(path: Path) -> bool:
+    return (path / parquet.NOTES).is_dir()
+
+
+def check_clusters(offers: Sequence[Offer], lake: tuple[str, str] | None = None) -> None:
+    """PipelineError if they are of two clusters; `lake` is a place and the cluster it is of."""
+    known = lake
+    for offer in offers:
+        cluster = offer.header.cluster
+        if known is not None and cluster != known[1]:
+            problem = f"of cluster {cluster!r}, and {known[0]} of {known[1]!r}"
+            raise PipelineError(offer.file, problem, "give the journals of one cluster at a time")
+        known = known or (offer.file, cluster)
+
+
+def _order(offer: Offer) -> tuple[str, str, int, str, int]:
+    header = offer.header
+    return header.group, header.node, header.inc, header.journal, header.number
+
+
+def _keep_longest(found: dict[tuple[str, int], Offer], offer: Offer) -> None:
+    other = found.get(offer.key)
+    if other is None or offer.size > other.size:
+        found[offer.key] = offer
+
+
+def _raw(paths: Sequence[Path]) -> list[Offer]:
+    by_key: dict[tuple[str, int], list[tuple[Header, Copy, _Ending]]] = {}
+    for path in reader.find(paths):
+        header = reader.read_header(path)
+        copy = Copy(str(path.resolve()), path.stat().st_size)
+        by_key.setdefault((header.journal, header.number), []).append(
+            (header, copy, _ending(path, header))
+        )
+    offers = []
+    for some in by_key.values():
+        sealed = [ending for _, _, ending in some if ending.sealed]
+        offer = Offer(
+            header=some[0][0],
+            size=max(copy.size for _, copy, _ in some),
+            sealed=bool(sealed),
+            copies=[copy for _, copy, _ in some],
+            end_ns=sealed[0].end_ns if sealed else None,
+        )
+        offers.append(offer)
+    return offers
+
+
+def _ending(path: Path, header: Header) -> _Ending:
+    footer = ending(path)
+    if footer is None:
+        return _Ending(False, None)
+    return _Ending(True, header.wall_ns + footer.end_ns - header.mono_ns)
+
+
+def _exported(folder: Path) -> list[Offer]:
+    notes = sorted((folder / parquet.NOTES).glob("*.json"))
+    if not notes:
+        problem = "nothing was exported to this folder"
+        remedy = "give one that `phalanx journal export` wrote to"
+        raise JournalError(str(folder), None, problem, remedy)
+    offers = []
+    for path in notes:
+        note = parquet.note_of(path)
+        end_ns = None
+        if note.found is not None:
+            end_t_ns = msgspec.convert(note.found, Found).end_t_ns
+            end_ns = note.header.wall_ns + end_t_ns - note.header.mono_ns
+        offer = Offer(
+            header=note.header,
+            size=note.bytes,
+            sealed=note.sealed,
+            note=str(path.resolve()),
+            end_ns=end_ns,
+        )
+        offers.append(offer)
+    return offers

@@ -1,0 +1,112 @@
+"""Tasks of an ingest, run here or on Spark's workers, with word of how far it is.
+
+What a task is to do and what it did pass through files in the folder that driver and workers
+share anyway: the lake. So a plan of any size weighs nothing in Spark, progress is how many results
+lie there, and Connect needs nothing that it does not have.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline.store import WORK
+from phalanx.pipeline.taking import Taken, Task, take
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many have been taken."""
+PROGRESS_SECONDS = 1.0
+_RESULT = "task long"
+
+
+def run(
+    tasks: Sequence[Task],
+    lake: Path,
+    writer: str,
+    spark: SparkSession | None,
+    progress: Progress | None = None,
+) -> list[Taken]:
+    """In the order of the tasks. PipelineError if workers fail."""
+    total = sum(task.bytes for task in tasks)
+    if spark is None:
+        return list(_here(tasks, total, progress))
+    folder = (lake / WORK / writer).resolve()
+    for i, task in enumerate(tasks):
+        (folder / f"{i}.task").write_bytes(msgspec.json.encode(task))
+    try:
+        with _watched(folder, tasks, progress):
+            job = spark.range(0, len(tasks), 1, len(tasks)).toDF("task")
+            job.mapInArrow(_worker(str(folder)), _RESULT).count()
+    except PySparkException as error:
+        problem = f"workers could not take the journals ({last_words(error)})"
+        remedy = "they must see journals and lake under the same paths, and have room"
+        raise PipelineError(str(lake), problem, remedy) from error
+    results = [folder / f"{i}.done" for i in range(len(tasks))]
+    return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
+
+
+def last_words(error: PySparkException) -> str:
+    """What was raised in Python, if it was: the line below the last traceback."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
+    return told[-1] if told else lines[0]
+
+
+def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:
+    done = 0
+    for task in tasks:
+        yield take(task)
+        done += task.bytes
+        if progress is not None:
+            progress(done, total)
+
+
+def _worker(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                take_noted(Path(folder), number)
+            yield batch
+
+    return work
+
+
+def take_noted(folder: Path, number: int) -> None:
+    """The task of this number. Files appear under their last names; the result comes last."""
+    task = msgspec.json.decode((folder / f"{number}.task").read_bytes(), type=Task)
+    done = take(task)
+    fresh = folder / f"{number}.{threading.get_ident()}.tmp"
+    fresh.write_bytes(msgspec.json.encode(done))
+    fresh.rename(folder / f"{number}.done")
+
+
+@contextmanager
+def _watched(folder: Path, tasks: Sequence[Task], progress: Progress | None) -> Iterator[None]:
+    """Tells of progress until the work is over."""
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+    total = sum(task.bytes for task in tasks)
+
+    def watch(tell: Progress) -> None:
+        while not over.wait(PROGRESS_SECONDS):
+            tell(sum(tasks[int(path.stem)].bytes for path in folder.glob("*.done")), total)
+
+    watcher = threading.Thread(target=watch, args=(progress,), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(2 * PROGRESS_SECONDS)
+    progress(total, total)

@@ -1,0 +1,209 @@
+"""Raw and live journals as a table: `spark.read.format("phalanx")`.
+
+    spark.read.format("phalanx").option("table", "deliver").load("journals/")
+
+`path` is a file or folder, `paths` a JSON list of them; `table` is one of `journal.events`. Each
+row comes once, however many copies of a segment there are; a live segment is read as far as it
+went when the query was planned, so that a task that is run again reads the same. Filters on
+cluster, journal, group, node and inc leave out whole segments, those on lseq whole blocks.
+
+For looking at what is being written now, and at journals that something is wrong with. To ask
+much of many journals, ingest them: Spark reads columns of Parquet, here all of them pass through
+Python. Everything but the classes that Spark calls works without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from phalanx.errors import PipelineError
+from phalanx.journal.batches import Gathered
+from phalanx.journal.columns import NUMBER_MAX
+from phalanx.journal.events import TABLES
+from phalanx.journal.scan import Scan
+from phalanx.journal.segment import SUFFIX
+from phalanx.pipeline.offers import Offer, find_offers, is_export
+from phalanx.pipeline.schemas import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "phalanx"
+PARTITION_BYTES = 16 << 20
+_OF_HEADER = ("cluster", "journal", "group", "node", "inc")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What of the journals is asked for."""
+
+    table: str
+    equal: dict[str, list[Any]] = {}
+    """Columns of the header, and the values that will do."""
+    low: int = 1
+    high: int = NUMBER_MAX
+    """The numbers of rows."""
+
+    def needs(self, offer: Offer) -> bool:
+        header = offer.header
+        return all(getattr(header, name) in values for name, values in self.equal.items())
+
+    def narrowed(self, test: Filter) -> Wanted:
+        """As far as a filter says something that can be used."""
+        match test:
+            case EqualTo((column,), value) | EqualNullSafe((column,), value):
+                values: Sequence[Any] = [value]
+            case In((column,), values):
+                pass
+            case _:
+                return self._bounded(test)
+        if column in _OF_HEADER:
+            known = self.equal.get(column, values)
+            both = [value for value in known if value in values]
+            return msgspec.structs.replace(self, equal=self.equal | {column: both})
+        if column == "lseq" and values and None not in values:
+            return self._between(min(values), max(values))
+        return self
+
+    def _bounded(self, test: Filter) -> Wanted:
+        match test:
+            case GreaterThan(("lseq",), int(value)):
+                return self._between(value + 1, NUMBER_MAX)
+            case GreaterThanOrEqual(("lseq",), int(value)):
+                return self._between(value, NUMBER_MAX)
+            case LessThan(("lseq",), int(value)):
+                return self._between(1, value - 1)
+            case LessThanOrEqual(("lseq",), int(value)):
+                return self._between(1, value)
+            case _:
+                return self
+
+    def _between(self, low: int, high: int) -> Wanted:
+        return msgspec.structs.replace(self, low=max(low, self.low), high=min(high, self.high))
+
+
+def find(paths: Iterable[str | Path], wanted: Wanted) -> list[Offer]:
+    """The segments that may hold what is wanted; a folder in which nothing was written yet holds
+    none. JournalError and PipelineError as `find_offers`."""
+    some = []
+    for path in map(Path, paths):
+        if is_export(path):
+            problem = "these are exported files, no journals"
+            raise PipelineError(str(path), problem, "read them as Parquet, or open them")
+        if not path.is_dir() or any(path.rglob(f"*{SUFFIX}")):
+            some.append(path)
+    offers = find_offers(some) if some else []
+    return [offer for offer in offers if wanted.needs(offer)]
+
+
+def parted(offers: Sequence[Offer]) -> list[list[Offer]]:
+    """Neighbours together, up to a size that keeps all cores busy."""
+    total = sum(offer.size for offer in offers)
+    limit = min(PARTITION_BYTES, max(1 << 20, total // (2 * (os.cpu_count() or 1))))
+    parts: list[list[Offer]] = []
+    room = 0
+    for offer in offers:
+        if not parts or offer.size > room:
+            parts.append([])
+            room = limit
+        parts[-1].append(offer)
+        room -= offer.size
+    return parts
+
+
+def batches(offers: Sequence[Offer], wanted: Wanted) -> Iterator[Any]:
+    """The rows of one table as Arrow batches."""
+    gathered = Gathered(wanted.table)
+    for offer in offers:
+        for rows in Scan(offer.copies, (wanted.low, wanted.high)):
+            if rows.table == wanted.table:
+                gathered.add(rows.rows, rows.columns)
+                if gathered.full:
+                    yield gathered.take().replace_schema_metadata(None)
+    if gathered.rows:
+        yield gathered.take().replace_schema_metadata(None)
+
+
+# ---------------------------------------------------------------------- what Spark calls
+
+
+class Part(InputPartition):
+    """Segments that one task reads."""
+
+    def __init__(self, offers: list[Offer]) -> None:
+        super().__init__(None)
+        self.offers = msgspec.msgpack.encode(offers)
+
+
+class JournalReader(DataSourceReader):
+    def __init__(self, paths: Sequence[str], table: str) -> None:
+        self._paths = list(paths)
+        self._wanted = Wanted(table)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
+        """Spark tests every row all the same: what is left out here is a matter of time only."""
+        for test in filters:
+            self._wanted = self._wanted.narrowed(test)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Part(some) for some in parted(find(self._paths, self._wanted))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if not isinstance(partition, Part):  # what Spark makes of no partitions at all
+            return iter(())
+        offers = msgspec.msgpack.decode(partition.offers, type=list[Offer])
+        return batches(offers, self._wanted)
+
+
+class JournalSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return spark_schema(table_of(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return JournalReader(paths_of(self.options), table_of(self.options))
+
+
+def table_of(options: Mapping[str, str]) -> str:
+    table = options.get("table", "")
+    if table not in TABLES:
+        raise PipelineError(f"table = {table!r}", "there is none", f"one of {', '.join(TABLES)}")
+    return table
+
+
+def paths_of(options: Mapping[str, str]) -> list[str]:
+    found = json.loads(options.get("paths", "[]"))
+    if path := options.get("path"):
+        found.append(path)
+    if not found:
+        raise PipelineError("path", "nothing to read", 'give .load("journals/")')
+    return [str(path) for path in found]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the format known to a session; `session()` does so."""
+    registered: Callable[[type[DataSource]], None] = spark.dataSource.register
+    registered(JournalSource)

@@ -1,0 +1,202 @@
+"""`docs/tables.md`, made from the schemas: every table and column with a sentence.
+
+    python -m phalanx.pipeline.tablesdoc > docs/tables.md
+
+Sentences are the docstrings of `journal.events` and `facts` where they have one. What is said
+here is what needs no docstring there, because the name says it to whoever reads the code.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from types import ModuleType
+from typing import Any
+
+from phalanx.journal import events
+from phalanx.journal.events import TABLES
+from phalanx.pipeline import facts
+from phalanx.pipeline.schemas import EVENTS, FACTS, arrow_schema
+
+FRONT = {
+    "cluster": "The cluster, as the header of the journal names it.",
+    "journal": "The UUID of the journal: one life of one member in one group.",
+}
+COLUMNS = {
+    "run": "What the rows of one run of a group share; (cluster, run, group) is a run.",
+    "profile": "The profile of the protocol that the group runs: T, F, X or M.",
+    "group": "The group.",
+    "node": "The member's name.",
+    "inc": "The member's incarnation; (node, inc) is a member.",
+    "lseq": "The number of the row in its journal, from 1 without gaps.",
+    "step": "Rows of one step are atomic: all are there, or none.",
+    "t_ns": "The clock of the member's machine; comparable only where `boot_id` is the same.",
+    "sim_ns": "The one clock of a simulation; null outside of one.",
+    "first": "The first message of the range.",
+    "last": "The last message of the range.",
+    "service": "BASIC, CAUSAL, AGREED or SAFE.",
+    "bytes": "Bytes, of all of them together.",
+    "to": "Names of the addressed members; null is the whole view.",
+    "to_incs": "Their incarnations, in the same order.",
+    "vid": "The view, `joins.removals:digest`.",
+    "phase": "0, or 1 for what was sent after the sender agreed to close the view.",
+    "frame": "The frame that carried the last of them.",
+    "dep_nodes": "Senders that `first` depends on directly.",
+    "dep_incs": "Their incarnations.",
+    "dep_numbers": "The last message of each.",
+    "sender": "Who sent them.",
+    "sender_inc": "The sender's incarnation.",
+    "region": "REGULAR, or TRANSITIONAL once the view is closing.",
+    "batch": "Deliveries of one batch went up together.",
+    "joins": "The epoch: how many joins led to this view.",
+    "removals": "The epoch: how many removals since the last join.",
+    "members": "The members of the view, in their order.",
+    "member_incs": "Their incarnations.",
+    "context": "The change that this belongs to.",
+    "cause": "BOOT, REMOVE or JOIN.",
+    "prev_vid": "The view before; null for the first one.",
+    "trans": "Members that moved along from the same view.",
+    "trans_incs": "Their incarnations.",
+    "at_pos": "The agreed position.",
+    "stage": "IDLE, COLLECT or COMMIT.",
+    "action": "What was done.",
+    "components": "The views that take part.",
+    "failed_before": "Whom the member held failed before the step.",
+    "failed_after": "Whom it holds failed after it.",
+    "target": "Whom the detector watches.",
+    "target_inc": "The target's incarnation.",
+    "state": "What the detector holds now.",
+    "prev_state": "What it held before.",
+    "evidence": "What changed its mind.",
+    "relay": "Through whom the target can still be reached.",
+    "upto": "The number up to which everybody has them.",
+    "op": "What happened.",
+    "frames": "Frames in the window.",
+    "reason": "Why.",
+    "count": "How many.",
+    "wall_ns": "What the wall clock said, in nanoseconds of the epoch.",
+    "boot_id": "The boot of the machine: within one, all clocks `t_ns` are one.",
+    "component": "The nodes that can be reached.",
+    "file": "The file.",
+    "offset": "Where in the file it begins.",
+    "length": "How many bytes of it.",
+    "mono_ns": "What the clock of the rows said when the wall clock said `wall_ns`.",
+    "mode": "The delivery mode of the group: hold, or another.",
+    "settled": "1 if a simulator says that whatever was going to happen has happened.",
+    "undisturbed_ns": "From when on nothing was done to any member; from a simulator only.",
+    "changes_max": "How often a member had cause to change its view, if a simulator knows.",
+    "rows": "How many rows there are.",
+    "end_t_ns": "`t_ns` of the last row.",
+    "end_sim_ns": "`sim_ns` of the last row.",
+}
+OF_TABLE = {
+    ("gap", "first"): "The number of the first row that was not kept.",
+    ("gap", "last"): "The number of the last row that was not kept.",
+    ("journals", "last"): "The number of the last row.",
+    ("segments", "first"): "The number of the first row; 0 if there is none.",
+    ("segments", "last"): "The number of the last row; 0 if there is none.",
+    ("segments", "wall_ns"): "What the wall clock said when the clock of the rows said `mono_ns`.",
+    ("window", "bytes"): "Bytes in the window.",
+    ("clock", "wall_ns"): "What the wall clock said when the clock of the rows said `t_ns`.",
+}
+HEAD = """# Tables
+
+Made from the schemas by `python -m phalanx.pipeline.tablesdoc`; do not edit.
+
+A member writes what it saw as rows of the tables below. Rows are ranges: messages `first` to
+`last` of one sender that share every other column. `phalanx journal export` writes them as
+Parquet, `phalanx ingest` takes them into a lake, and `spark.read.format("phalanx")` reads them as
+they are written. A table has the same name and the same columns everywhere. An integer has 64
+bits; `?` marks a column that may be null.
+
+## Layers of a lake
+
+| layer | tables | what they hold |
+| --- | --- | --- |
+| bronze | all of the events | every row that was taken, also by a live segment before it grew |
+| silver | all of the events, `journals`, `segments` | each row once |
+| gold | what others publish: findings, intervals, measures | what was made of silver |
+
+In silver, views are `view_install`, sends `send`, deliveries `deliver`, suspicions `suspect`, and
+membership changes `ctx_step`: a word that a member writes stays the same word on every layer.
+A row is (`journal`, `lseq`). A row of `corrupt` has the number of the row that would stand there.
+
+`LAKE/_manifest/<version>.json` lists the files of every table; only what the newest one lists is
+there. Older versions stay: `--at VERSION`. Files that no manifest lists were left by a writer that
+was killed; the next one removes them.
+
+`phalanx ingest --since` takes an instant (UTC), or a version, which stands for the instant at
+which it was published. Sealed segments whose last row is older, by the wall clock of the machine
+that wrote it, are passed over whole; segments that are still open never are. Rows of a segment
+that was passed over are missing evidence: such a journal has `torn` = 1.
+"""
+
+
+def text() -> str:
+    """The whole document."""
+    parts = [HEAD, "## Columns that every table of events has\n", _table(_common(), "life")]
+    shared = {name for name, _, _ in _common()}
+    parts.append("## Events\n")
+    for table in EVENTS:
+        own = [column for column in _columns(table) if column[0] not in shared]
+        parts.append(f"### {table}\n\n{_paragraph(TABLES[table])}\n")
+        parts.append(_table(own, table))
+    parts.append("## What is known of journals\n")
+    for table, kind in FACTS.items():
+        parts.append(f"### {table}\n\n{_paragraph(kind)}\n")
+        parts.append(_table(_columns(table), table))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _common() -> list[tuple[str, str, str]]:
+    own = set(TABLES["life"].__struct_fields__) - set(events.Row.__struct_fields__)
+    return [column for column in _columns("life") if column[0] not in own]
+
+
+def _columns(table: str) -> list[tuple[str, str, str]]:
+    """Name, type and sentence of each."""
+    kind: type = FACTS[table] if table in FACTS else TABLES[table]
+    said = _docstrings(facts if table in FACTS else events, kind.__name__)
+    found = []
+    for field in arrow_schema(table):
+        name = field.name
+        sentence = OF_TABLE.get((table, name)) or said.get(name) or FRONT.get(name)
+        found.append((name, _type(field), sentence or COLUMNS[name]))
+    return found
+
+
+def _type(field: Any) -> str:
+    text = str(field.type).replace("int64", "integer")
+    if text.startswith("list<"):
+        text = f"list of {'integer' if 'integer' in text else 'string'}"
+    return f"{text}?" if field.nullable else text
+
+
+def _paragraph(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").replace("\n", " ").replace("  ", "\n\n")
+
+
+def _docstrings(module: ModuleType, name: str) -> dict[str, str]:
+    """What stands below the columns of a class."""
+    tree = ast.parse(inspect.getsource(module))
+    kind = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    found = {}
+    for column, below in zip(kind.body, kind.body[1:], strict=False):
+        match column, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=field)),
+                ast.Expr(value=ast.Constant(value=str(said))),
+            ):
+                found[field] = " ".join(said.split())
+    return found
+
+
+def _table(columns: list[tuple[str, str, str]], table: str) -> str:
+    assert columns, f"{table} has no columns of its own"
+    lines = ["| column | type | what it is |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {kind} | {sentence} |" for name, kind, sentence in columns]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(text(), end="")

@@ -1,0 +1,54 @@
+"""The address of a cluster or of a Connect server, and whether anybody is there.
+
+Spark itself tries for minutes; a wrong address should cost seconds and one line.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from phalanx.errors import PipelineError
+
+SECONDS = 5.0
+_PORTS = {"sc": 15002, "spark": 7077}
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_KNOWN = "give local[*], spark://HOST:PORT or sc://HOST:PORT"
+
+
+def is_near(master: str) -> bool:
+    """All of it runs on this machine."""
+    return master.startswith("local") or all(host in _LOOPBACK for host, _ in _places(master))
+
+
+def reach(master: str) -> None:
+    """PipelineError if nobody answers there. Addresses of other kinds are left to Spark."""
+    places = _places(master)
+    if "://" not in master and not re.fullmatch(r"local(\[.*\]|-cluster\[.*\])?|yarn", master):
+        raise PipelineError(master, "not the URL of a master", _KNOWN)
+    why: OSError | None = None
+    for place in places:
+        try:
+            socket.create_connection(place, SECONDS).close()
+        except OSError as error:
+            why = error
+        else:
+            return
+    if why is not None:
+        problem = f"nobody answers ({why.strerror or why})"
+        raise PipelineError(master, problem, "check the address, and that it is running")
+
+
+def _places(master: str) -> list[tuple[str, int]]:
+    kind, _, rest = master.partition("://")
+    if kind not in _PORTS:
+        return []
+    found = []
+    for place in rest.partition("/")[0].split(","):
+        host, colon, port = place.rpartition(":")
+        if not colon:
+            host, port = place, str(_PORTS[kind])
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise PipelineError(master, f"{place!r} is not HOST:PORT", _KNOWN)
+        found.append((host.strip("[]"), int(port)))
+    return found

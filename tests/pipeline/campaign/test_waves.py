@@ -1,0 +1,131 @@
+"""Campaigns on Spark: the rows are those that one process would make, however often they are
+interrupted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from subprocess import run as run_process
+from sys import executable
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from phalanx.cli.main import main
+from phalanx.errors import PipelineError
+from phalanx.pipeline.campaign import store
+from phalanx.pipeline.campaign.code import code_version
+from phalanx.pipeline.campaign.seeds import Campaign, play
+from phalanx.pipeline.campaign.summary import summaries, summary
+from phalanx.pipeline.campaign.waves import (
+    FIRST_SEEDS,
+    GROWTH_MAX,
+    SPREAD,
+    Pace,
+    play_wave,
+    run_campaign,
+)
+from phalanx.sim.sweep import Seeds, sweep
+
+SMALL = Campaign("fixed", 2, 2)
+MUTANT = "causal-without-waiting"
+
+
+class Killed(Exception):
+    """The driver is gone."""
+
+
+def test_a_campaign_that_was_killed_goes_on_and_ends_with_what_one_process_makes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def die(rows: Any) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run_campaign(spark, SMALL, (2, 9), tmp_path, wave=4, progress=die)
+    assert [(w.first, w.end) for w in store.waves_in(tmp_path)] == [(2, 6)]
+    kept = (tmp_path / store.waves_in(tmp_path)[0].file).read_bytes()
+    waves = run_campaign(spark, SMALL, (0, 9), tmp_path)
+    assert [(w.first, w.end) for w in waves] == [(0, 2), (2, 6), (6, 9)]
+    assert (tmp_path / waves[1].file).read_bytes() == kept
+    rows = store.rows(tmp_path, waves).to_pylist()
+    alone = [play(SMALL, waves[0].code, seed) for seed in range(9)]
+    assert [row["digest"] for row in rows] == [row.digest for row in alone]
+    assert [dict(row["counts"]) for row in rows] == [row.counts for row in alone]
+    assert run_campaign(spark, SMALL, (1, 8), tmp_path) == waves
+
+
+@pytest.mark.parametrize("place", ["cluster", "connect"])
+def test_seeds_come_to_the_same_on_a_cluster_and_through_connect(
+    place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = request.getfixturevalue(place)
+    command = [executable, "-m", "phalanx.cli.main", "campaign", "run", "--seeds", "0:9"]
+    command += ["--kind", "fixed", "--members", "2:2", "--master", url, "--into", str(tmp_path)]
+    done = run_process(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = store.rows(tmp_path, store.waves_in(tmp_path)).to_pylist()
+    code = code_version()
+    alone = [msgspec.to_builtins(play(SMALL, code, seed)) for seed in range(9)]
+    for row, expected in zip(rows, alone, strict=True):
+        row["counts"] = dict(row["counts"])
+        assert row == expected | {"cpu_ms": row["cpu_ms"]}
+
+
+def test_a_campaign_adds_up_to_what_a_sweep_does(spark: SparkSession, tmp_path: Path) -> None:
+    waves = run_campaign(spark, SMALL, (0, 9), tmp_path)
+    found = summary(tmp_path, waves)
+    tally = sweep(Seeds(0, 9, 2, 2), jobs=1)
+    assert (found.seeds, found.steps, found.failed) == (tally.runs, tally.steps, False)
+    assert (found.cases, found.faults) == (tally.cases, tally.faults)
+    assert found.properties == {name: row["evaluated"] for name, row in tally.properties.items()}
+    assert found.never_evaluated == tally.never_evaluated
+
+
+def test_an_executor_with_other_code_plays_nothing(spark: SparkSession) -> None:
+    with pytest.raises(PipelineError, match=r"seeds 0:1: .*this executor has phalanx"):
+        play_wave(spark, SMALL, "another", 0, 1, 1)
+
+
+def test_the_pace_follows_what_a_wave_took() -> None:
+    pace = Pace()
+    assert pace.tasks(5) == 5
+    assert pace.tasks(500) == SPREAD < pace.tasks(10_000)
+    slower = pace.after(FIRST_SEEDS, cpu_s=FIRST_SEEDS * 2.0, wall_s=360.0)
+    assert slower.seeds == FIRST_SEEDS // 4
+    assert slower.tasks(999) == 333
+    assert pace.after(FIRST_SEEDS, 1.0, 0.1).seeds == FIRST_SEEDS * GROWTH_MAX
+
+
+def test_the_command_lists_failing_seeds_with_the_line_that_replays_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.pipeline.session.session", lambda *_: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)
+    arguments = ["campaign", "run", "--seeds", "0:8", "--kind", "fixed", "--members", "3:4"]
+    arguments += ["--mutant", MUTANT, "--into", str(tmp_path)]
+    told = CliRunner().invoke(main, [*arguments, "--json"])
+    assert told.exit_code == 1, told.output
+    facts = json.loads(told.stdout)
+    assert facts["seeds"] == 8
+    first = facts["failing"][0]
+    line = f"phalanx sim replay --seed {first['seed']} --members 3:4 --kind fixed --mutant {MUTANT}"
+    assert first["replay"] == line
+    replayed = CliRunner().invoke(main, [*line.split()[1:], "--json"])
+    assert replayed.exit_code == 1
+    shown = CliRunner().invoke(main, ["campaign", "show", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert f"replay: {line}" in shown.stdout
+    monkeypatch.setattr("phalanx.pipeline.session.session", lambda *_: pytest.fail("not needed"))
+    assert CliRunner().invoke(main, arguments).stdout == shown.stdout
+    assert summary(tmp_path, store.waves_in(tmp_path)) == summaries(tmp_path)[0]
+
+
+def test_a_folder_without_rows_is_named(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["campaign", "show", str(tmp_path / "none")])
+    assert told.exit_code == 2
+    assert str(tmp_path / "none") in told.stderr
+    assert told.stderr.count("\n") == 1

@@ -1,0 +1,33 @@
+"""What Spark at some URL makes of journals: run as a program, prints one JSON object.
+
+python -m tests.pipeline.census URL JOURNALS LAKE
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from phalanx.pipeline import ingest as ingesting
+from phalanx.pipeline.opening import open_tables
+from phalanx.pipeline.session import session
+
+
+def main(url: str, journals: str, lake: str) -> None:
+    ingesting.SMALL_BYTES = 0  # so that workers do it
+    ingesting.TASK_BYTES = 1 << 12
+    spark = session(url, quick=True)
+    try:
+        with open_tables(spark, [journals], lake=Path(lake)) as tables:
+            views = [row.vid for row in tables["view_install"].select("vid").collect()]
+            latest = tables["deliver"].selectExpr("sum(last - first + 1) as n").collect()
+        raw = spark.read.format("phalanx").option("table", "deliver").load(journals)
+        found = raw.where("node = 'a'").count()
+        print(json.dumps({"views": sorted(views), "delivered": latest[0].n, "raw": found}))
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,277 @@
+"""Journals into a lake, without a JVM: each row once, nothing half done, every version kept."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.journal.folder import MS, header, keep, rows, segment
+from tests.pipeline.lakes import held, written
+from tests.sim.tale import odyssey
+
+from phalanx.errors import JournalError, PipelineError
+from phalanx.journal import parquet
+from phalanx.journal.arrow import arrow
+from phalanx.journal.blocks import rows_block
+from phalanx.journal.events import Event
+from phalanx.journal.segment import header_bytes
+from phalanx.journal.segmentfile import SegmentFile
+from phalanx.pipeline import ingest as ingesting
+from phalanx.pipeline.ingest import ingest
+from phalanx.pipeline.store import Store
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The journals of five members."""
+    return keep(tmp_path_factory.mktemp("fleet"), odyssey().rows)
+
+
+def test_every_row_is_taken_once_and_a_second_ingest_takes_nothing(
+    fleet: Path, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    done = ingest([fleet], lake)
+    assert (done.version, done.segments, done.journals) == (1, 5, 5)
+    assert held(lake) == held(lake, layer="bronze") | {"journals": held(lake)["journals"]}
+    assert held(lake) == written(fleet)
+    again = ingest([fleet], lake)
+    assert (again.version, again.segments, again.before) == (1, 0, 5)
+
+
+def test_copies_enter_once_and_a_fleet_may_come_in_parts(fleet: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    files = sorted(fleet.glob("*.phj"))
+    shutil.copytree(fleet, tmp_path / "copy")
+    ingest([files[0], tmp_path / "copy" / files[0].name, files[1]], lake)
+    assert held(lake) == written(*files[:2])
+    done = ingest([tmp_path / "copy", fleet], lake)
+    assert (done.segments, done.before) == (3, 2)
+    assert held(lake) == written(fleet)
+
+
+def test_a_live_segment_that_has_grown_replaces_what_it_gave_before(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    path = segment(tmp_path, rows(1, 3))
+    ingest([path], lake)
+    path.write_bytes(path.read_bytes() + rows_block(rows(4, 5))[:-7])
+    torn = ingest([path], lake)
+    assert (torn.again, torn.rows) == (1, 3)
+    path.write_bytes(segment(tmp_path, rows(1, 3), rows(4, 5)).read_bytes())
+    done = ingest([path], lake)
+    assert (done.version, done.segments, done.again, done.rows) == (3, 1, 1, 5)
+    assert [r["lseq"] for r in held(lake)["stable"]] == [1, 2, 3, 4, 5]
+    assert held(lake) == written(path)
+    assert len(held(lake, layer="bronze")["stable"]) == 3 + 3 + 5
+    shorter = tmp_path / "old" / path.name
+    shorter.parent.mkdir()
+    shorter.write_bytes(segment(shorter.parent, rows(1, 3)).read_bytes())
+    assert ingest([shorter], lake).before == 1
+
+
+def test_an_old_version_shows_the_tables_as_they_were(fleet: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    files = sorted(fleet.glob("*.phj"))
+    ingest(files[:1], lake)
+    ingest(files[1:], lake)
+    assert held(lake, 1) == written(files[0])
+    assert held(lake, 2) == held(lake) == written(fleet)
+    assert held(lake, 0) == {}
+    with pytest.raises(PipelineError, match="no version 3; there are 1 to 2"):
+        Store(lake).at(3)
+
+
+def test_a_corrupt_block_is_a_row_and_the_journal_counts_as_torn(tmp_path: Path) -> None:
+    path = segment(tmp_path, rows(1, 3), rows(4, 6), rows(7, 9))
+    data = bytearray(path.read_bytes())
+    second = len(header_bytes(header())) + len(rows_block(rows(1, 3)))
+    data[second + 80] ^= 1
+    path.write_bytes(data)
+    done = ingest([path], tmp_path / "lake")
+    assert (done.rows, done.corrupt) == (7, 1)
+    (corrupt,) = held(tmp_path / "lake")["corrupt"]
+    assert (corrupt["offset"], corrupt["run"], corrupt["lseq"]) == (second, "r", 4)
+    assert held(tmp_path / "lake")["journals"][0]["torn"] == 1
+    assert held(tmp_path / "lake") == written(path)
+
+
+def test_a_journal_of_many_segments_is_one_and_a_missing_one_leaves_it_torn(
+    tmp_path: Path,
+) -> None:
+    parts = [segment(tmp_path, rows(9 * n - 8, 9 * n), number=n) for n in (1, 2, 3)]
+    ingest([tmp_path], tmp_path / "whole")
+    (facts,) = held(tmp_path / "whole")["journals"]
+    assert (facts["rows"], facts["last"], facts["torn"]) == (27, 27, 0)
+    ingest([parts[0], parts[2]], tmp_path / "lake")
+    assert held(tmp_path / "lake")["journals"][0]["torn"] == 1
+    ingest([parts[1]], tmp_path / "lake")
+    assert held(tmp_path / "lake") == held(tmp_path / "whole")
+
+
+def sealed(folder: Path, events: list[Event], **given: Any) -> Path:
+    file = SegmentFile(folder, header(**given))
+    file.append(rows_block(events), events)
+    file.seal()
+    return file.path
+
+
+def test_since_passes_over_segments_that_ended_before(tmp_path: Path) -> None:
+    """Row n is written n milliseconds after the clocks were read."""
+    clocks = {"wall_ns": 10**18, "mono_ns": 0}
+    for n in (1, 2, 3):
+        sealed(tmp_path, rows(9 * n - 8, 9 * n), number=n, **clocks)
+    segment(tmp_path, rows(28, 29), number=4, **clocks)
+    lake = tmp_path / "lake"
+    done = ingest([tmp_path], lake, since_ns=10**18 + 18 * MS + 1)
+    assert (done.segments, done.passed) == (2, 2), "the one that is open may still grow"
+    assert [r["lseq"] for r in held(lake)["stable"]] == list(range(19, 30))
+    assert held(lake)["journals"][0]["torn"] == 1
+    parquet.export([tmp_path], tmp_path / "export")
+    exported = ingest([tmp_path / "export"], tmp_path / "l", since_ns=10**18 + 18 * MS + 1)
+    assert (exported.segments, exported.passed) == (1, 2)
+
+
+# ---------------------------------------------------------------------- exported segments
+
+
+def test_exported_segments_give_the_same_tables(fleet: Path, tmp_path: Path) -> None:
+    parquet.export([fleet], tmp_path / "export")
+    ingest([tmp_path / "export"], tmp_path / "lake")
+    assert held(tmp_path / "lake") == written(fleet)
+    assert ingest([fleet], tmp_path / "lake").before == 5
+    assert ingest([fleet, tmp_path / "export"], tmp_path / "other").segments == 5
+
+
+def test_an_export_of_the_first_layout_is_read_as_ever(fleet: Path, tmp_path: Path) -> None:
+    pa = arrow()
+    export = tmp_path / "export"
+    parquet.export([fleet], export)
+    for path in export.glob("*/*.parquet"):
+        table = pa.parquet.read_table(path)
+        pa.parquet.write_table(table.drop_columns(["cluster", "journal"]), path)
+    for path in (export / "_segments").iterdir():
+        note = msgspec.json.decode(path.read_bytes())
+        del note["layout"], note["found"]
+        path.write_bytes(msgspec.json.encode(note))
+    ingest([export], tmp_path / "lake")
+    assert held(tmp_path / "lake") == written(fleet)
+    store = ingesting.gather([export], tmp_path / "scratch")
+    assert held(store.place) == written(fleet)
+
+
+def test_exported_files_are_read_where_they_are(fleet: Path, tmp_path: Path) -> None:
+    parquet.export([fleet], tmp_path / "export")
+    store = ingesting.gather([tmp_path / "export"], tmp_path / "scratch")
+    assert held(store.place) == written(fleet)
+    assert not list((tmp_path / "scratch" / "bronze").glob("*/*"))
+
+
+def test_an_exported_file_that_is_missing_or_no_table_is_named(fleet: Path, tmp_path: Path) -> None:
+    parquet.export([fleet], tmp_path / "export")
+    lake = tmp_path / "lake"
+    victim = next((tmp_path / "export" / "life").iterdir())
+    victim.write_bytes(b"nonsense")
+    with pytest.raises(JournalError, match=f"{victim}: not a table"):
+        ingest([tmp_path / "export"], lake)
+    victim.unlink()
+    with pytest.raises(JournalError, match=f"{victim}: the exported file is missing"):
+        ingest([tmp_path / "export"], lake)
+    assert Store(lake).versions() == []
+    assert not list((lake / "bronze").glob("*/*"))
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+def test_journals_of_two_clusters_do_not_mix(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = segment(tmp_path / "a", rows(1, 3), cluster="red")
+    two = segment(tmp_path / "b", rows(1, 3), cluster="blue", journal="11" * 16)
+    with pytest.raises(PipelineError, match=r"of cluster 'blue', and .*a/.* of 'red'"):
+        ingest([one, two], tmp_path / "lake")
+    ingest([one], tmp_path / "lake")
+    with pytest.raises(PipelineError, match=r"b/.*of cluster 'blue', and .*lake of 'red'"):
+        ingest([two], tmp_path / "lake")
+    assert Store(tmp_path / "lake").versions() == [1]
+
+
+def test_a_folder_with_something_else_is_not_written_to(tmp_path: Path) -> None:
+    path = segment(tmp_path, rows(1, 3))
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("meow")
+    with pytest.raises(PipelineError, match="holds something that is no lake; give an empty"):
+        ingest([path], tmp_path / "photos")
+    with pytest.raises(PipelineError, match="holds something that is no lake"):
+        ingest([path], tmp_path / "photos" / "cat.jpg")
+    assert [p.name for p in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "the file is empty"),
+        (b"%PDF-1.7", "not a journal"),
+        (header_bytes(header(schema=99)), "schema version 99 is newer"),
+        (header_bytes(header())[:-3], "the header is torn"),
+    ],
+)
+def test_a_bad_file_is_named_and_nothing_is_published(
+    fleet: Path, tmp_path: Path, content: bytes, problem: str
+) -> None:
+    bad = tmp_path / "bad.phj"
+    bad.write_bytes(content)
+    with pytest.raises(JournalError, match=f"{bad}: .*{problem}"):
+        ingest([fleet, bad], tmp_path / "lake")
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_manifest_that_is_none_or_newer_is_named(fleet: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    ingest([fleet], lake)
+    manifest = lake / "_manifest" / "00000001.json"
+    told = msgspec.json.decode(manifest.read_bytes())
+    manifest.write_bytes(msgspec.json.encode(told | {"format": 2}))
+    with pytest.raises(PipelineError, match=f"{manifest}: format 2 is newer than 1"):
+        ingest([fleet], lake)
+    manifest.write_text("{}x")
+    with pytest.raises(PipelineError, match=f"{manifest}: not a manifest"):
+        ingest([fleet], lake)
+
+
+def test_two_writers_do_not_write_at_once_and_never_publish_one_version(
+    fleet: Path, tmp_path: Path
+) -> None:
+    store = Store.create(tmp_path / "lake")
+    with store.writing() as writer:
+        with pytest.raises(PipelineError, match="another process writes to it now"):
+            ingest([fleet], store.place)
+        empty = store.at().manifest
+        store.commit(empty, writer, "first")
+        with pytest.raises(PipelineError, match="version 1 was published by another"):
+            store.commit(empty, writer, "second")
+    assert store.at().manifest.what == "first"
+
+
+def test_what_a_failed_ingest_wrote_is_never_seen_and_removed(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "commit", killed)
+        patch.setattr(Store, "_sweep", lambda self: None)  # as after kill -9
+        with pytest.raises(KeyboardInterrupt):
+            ingest([fleet], lake)
+    left = set(lake.glob("*/*/*.parquet"))
+    assert left
+    assert held(lake) == {}
+    assert ingest([fleet], lake).version == 1
+    assert not left & set(lake.glob("*/*/*.parquet"))
+    assert held(lake) == written(fleet)

@@ -1,0 +1,121 @@
+"""Where the work runs: what is missing or wrong is one line, before anything waits."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline import archive, session
+from phalanx.pipeline.shipping import PACKAGE, packed
+from phalanx.pipeline.urls import is_near, reach
+
+
+def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PipelineError, match=r"java: .*apt-get install openjdk-17-jre-headless"):
+        session.session()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(PipelineError, match=f"JAVA_HOME: there is no Java in {tmp_path}"):
+        session.session()
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from phalanx.pipeline.session import session\n"
+        "session()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "pyspark: the pipeline needs pyspark; pip install 'phalanx[spark]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("spark://", "'' is not HOST:PORT"),
+        ("sc://host:many", "'host:many' is not HOST:PORT"),
+        ("laptop", "not the URL of a master; give local"),
+    ],
+)
+def test_a_url_that_cannot_be_is_named(url: str, problem: str) -> None:
+    with pytest.raises(PipelineError, match=problem):
+        reach(url)
+
+
+@pytest.mark.parametrize("kind", ["sc", "spark"])
+def test_where_nobody_answers_it_is_said_at_once(kind: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"{kind}://127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(PipelineError, match=f"{url}: nobody answers"):
+        session.session(url)
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        reach(f"spark://127.0.0.1:1,127.0.0.1:{master.getsockname()[1]}")
+
+
+def test_only_what_runs_here_is_near() -> None:
+    assert is_near("local[*,4]")
+    assert is_near("spark://127.0.0.1:7077")
+    assert not is_near("spark://127.0.0.1:7077,far.example:7077")
+
+
+def test_the_heap_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def heap(memory: str | None = None) -> str | None:
+        return session._conf("local[1]", "test", False, memory).get("spark.driver.memory")
+
+    monkeypatch.delenv(session.MEMORY, raising=False)
+    plain = heap()
+    assert plain is not None
+    assert 1024 <= int(plain.removesuffix("m")) <= 4096
+    monkeypatch.setenv(session.MEMORY, "2g")
+    assert heap() == "2g"
+    assert heap("3g") == "3g"
+
+
+def test_the_package_that_is_sent_holds_every_module_and_is_named_by_its_content(
+    tmp_path: Path,
+) -> None:
+    path = packed(tmp_path)
+    with zipfile.ZipFile(path) as sent:
+        names = sent.namelist()
+    assert "phalanx/pipeline/taking.py" in names
+    assert len(names) == len(list(PACKAGE.rglob("*.py")))
+    again = tmp_path / "again"
+    again.mkdir()
+    assert packed(again).name == path.name
+    assert packed(again).read_bytes() == path.read_bytes()
+
+
+def test_an_archive_is_used_if_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(archive.MAKING, raising=False)
+    assert archive.options() == []
+    path = archive.place()
+    if path is None:
+        pytest.skip("there is no Java")
+    path.parent.mkdir()
+    path.touch()
+    assert archive.options() == [f"-XX:SharedArchiveFile={path}"]
+    assert archive.make() == path
+
+
+def test_a_session_is_set_up_with_nothing_to_configure(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert spark.sparkContext.master == session.LOCAL
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert session.session() is spark

@@ -1,0 +1,40 @@
+"""Simulated runs open as the same tables, however they were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.pipeline.lakes import Contents, in_order, written
+
+from phalanx.pipeline.ingest import ingest
+from phalanx.pipeline.opening import open_tables
+from phalanx.pipeline.schemas import EVENTS, JOURNALS
+from phalanx.pipeline.store import Store
+from phalanx.sim.journals import Exporting, write_journals
+from phalanx.sim.kinds import scenario_of
+from phalanx.sim.run import run
+
+
+def contents(spark: SparkSession, place: Path) -> Contents:
+    with open_tables(spark, [place]) as tables:
+        found = {
+            name: [row.asDict() for row in tables[name].collect()] for name in (*EVENTS, JOURNALS)
+        }
+    return in_order({name: rows for name, rows in found.items() if rows})
+
+
+def test_runs_that_share_files_open_as_their_journals_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    results = [run(scenario_of(seed, 3, 3, "membership")) for seed in (1, 2)]
+    with Exporting(tmp_path / "export", "both") as export:
+        for result in results:
+            write_journals(result, tmp_path / "raw")
+            export.add(result)
+    expected = written(tmp_path / "raw")
+    assert {row["run"] for row in expected["deliver"]} == {r.rows[0].run for r in results}
+    assert contents(spark, tmp_path / "export") == expected
+    ingest([tmp_path / "export"], tmp_path / "lake")
+    assert contents(spark, tmp_path / "lake") == expected
+    assert Store(tmp_path / "lake").versions() == [1]
