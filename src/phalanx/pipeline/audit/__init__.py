@@ -1,0 +1,16 @@
+"""The audit: what the journals of groups prove of each guarantee, by Spark.
+
+lives, views, messages, cells   what the checks look at, made once
+membership ... settling         the checks: from what was prepared to findings
+past, batched                   the part that is numpy: cause and effect
+findings, sentences             one shape for all that is found, and the words for it
+verdicts, run                   holds, violated, unverifiable; and all of it put together
+
+Nothing here imports the checkers of the simulator: they judge the same properties by another
+program, and a test compares the two on thousands of runs.
+"""
+
+from phalanx.pipeline.audit.run import audit, audit_frames
+from phalanx.pipeline.audit.verdicts import PROPERTIES, Audit, Result, Run, Violation
+
+__all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames"]

@@ -1,0 +1,275 @@
+"""Order: of one sender (fifo), of agreed and safe messages (running prefix, weak total order), and
+of batches.
+
+Positions count every ordered message of the view, whether it was addressed to me or not. So a
+hole at a member is legal exactly where another member shows that the message there was not for it.
+Members that went through a view alike (`routes`) have one order in it. If each message has one
+position and positions grow, so do the sequences; only where that fails are sequences compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.audit.findings import Case, asked, found, witness
+from phalanx.pipeline.audit.messages import AGREED, BASIC
+from phalanx.pipeline.audit.prepare import Prepared
+from phalanx.pipeline.ranges import cut, grid
+
+PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
+
+
+def in_order(p: Prepared) -> list[DataFrame]:
+    """Within one spell in a view a member delivers rising numbers of each sender (fifo), and within
+    a view rising positions and batches, as far as it is compared with others there."""
+    rows = p.deliveries.where(F.col("service") != BASIC)
+    on_route = p.routes.select("r", "k", "v", F.lit(True).alias("compared")).distinct()
+    rows = rows.join(F.broadcast(on_route), ["r", "k", "v"], "left").select(
+        "r",
+        "k",
+        "s",
+        "v",
+        "spell",
+        "lseq",
+        "first",
+        "last",
+        "batch",
+        (F.col("service") >= AGREED).alias("ordered"),
+        (F.col("pos") + F.col("first") - F.col("row_first")).alias("pos"),
+        F.coalesce("compared", F.lit(False)).alias("compared"),
+    )
+    before = (Window.unboundedPreceding, -1)
+    own = Window.partitionBy("r", "k", "s", "v", "spell").orderBy("lseq", "first")
+    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
+    end = F.struct((F.col("pos") + F.col("last") - F.col("first")).alias("end"), "lseq")
+    placed = F.col("ordered") & F.col("pos").isNotNull()
+    number = F.when(F.col("batch").isNotNull(), F.struct("batch", "lseq"))
+    seen = rows.withColumns(
+        {
+            "highest": F.max(F.struct("last", "first", "lseq")).over(own.rowsBetween(*before)),
+        }
+    ).withColumns(
+        {
+            "at": F.last(F.when(placed, end), ignorenulls=True).over(all_.rowsBetween(*before)),
+            "cut": F.last(number, ignorenulls=True).over(all_.rowsBetween(*before)),
+        }
+    )
+    compared = F.col("compared")
+    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
+    cut = p.cells.where("head and n > 0 and c1 != first").where(F.col("service") != BASIC)
+    return [
+        asked(seen, {"fifo": F.col("highest").isNotNull()}),
+        asked(cut, {"fifo": F.col("n")}),
+        found(
+            seen,
+            Case(
+                "fifo/",
+                F.col("first") <= F.col("highest.last"),
+                note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
+                rows=[("k", "highest.lseq"), ("k", "lseq")],
+                **given,
+            ),
+            Case(
+                f"{PREFIX}/placeless",
+                compared & F.col("ordered") & F.col("pos").isNull(),
+                rows=[("k", "lseq")],
+                **given,
+            ),
+            Case(
+                f"{PREFIX}/back",
+                compared & placed & (F.col("pos") <= F.col("at.end")),
+                note=F.concat("pos", F.lit(" after position "), "at.end"),
+                rows=[("k", "at.lseq"), ("k", "lseq")],
+                **given,
+            ),
+            Case(
+                f"{TOTO}/back",
+                compared & (F.col("batch") < F.col("cut.batch")),
+                note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
+                rows=[("k", "cut.lseq"), ("k", "lseq")],
+                **given,
+            ),
+        ),
+    ]
+
+
+def total_order(p: Prepared) -> list[DataFrame]:
+    """Each message has one position and one batch on a route, and each position one message."""
+    counted = p.served.join(F.broadcast(p.routes), ["r", "k", "v"]).localCheckpoint()
+    group = counted.where("ordered > 0")
+    sizes = group.where("w is not null").groupBy("r", "v", "w").agg(F.count("*").alias("size"))
+    claims = _claims(p, counted).localCheckpoint()
+    return [
+        asked(counted, {PREFIX: F.col("ordered"), TOTO: F.col("batched")}),
+        asked(sizes, {WEAK: F.expr("size * (size - 1) div 2")}),
+        _moved(claims),
+        _taken(claims),
+        _skipped(group, claims),
+    ]
+
+
+def _claims(p: Prepared, counted: DataFrame) -> DataFrame:
+    """Cells with a position or a batch, on each route of which somebody delivered them there.
+    `lack` are those of the route's ordered members that did not, though it was for them."""
+    zero = F.lit(0).cast("long")
+    ordered = (F.col("ordered") > 0) & ~F.col("torn")
+    masks = counted.groupBy("r", "v", "w", "bank").agg(
+        F.bit_or("bit").alias("along"),
+        F.bit_or(F.when(ordered, F.col("bit")).otherwise(zero)).alias("whole"),
+    )
+    cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
+    lack = F.col("whole").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    placed = F.when(F.col("service") >= AGREED, F.col("pos"))
+    claims = cells.join(F.broadcast(masks), ["r", "v", "bank"]).select(
+        "r",
+        "v",
+        "w",
+        "s",
+        "c1",
+        "c2",
+        placed.alias("pos"),
+        (placed + F.col("c2") - F.col("c1")).alias("end"),
+        "batch",
+        "bank",
+        (F.col("mask").bitwiseAND(F.col("along")) != 0).alias("here"),
+        lack.alias("lack"),
+        "witness",
+    )
+    if p.banks > 1:  # somebody in one bank may have what somebody in another lacks
+        cell = Window.partitionBy("r", "v", "w", "s", "c1", "pos", "batch")
+        anywhere = {"here": F.max("here").over(cell), "witness": F.min("witness").over(cell)}
+        claims = claims.withColumns(anywhere)
+    return claims.where("here")
+
+
+def _moved(claims: DataFrame) -> DataFrame:
+    """One message at two positions, or in two batches."""
+    places = claims.groupBy("r", "v", "w", "s", "c1", "c2").agg(
+        *[
+            how(F.when(F.col(what).isNotNull(), F.struct(what, "witness"))).alias(f"{name}_{what}")
+            for what in ("pos", "batch")
+            for name, how in (("one", F.min), ("two", F.max))
+        ]
+    )
+    cases = []
+    for what, kind, note in (
+        ("pos", f"{PREFIX}/moved", ""),
+        ("batch", f"{TOTO}/apart", "in batch "),
+    ):
+        a, b = witness(f"one_{what}.witness"), witness(f"two_{what}.witness")
+        one, two = f"one_{what}.{what}", f"two_{what}.{what}"
+        cases.append(
+            Case(
+                kind,
+                F.col(one) != F.col(two),
+                who=a[0],
+                other=b[0],
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                note=F.concat(F.lit(note), one, F.lit(f", another {note or 'at '}"), two),
+                rows=[a, b],
+            )
+        )
+    return found(places, *cases)
+
+
+def _taken(claims: DataFrame) -> DataFrame:
+    """Two messages at one position."""
+    cells = (
+        claims.where("pos is not null")
+        .groupBy("r", "v", "w", "s", "c1", "c2", "pos", "end")
+        .agg(F.min("witness").alias("witness"))
+    )
+    along = Window.partitionBy("r", "v", "w").orderBy("pos", "end", "s", "c1")
+    before = along.rowsBetween(Window.unboundedPreceding, -1)
+    seen = cells.withColumn("before", F.max(F.struct("end", "witness")).over(before))
+    a, b = witness(), witness("before.witness")
+    return found(
+        seen,
+        Case(
+            f"{PREFIX}/taken",
+            F.col("pos") <= F.col("before.end"),
+            who=a[0],
+            other=b[0],
+            s="s",
+            first="c1",
+            last="c2",
+            v="v",
+            note=F.concat("pos", F.lit(", where another message is")),
+            rows=[b, a],
+        ),
+    )
+
+
+def _skipped(group: DataFrame, claims: DataFrame) -> DataFrame:
+    """A hole below a position that the member has, where another has a message for it."""
+    each = group.where("not torn").select(
+        "r", "v", F.coalesce("w", F.lit(0)).alias("w0"), "bank", "bit", "k", "highest"
+    )
+    lacking = claims.where("lack != 0 and pos is not null").withColumn(
+        "w0", F.coalesce("w", F.lit(0))
+    )
+    holes = lacking.join(F.broadcast(each), ["r", "v", "w0", "bank"])
+    seen = witness()
+    return found(
+        holes,
+        Case(
+            f"{PREFIX}/skipped",
+            F.expr("lack & bit != 0 and pos < highest"),
+            who=seen[0],
+            other="k",
+            s="s",
+            first="c1",
+            last="c2",
+            v="v",
+            note=F.col("pos").cast("string"),
+            rows=[seen],
+        ),
+    )
+
+
+def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
+    """Each two that moved on together delivered what both have in one order. Asked of views that
+    are broken already (columns r, v), message by message and pair by pair: where each message has
+    one position and positions rise, sequences do not differ."""
+    group = p.served.where("ordered > 0").join(p.routes, ["r", "k", "v"]).where("w is not null")
+    members = group.join(F.broadcast(broken.distinct()), ["r", "v"]).select("r", "k", "v", "w")
+    rows = p.deliveries.where(F.col("service") >= AGREED).join(
+        F.broadcast(members), ["r", "k", "v"]
+    )
+    keys = ["r", "v", "w", "s"]
+    small = rows.select(*keys, "k", "lseq", "first", "last")
+    cells = cut(small, grid([small], keys), keys).select(*keys, "k", "lseq", "c1", "c2")
+    one = cells.withColumnsRenamed({"k": "a", "lseq": "a_lseq"})
+    two = cells.withColumnsRenamed({"k": "b", "lseq": "b_lseq"})
+    both = one.join(two, [*keys, "c1", "c2"]).where("a < b")
+    along = Window.partitionBy("r", "v", "w", "a", "b").orderBy("a_lseq", "c1")
+    last = F.lag(F.struct("b_lseq", "c1", "s", "c2")).over(along)
+    apart = both.withColumn("last", last).where(
+        "struct(b_lseq, c1) < struct(last.b_lseq, last.c1)"
+    )
+    people = p.members.select("r", F.col("k").alias("_s"), "label")
+    named = apart.join(
+        F.broadcast(people), (apart["r"] == people["r"]) & (apart["last"]["s"] == people["_s"])
+    ).drop(people["r"])
+    return found(
+        named,
+        Case(
+            f"{WEAK}/",
+            F.lit(True),
+            who="a",
+            other="b",
+            s="s",
+            first="c1",
+            last="c2",
+            v="v",
+            w="w",
+            note=F.concat("label", F.lit("#"), "last.c1"),
+            rows=[("a", "a_lseq"), ("b", "b_lseq")],
+        ),
+    )

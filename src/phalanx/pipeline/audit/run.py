@@ -1,0 +1,209 @@
+"""The audit: every check on what was prepared, put together, and the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline.audit import (
+    causal,
+    homes,
+    integrity,
+    liveness,
+    membership,
+    order,
+    safe,
+    settling,
+    synchrony,
+)
+from phalanx.pipeline.audit.findings import PUBLISHED, told
+from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
+from phalanx.pipeline.audit.verdicts import (
+    PROPERTIES,
+    Audit,
+    Run,
+    Violation,
+    judged,
+    overall,
+    violation,
+)
+from phalanx.pipeline.tables import Tables
+
+KEPT = 3
+"""Counter-examples that are kept of each property of each run."""
+
+Check = Callable[[Prepared], list[DataFrame]]
+Tell = Callable[[str], None]
+
+CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
+    (membership.installing, ("self-inclusion", "local-monotonicity", "vid-sanity")),
+    (homes.initial_view, ("initial-view",)),
+    (membership.mutual_agreement, ("mutual-agreement",)),
+    (integrity.integrity, ("integrity", "basic")),
+    (integrity.no_duplication, ("no-duplication", "basic")),
+    (homes.homes, ("sending-view", "same-view")),
+    (synchrony.synchrony, ("virtual-synchrony", "safe-marker")),
+    (synchrony.sides, ("safe-marker",)),
+    (membership.transitional_set, ("transitional-set",)),
+    (order.in_order, ("fifo", "running-prefix", "weak-total-order", "toto-refinement")),
+    (order.total_order, ("running-prefix", "weak-total-order", "toto-refinement")),
+    (safe.safe_prefix, ("safe-prefix",)),
+    (
+        liveness.liveness,
+        (
+            "self-delivery",
+            "multicast-liveness",
+            "termination-of-delivery",
+            "safe-indication-liveness",
+            "basic",
+        ),
+    ),
+    (settling.membership_precision, ("membership-precision",)),
+    (settling.protocol_termination, ("protocol-termination",)),
+    (settling.bounded_views, ("bounded-views",)),
+)
+"""Each check with the properties that it judges, or has a share in."""
+PAST = ("causal", "reliable-causal", "no-view-crossing-inversion", "toto-refinement", "integrity")
+
+
+def audit(
+    tables: Tables, properties: Sequence[str] | None = None, tell: Tell = lambda _: None
+) -> Audit:
+    """Judges all properties, or some, of each run in the tables, and overall. PipelineError for
+    two journals of one life, or an unknown property."""
+    wanted = _wanted(properties)
+    tell("reading journals")
+    p = prepare(tables)
+    facts = _facts(p)
+    tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
+    found = _findings(p, wanted, tell)
+    counts, shown = _collected(p, found)
+    return _audit(facts, wanted, counts, shown)
+
+
+def audit_frames(tables: Tables, properties: Sequence[str] | None = None) -> DataFrame:
+    """Every violation as a row: the gold table `findings`. What it stores on the way is stored
+    until the session ends."""
+    p = prepare(tables)
+    found = _findings(p, _wanted(properties), lambda _: None).where("kind is not null")
+    return told(found, p.runs, p.members, p.vids).select(*PUBLISHED)
+
+
+def _wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
+    for name in properties or ():
+        if name not in PROPERTIES:
+            remedy = f"choose among {', '.join(PROPERTIES)}"
+            raise PipelineError(f"property {name!r}", "there is no such property", remedy)
+    return tuple(name for name in PROPERTIES if properties is None or name in properties)
+
+
+# ---------------------------------------------------------------------------- findings
+
+
+def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
+    """What all checks say, stored."""
+
+    def of(names: Iterable[str]) -> bool:
+        return not set(names).isdisjoint(wanted)
+
+    frames = [frame for check, names in CHECKS if of(names) for frame in check(p)]
+    if of(PAST):
+        late = keep(causal.pasts(p))
+        frames += causal.causality(p, late)
+    needed = set(wanted) | ({"running-prefix"} if "weak-total-order" in wanted else set())
+    found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
+    if "weak-total-order" not in wanted:
+        return found
+    tell("comparing orders")
+    broken = found.where("property = 'running-prefix' and kind is not null").select("r", "v")
+    if not broken.isEmpty():
+        found = found.unionByName(order.weak_total_order(p, broken))
+    return found.where(F.col("property").isin(*wanted))
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
+Key = tuple[int, str]
+
+
+def _collected(
+    p: Prepared, found: DataFrame
+) -> tuple[dict[Key, tuple[int, int]], dict[Key, list[Violation]]]:
+    """Per run and property: how often it was asked, how often broken, the first violations."""
+    counts = found.groupBy("r", "property").agg(
+        F.coalesce(F.sum("checked"), F.lit(0)).alias("checked"), F.count("kind").alias("found")
+    )
+    told_of = {(row.r, row.property): (row.checked, row.found) for row in counts.collect()}
+    if not any(found for _, found in told_of.values()):
+        return told_of, {}
+    first = Window.partitionBy("r", "property").orderBy(
+        F.size("rows").desc(), "s", "first", "who", "other", "kind"
+    )
+    some = found.where("kind is not null").withColumn("_n", F.row_number().over(first))
+    shown: dict[Key, list[Violation]] = {}
+    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.runs, p.members, p.vids)
+    for row in words.collect():
+        shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
+    for key in shown:
+        shown[key].sort(key=lambda v: (v.sender or "", v.sender_inc or 0, v.first or 0, v.text))
+    return told_of, shown
+
+
+# ---------------------------------------------------------------------------- verdicts
+
+
+def _facts(p: Prepared) -> dict[int, Run]:
+    """What is known of each run's journals. PipelineError for two journals of one life."""
+    runs = {row.r: row for row in p.runs.collect()}
+    people: dict[int, list[Any]] = {r: [] for r in runs}
+    for row in p.members.select("r", "k", "label", "known", "torn", "stopped", "journal").collect():
+        people[row.r].append(row)
+    inside = p.views.select("r", F.explode("inside").alias("label")).distinct()
+    named = {(row.r, row.label) for row in inside.collect()}
+    facts = {}
+    for r, row in runs.items():
+        members = sorted(people[r], key=lambda m: m.k)
+        known = [m for m in members if m.known]
+        ranks = [m.k for m in known]
+        if len(set(ranks)) < len(ranks):
+            twice = next(m.label for m in known if ranks.count(m.k) > 1)
+            raise PipelineError(
+                f"group {row['group']!r}",
+                f"a second journal of {twice}",
+                "audit one at a time; an incarnation must never be used twice",
+            )
+        facts[r] = Run(
+            cluster=row.cluster,
+            run=row.run,
+            group=row["group"],
+            settled=row.settled,
+            mode=row["mode"],
+            members=tuple(m.label for m in known),
+            absent=tuple(m.label for m in members if not m.known and (r, m.label) in named),
+            torn=tuple(m.label for m in known if m.torn),
+            unended=tuple(m.label for m in known if not m.stopped),
+            properties={},
+        )
+    return facts
+
+
+def _audit(
+    facts: dict[int, Run],
+    wanted: tuple[str, ...],
+    counts: dict[Key, tuple[int, int]],
+    shown: dict[Key, list[Violation]],
+) -> Audit:
+    runs = []
+    for r, run in sorted(facts.items(), key=lambda item: item[1].run):
+        for name in wanted:
+            checked, found = counts.get((r, name), (0, 0))
+            run.properties[name] = judged(name, run, checked, shown.get((r, name), ()), found)
+        runs.append(run)
+    return Audit({name: overall(name, runs, KEPT) for name in wanted}, tuple(runs))

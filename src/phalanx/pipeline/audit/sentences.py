@@ -1,0 +1,96 @@
+"""How each kind of violation is told. {who} and {other} are members, {what} are messages, {v} and
+{w} are views, {note} is what the check adds."""
+
+from __future__ import annotations
+
+SENTENCES = {
+    "self-inclusion/": "{who} installed {v} without being in it",
+    "local-monotonicity/epoch": "{who} installed {v} after {w}: the epoch did not grow",
+    "local-monotonicity/from": "{who} says it came to {v} from {note}, not from {w}",
+    "local-monotonicity/origin": "{who} says it came to {v} from {w}, which it never had",
+    "initial-view/sent": "{who} sent {what} in {v} while in {w}",
+    "initial-view/delivered": "{who} delivered {what} in {v} while in {w}",
+    "initial-view/marked": "{who} marked the end of {v} while in {w}",
+    "vid-sanity/": "{v} means one view at {who} and another at {other}",
+    "mutual-agreement/after": (
+        "after {note}, {who} installed {v} and {other} {w}, though each has the other in its view"
+    ),
+    "mutual-agreement/joining": (
+        "joining {note}, {who} installed {v} and {other} {w}, "
+        "though each has the other in its view"
+    ),
+    "integrity/unsent": "{who} delivered {what} in {v}, which was never sent",
+    "integrity/outsider": "{who} delivered {what}, whose sender is not in {w}",
+    "integrity/stranger": "{what} for {note} was shown to a stranger, {who}",
+    "integrity/receivers": "{who} delivered {what} as sent to {note}",
+    "integrity/service": "{who} delivered {what} as {note}",
+    "integrity/frame": "{who} delivered {what} from frame {note}",
+    "integrity/origin": "{who} delivered {what} as sent in {v}, it was sent in {w}",
+    "integrity/early": "{who} delivered {what} in {v} before it was sent",
+    "integrity/accepted": "{what} was accepted for {note}",
+    "integrity/bodies": "{who} and {other} got different bodies of {what}",
+    "integrity/loop": (
+        "{what} depends on itself: something it follows was delivered before it was sent"
+    ),
+    "no-duplication/again": "{who} delivered {what} again, in {v}",
+    "no-duplication/resent": "{what} was sent twice, in {v}",
+    "sending-view/": "{who} delivered {what} in {v}, it was sent in {w}",
+    "same-view/moved": "{who} delivered {what} in {v}, it was sent in {w} before any change",
+    "same-view/several": "{who} delivered {what} in {v}, {other} in {w}",
+    "virtual-synchrony/": "{who} delivered {what} in {v} before {w}, {other} did not",
+    "transitional-set/": "{who} came to {v} from {w}, but {note}",
+    "self-delivery/": "{who} never delivered its own {what}, sent in {v}",
+    "self-delivery/accepted": "{who} never delivered its own {what}, which it accepted",
+    "fifo/": "{who} delivered {what} after {note} in {v}",
+    "causal/": "{who} delivered {note} in {v}, which follows, but delivered {what} only later",
+    "reliable-causal/": "{who} delivered {note} in {v}, which follows, but never delivered {what}",
+    "no-view-crossing-inversion/": (
+        "{who} delivered {note} in {v}, which follows, but delivered {what} in the later {w}"
+    ),
+    "weak-total-order/": "{who} and {other} delivered {what} and {note} in {v} in different orders",
+    "running-prefix/placeless": "{who} delivered {what} in {v} without a position",
+    "running-prefix/back": "{who} delivered {what} in {v} at position {note}",
+    "running-prefix/moved": "{who} has {what} at position {note} of {v}",
+    "running-prefix/taken": "{who} has {what} at position {note} of {v}",
+    "running-prefix/skipped": (
+        "{other} skipped {what} at position {note} of {v}, which {who} delivered"
+    ),
+    "toto-refinement/back": "{who} went back to {what} in {v}, {note}",
+    "toto-refinement/apart": "{who} has {what} in {v}, {note}",
+    "toto-refinement/order": "{who} delivered {what} in {v} after {note} of the same batch",
+    "toto-refinement/follows": "{what} follows {note}, yet both are in one batch of {v} at {who}",
+    "safe-prefix/absent": "{who} delivered {what} as safe in {v}, which {other} never installed",
+    "safe-prefix/missing": (
+        "{who} delivered {what} as safe in {v}, {other} did not deliver it there"
+    ),
+    "safe-marker/apart": "the transitional marker of {v} before {w} is at different positions: {note}",
+    "safe-marker/region": "{who} delivered {what} in {v} {note}",
+    "safe-marker/side": "{who} delivered {what} in {v} {note}",
+    "basic/unsent": "{who} delivered {what} in {v}, which was never sent",
+    "basic/outsider": "{who} delivered {what}, whose sender is not in {w}",
+    "basic/stranger": "{what} for {note} was shown to a stranger, {who}",
+    "basic/receivers": "{who} delivered {what} as sent to {note}",
+    "basic/service": "{who} delivered {what} as {note}",
+    "basic/frame": "{who} delivered {what} from frame {note}",
+    "basic/origin": "{who} delivered {what} as sent in {v}, it was sent in {w}",
+    "basic/early": "{who} delivered {what} in {v} before it was sent",
+    "basic/again": "{who} delivered {what} again, in {v}",
+    "basic/missing": "{other} never delivered {what} (BASIC), sent in {v}",
+    "membership-precision/namesake": "{who} and {other} live under one name, within reach",
+    "membership-precision/others": "{who} ended in {v} of {note}",
+    "membership-precision/apart": "{who} ended in {v}, {other} within reach in {w}",
+    "multicast-liveness/missing": "{other} never delivered {what}, sent in {v}",
+    "multicast-liveness/unsent": "{who} accepted {what} and never sent it",
+    "multicast-liveness/reported": (
+        "{who} was told that {what} goes to nobody, but {note} was in its view all the time"
+    ),
+    "termination-of-delivery/": "{other} never delivered {what}, sent in {v}",
+    "safe-indication-liveness/missing": "{other} never delivered {what} (SAFE), sent in {v}",
+    "safe-indication-liveness/region": (
+        "{other} delivered {what} without knowing that all of {v} have it, though the view stayed"
+    ),
+    "protocol-termination/": "{who} began a change ({note}) and never ended it",
+    "bounded-views/late": "{who} installed {note}",
+    "bounded-views/needless": "{who} installed {note}",
+}
+"""By kind: the property, and the way in which it was broken."""

@@ -1,0 +1,189 @@
+"""What an audit comes to: a verdict for each property of each run, and overall.
+
+*holds*: the journals put the property to the test, and nothing contradicts it. *violated*: rows that
+are there contradict it. *unverifiable*: neither, and why. In a settled run of a simulator
+everything is known, so a property is unverifiable only if nothing put it to the test. In any other
+run it is so too while a journal that could contradict it is absent or torn, and liveness always is:
+journals do not show that whatever was going to happen has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Verdict = Literal["holds", "violated", "unverifiable"]
+
+PROPERTIES = (
+    "self-inclusion",
+    "local-monotonicity",
+    "initial-view",
+    "vid-sanity",
+    "mutual-agreement",
+    "integrity",
+    "no-duplication",
+    "sending-view",
+    "same-view",
+    "virtual-synchrony",
+    "transitional-set",
+    "self-delivery",
+    "fifo",
+    "causal",
+    "reliable-causal",
+    "weak-total-order",
+    "running-prefix",
+    "toto-refinement",
+    "safe-prefix",
+    "safe-marker",
+    "no-view-crossing-inversion",
+    "basic",
+    "membership-precision",
+    "multicast-liveness",
+    "termination-of-delivery",
+    "safe-indication-liveness",
+    "protocol-termination",
+    "bounded-views",
+)
+"""The names of `sim.checkers`, in their order; a test compares them."""
+
+ALONE = frozenset(
+    {"self-inclusion", "local-monotonicity", "initial-view", "no-duplication", "fifo"}
+)
+"""What one journal shows, whatever others did."""
+SETTLED = frozenset(
+    {
+        "membership-precision",
+        "multicast-liveness",
+        "termination-of-delivery",
+        "safe-indication-liveness",
+        "protocol-termination",
+        "bounded-views",
+    }
+)
+NAMED_MAX = 5
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a journal."""
+
+    node: str
+    inc: int
+    lseq: int
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One way in which one property was broken, and the rows that show it."""
+
+    property: str
+    cluster: str
+    run: str
+    group: str
+    nodes: tuple[str, ...]
+    vid: str | None
+    sender: str | None
+    sender_inc: int | None
+    first: int | None
+    last: int | None
+    text: str
+    rows: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{row.node}.{row.inc} row {row.lseq}" for row in self.rows)
+        return f"{self.property}: {self.text}" + (f" [{shown}]" if shown else "")
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One property. `counterexamples` are the first of the violations."""
+
+    verdict: Verdict
+    checked: int = 0
+    violations: int = 0
+    why: str = ""
+    """Why it could not be verified; empty otherwise."""
+    counterexamples: tuple[Violation, ...] = ()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One group in one run: what is known of its journals, and its verdicts."""
+
+    cluster: str
+    run: str
+    group: str
+    settled: bool
+    mode: str | None
+    members: tuple[str, ...]
+    absent: tuple[str, ...]
+    torn: tuple[str, ...]
+    unended: tuple[str, ...]
+    properties: dict[str, Result]
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        return tuple(name for name, r in self.properties.items() if r.verdict == "violated")
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What the journals prove."""
+
+    properties: dict[str, Result]
+    runs: tuple[Run, ...]
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        return tuple(name for name, r in self.properties.items() if r.verdict == "violated")
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def judged(
+    name: str, facts: Run, checked: int, violations: Sequence[Violation], found: int
+) -> Result:
+    """The verdict on one property of one run, with all that is missing taken into account."""
+    if found:
+        return Result("violated", checked, found, counterexamples=tuple(violations))
+    why = _missing(name, facts, checked)
+    return Result("unverifiable" if why else "holds", checked, why=why)
+
+
+def _missing(name: str, facts: Run, checked: int) -> str:
+    if name == "sending-view" and facts.mode != "hold":
+        told = "not the same in all headers" if facts.mode is None else f"{facts.mode!r} here"
+        return f"only mode 'hold' promises it, it is {told}"
+    if not facts.settled:
+        if name in SETTLED:
+            return "journals do not show that a group has settled"
+        if facts.absent and name not in ALONE:
+            return f"no journal of {_names(facts.absent)}"
+        if facts.torn:
+            return f"rows are missing of {_names(facts.torn)}"
+    return "" if checked else "nothing put it to the test"
+
+
+def _names(members: Sequence[str]) -> str:
+    more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
+    return ", ".join(members[:NAMED_MAX]) + more
+
+
+def overall(name: str, runs: Sequence[Run], kept: int) -> Result:
+    """Violated if any run violates it; holds if at least one run holds and none violates."""
+    results = [run.properties[name] for run in runs]
+    checked = sum(result.checked for result in results)
+    found = sum(result.violations for result in results)
+    shown = [x for result in results for x in result.counterexamples][:kept]
+    if found:
+        return Result("violated", checked, found, counterexamples=tuple(shown))
+    if any(result.verdict == "holds" for result in results):
+        return Result("holds", checked)
+    reasons = list(dict.fromkeys(result.why for result in results))
+    why = reasons[0] if reasons else "there is no run"
+    if len(reasons) > 1:
+        why += f", and {len(reasons) - 1} other reasons in other runs"
+    return Result("unverifiable", checked, why=why)
+
+
+def violation(row: Mapping[str, Any]) -> Violation:
+    """Of a row of the published frame."""
+    return msgspec.convert(row, Violation, from_attributes=True)
