@@ -65,7 +65,9 @@ class Engine:
         """Where something waited when the thread woke up."""
         self._retires = retires
         self._turns: Turns | None = None
-        self._pace = Pace(lambda: None if self._turns is None else self._turns())
+        mine = Turns()  # of the thread that joins
+        self._pace = Pace(lambda: None if self._turns is None else self._turns(), mine.were_late)
+        mine.close()
         self._warned = False
         self.take(node)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)

@@ -19,13 +19,15 @@ from collections.abc import Callable
 
 WINDOW_NS = 250_000_000
 """How often waiting is looked at."""
-TURN_NS = 2_000_000
-"""A turn that is late by less is what the settings are made for: a few busy threads on each core.
-Thirty processes that all want to run on two cores wait fifty milliseconds and more."""
+LATE_NS = 10_000_000
+"""Turns that are late by this on average are too late. With a few busy threads on each core they
+are late by one or two milliseconds; thirty processes that all want to run on two cores wait fifty
+and more."""
 SHARE = 3
 """A few late turns are chance. They count if waiting took a third of the time."""
-STRETCH_MAX = 32
-"""Ten is enough to stay out of trouble; this much, to get out of it (docs/decisions.md, 48)."""
+STRETCH = 16
+"""How much longer all times are then. One measure for all: members whose time-outs differ much take
+each other for dead just as well (docs/decisions.md, 48)."""
 ONE = 256
 """Stretches are in parts of this."""
 EASE = 64
@@ -39,13 +41,13 @@ Waits = Callable[[], tuple[int, int] | None]
 class Pace:
     """Between the time of the machine and the time of the core; both only grow."""
 
-    def __init__(self, waits: Waits) -> None:
+    def __init__(self, waits: Waits, slow: bool = False) -> None:
         self._waits = waits
         self._before: tuple[int, int] | None = None
         self._looked_ns = 0
         self._real_ns = 0
         self._core_ns = 0
-        self.stretch = ONE
+        self.stretch = STRETCH * ONE if slow else ONE
         """How much longer all times are, in parts of ONE."""
 
     def core(self, now: int) -> int:
@@ -67,12 +69,13 @@ class Pace:
         if waits is None or before is None:
             return False
         waited, turns = waits[0] - before[0], waits[1] - before[1]
-        late = 0
-        if turns and waited * SHARE > took:
-            late = min(waited * ONE // (turns * TURN_NS), STRETCH_MAX * ONE)
-        eased = self.stretch - (self.stretch - ONE + EASE - 1) // EASE
-        grown = late > self.stretch
-        self._set(now, max(late, eased, ONE))
+        late = waited * SHARE > took and waited > turns * LATE_NS
+        if late:
+            stretch = STRETCH * ONE
+        else:
+            stretch = self.stretch - (self.stretch - ONE + EASE - 1) // EASE
+        grown = stretch > self.stretch
+        self._set(now, stretch)
         return grown
 
     def _set(self, now: int, stretch: int) -> None:
@@ -90,13 +93,25 @@ class Turns:
             self._file = -1
 
     def __call__(self) -> tuple[int, int] | None:
+        told = self._told()
+        return None if told is None else told[1:]
+
+    @property
+    def were_late(self) -> bool:
+        """Whether it waited for most of its life, and long each time: a program that has just been
+        started among too many others."""
+        ran, waited, turns = self._told() or (0, 0, 0)
+        return waited > ran and waited > turns * LATE_NS
+
+    def _told(self) -> tuple[int, int, int] | None:
+        """Nanoseconds that it ran and that it waited, and turns."""
         if self._file < 0:
             return None
         try:
-            _, waited, turns = os.pread(self._file, 100, 0).split()
-            return int(waited), int(turns)
+            ran, waited, turns = map(int, os.pread(self._file, 100, 0).split())
         except (OSError, ValueError):
             return None
+        return ran, waited, turns
 
     def close(self) -> None:
         if self._file >= 0:
