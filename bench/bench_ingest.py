@@ -5,7 +5,7 @@ them: in blocks of 1024 rows, in sealed segments. A scan is three aggregates ove
 Rates are range rows per second of wall time, without the start of Spark; each is measured twice and
 the better one counts, since the first pays for workers that start.
 
-    python bench/bench_ingest.py [--rows 2000000] [--members 4] [--json]
+    python bench/bench_ingest.py [--rows 3000000] [--members 4] [--json]
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def measure(spark: SparkSession, folder: Path, rows: int, deliveries: int) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=2_000_000, help="range rows in all")
+    parser.add_argument("--rows", type=int, default=3_000_000, help="range rows in all")
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
