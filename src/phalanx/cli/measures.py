@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from phalanx.sim.spelling import one_line
 NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40
 _LONGEST = 60
+_TIME = re.compile("_ns(_max)?$")
 
 
 @click.command("measures")
@@ -46,7 +48,7 @@ def measures(
     """Measure what the journals in PATHS show: detectors, messages, links, changes, partitions.
 
     Clocks of two machines are never compared: what would need that is left out, or marked.
-    Columns that end in _ns are printed in milliseconds.
+    Times are printed in milliseconds; JSON has nanoseconds.
 
     \b
     Examples:
@@ -78,9 +80,7 @@ def _table(name: str, rows: Sequence[dict[str, Any]], most: int) -> list[str]:
     hidden = [c for c in ("cluster", "run", "group") if len({row[c] for row in rows}) == 1]
     columns = [column for column in rows[0] if column not in hidden]
     where = ", ".join(f"{column} {rows[0][column]}" for column in hidden)
-    head = [
-        column.removesuffix("_ns") + (" ms" if column.endswith("_ns") else "") for column in columns
-    ]
+    head = [_headed(column) for column in columns]
     cells = [[_cell(column, row[column]) for column in columns] for row in rows[:most]]
     wide = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [f"{name} ({where})" if where else name]
@@ -95,6 +95,10 @@ def _table(name: str, rows: Sequence[dict[str, Any]], most: int) -> list[str]:
     return lines
 
 
+def _headed(column: str) -> str:
+    return _TIME.sub(r"\1 ms", column)
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str | list)
 
@@ -102,7 +106,7 @@ def _is_text(value: object) -> bool:
 def _cell(column: str, value: Any) -> str:
     if value is None:
         return "-"
-    if column.endswith("_ns"):
+    if _TIME.search(column):
         return f"{value / 1e6:,.3f}"
     if isinstance(value, float):
         return f"{value:.6g}"

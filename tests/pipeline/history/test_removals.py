@@ -108,7 +108,7 @@ cyd.1 was removed: view v1 became v2
         +22.000 ms  bea.1  closes the view (CLOSED)
         +22.000 ms  bea.1  deliveries are transitional from position 7 on
         +23.000 ms  bea.1  installs v2 of bea.1, dov.1, eli.1, fay.1
-  at bea.1: suspected 21.000 ms before it was failed, removed 2.000 ms after that
+  at bea.1: suspected for 21.000 ms, removed 2.000 ms after it was named failed
   it came back, as cyd.2 in view v6, after 67.000 ms
 """
 

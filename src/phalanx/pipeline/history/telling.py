@@ -102,14 +102,11 @@ def _durations(removal: Removal) -> list[str]:
     lines = []
     for observer in removal.observers:
         parts = []
-        begin = observer.stepped_ns
+        failed = observer.removed_ns if observer.stepped_ns is None else observer.stepped_ns
         if observer.suspected_ns is not None:
-            until = observer.removed_ns if begin is None else begin
-            parts.append(f"suspected {_span(until - observer.suspected_ns)} before it was failed")
-        if begin is not None:
-            parts.append(f"removed {_span(observer.removed_ns - begin)} after that")
-        if parts:
-            lines.append(f"at {observer.label}: {', '.join(parts)}")
+            parts.append(f"suspected for {_span(max(0, failed - observer.suspected_ns))}")
+        parts.append(f"removed {_span(observer.removed_ns - failed)} after it was named failed")
+        lines.append(f"at {observer.label}: {', '.join(parts)}")
     return lines
 
 
