@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -38,24 +38,47 @@ class Killed(Exception):
     """The driver is gone."""
 
 
-def test_a_campaign_that_was_killed_goes_on_and_ends_with_what_one_process_makes(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+class Resumed(NamedTuple):
+    """A campaign of seeds 0 to 8 that was killed after its first wave, seeds 2 to 5."""
+
+    folder: Path
+    first_wave: bytes
+    waves: list[store.Wave]
+
+
+@pytest.fixture(scope="module")
+def resumed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
     def die(rows: Any) -> None:
         raise Killed
 
+    folder = tmp_path_factory.mktemp("campaign")
     with pytest.raises(Killed):
-        run_campaign(spark, SMALL, (2, 9), tmp_path, wave=4, progress=die)
-    assert [(w.first, w.end) for w in store.waves_in(tmp_path)] == [(2, 6)]
-    kept = (tmp_path / store.waves_in(tmp_path)[0].file).read_bytes()
-    waves = run_campaign(spark, SMALL, (0, 9), tmp_path)
+        run_campaign(spark, SMALL, (2, 9), folder, wave=4, progress=die)
+    (wave,) = store.waves_in(folder)
+    kept = (folder / wave.file).read_bytes()
+    return Resumed(folder, kept, run_campaign(spark, SMALL, (0, 9), folder))
+
+
+def test_a_campaign_that_was_killed_goes_on_and_ends_with_what_one_process_makes(
+    spark: SparkSession, resumed: Resumed
+) -> None:
+    folder, first_wave, waves = resumed
     assert [(w.first, w.end) for w in waves] == [(0, 2), (2, 6), (6, 9)]
-    assert (tmp_path / waves[1].file).read_bytes() == kept
-    rows = store.rows(tmp_path, waves).to_pylist()
+    assert (folder / waves[1].file).read_bytes() == first_wave
+    rows = store.rows(folder, waves).to_pylist()
     alone = [play(SMALL, waves[0].code, seed) for seed in range(9)]
     assert [row["digest"] for row in rows] == [row.digest for row in alone]
     assert [dict(row["counts"]) for row in rows] == [row.counts for row in alone]
-    assert run_campaign(spark, SMALL, (1, 8), tmp_path) == waves
+    assert run_campaign(spark, SMALL, (1, 8), folder) == waves
+
+
+def test_a_campaign_adds_up_to_what_a_sweep_does(resumed: Resumed) -> None:
+    found = summary(resumed.folder, resumed.waves)
+    tally = sweep(Seeds(0, 9, 2, 2), jobs=1)
+    assert (found.seeds, found.steps, found.failed) == (tally.runs, tally.steps, False)
+    assert (found.cases, found.faults) == (tally.cases, tally.faults)
+    assert found.properties == {name: row["evaluated"] for name, row in tally.properties.items()}
+    assert found.never_evaluated == tally.never_evaluated
 
 
 @pytest.mark.parametrize("place", ["cluster", "connect"])
@@ -73,16 +96,6 @@ def test_seeds_come_to_the_same_on_a_cluster_and_through_connect(
     for row, expected in zip(rows, alone, strict=True):
         row["counts"] = dict(row["counts"])
         assert row == expected | {"cpu_ms": row["cpu_ms"]}
-
-
-def test_a_campaign_adds_up_to_what_a_sweep_does(spark: SparkSession, tmp_path: Path) -> None:
-    waves = run_campaign(spark, SMALL, (0, 9), tmp_path)
-    found = summary(tmp_path, waves)
-    tally = sweep(Seeds(0, 9, 2, 2), jobs=1)
-    assert (found.seeds, found.steps, found.failed) == (tally.runs, tally.steps, False)
-    assert (found.cases, found.faults) == (tally.cases, tally.faults)
-    assert found.properties == {name: row["evaluated"] for name, row in tally.properties.items()}
-    assert found.never_evaluated == tally.never_evaluated
 
 
 def test_an_executor_with_other_code_plays_nothing(spark: SparkSession) -> None:
