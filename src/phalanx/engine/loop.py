@@ -66,7 +66,7 @@ class Engine:
         self._retires = retires
         self._turns: Turns | None = None
         mine = Turns()  # of the thread that joins
-        self._pace = Pace(lambda: None if self._turns is None else self._turns(), mine.were_late)
+        self._pace = Pace(lambda: None if self._turns is None else self._turns(), mine.are_late)
         mine.close()
         self._warned = False
         self.take(node)

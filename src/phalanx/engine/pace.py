@@ -3,12 +3,14 @@
 All times in the settings take for granted that a member gets its turn within a few milliseconds.
 Where many processes share few cores it may have to wait fifty; then everybody is late, is asked
 again and again, is taken for dead before it could answer, and the work that this makes is why
-everybody is late. So the core is told a time that runs slower, by as much as turns are late: all
-its time-outs grow alike, and what is sent on time-outs becomes less in the same measure.
+everybody is late. So the core is told a time that runs slower: all its time-outs grow
+alike, and what is sent on time-outs becomes less in the same measure.
 
-The kernel says how long a thread that wanted to run had to wait, and for how many turns
-(`/proc/thread-self/schedstat`). Where it does not say, the clock is that of the machine. Journals,
-links and the application are given the machine's time always.
+The kernel says how long a thread that wanted to run had to wait (`/proc/thread-self/schedstat`),
+and how many want to run on all cores (`/proc/loadavg`). Both must be bad: the first alone is so
+for any busy thread among a few others, the second alone may be others' business. Where the kernel
+does not say, the clock is that of the machine. Journals, links and the application are given the
+machine's time always.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from collections.abc import Callable
 
 WINDOW_NS = 250_000_000
 """How often waiting is looked at."""
-LATE_NS = 10_000_000
-"""Turns that are late by this on average are too late. With a few busy threads on each core they
-are late by one or two milliseconds; thirty processes that all want to run on two cores wait fifty
-and more."""
+CROWD = 6
+"""So many threads that want to run for each core are too many. Groups at full speed are
+three or four, and two spinning processes beside each core are no trouble."""
 SHARE = 3
-"""A few late turns are chance. They count if waiting took a third of the time."""
+"""This thread is one of those that suffer if it spent a third of its time waiting."""
+SMOOTH = 4
+"""The crowd is a mean over about so many windows."""
 STRETCH = 16
 """How much longer all times are then. One measure for all: members whose time-outs differ much take
 each other for dead just as well (docs/decisions.md, 48)."""
@@ -35,7 +38,8 @@ EASE = 64
 as everybody hurries again."""
 
 Waits = Callable[[], tuple[int, int] | None]
-"""Nanoseconds waited, and for how many turns, since the thread began."""
+"""Nanoseconds that the thread waited since it began, and how many threads want to run now for each
+core, in parts of ONE."""
 
 
 class Pace:
@@ -43,7 +47,8 @@ class Pace:
 
     def __init__(self, waits: Waits, slow: bool = False) -> None:
         self._waits = waits
-        self._before: tuple[int, int] | None = None
+        self._waited_ns: int | None = None
+        self._crowd = CROWD * ONE if slow else 0
         self._looked_ns = 0
         self._real_ns = 0
         self._core_ns = 0
@@ -65,12 +70,13 @@ class Pace:
             return False
         self._looked_ns = now
         waits = self._waits()
-        before, self._before = self._before, waits
-        if waits is None or before is None:
+        if waits is None:
             return False
-        waited, turns = waits[0] - before[0], waits[1] - before[1]
-        late = waited * SHARE > took and waited > turns * LATE_NS
-        if late:
+        before, self._waited_ns = self._waited_ns, waits[0]
+        self._crowd += (waits[1] - self._crowd) // SMOOTH
+        if before is None:
+            return False
+        if (waits[0] - before) * SHARE > took and self._crowd >= CROWD * ONE:
             stretch = STRETCH * ONE
         else:
             stretch = self.stretch - (self.stretch - ONE + EASE - 1) // EASE
@@ -87,37 +93,41 @@ class Turns:
     """What the kernel says of the thread that makes this."""
 
     def __init__(self) -> None:
+        self._files: list[int] = []
+        self._cores = os.cpu_count() or 1
         try:
-            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            for name in ("thread-self/schedstat", "loadavg"):
+                self._files.append(os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            self._file = -1
+            self.close()
 
     def __call__(self) -> tuple[int, int] | None:
         told = self._told()
         return None if told is None else told[1:]
 
     @property
-    def were_late(self) -> bool:
-        """Whether it waited for most of its life, and long each time: a program that has just been
+    def are_late(self) -> bool:
+        """Whether it waited for most of its life, and still would: a program that has just been
         started among too many others."""
-        ran, waited, turns = self._told() or (0, 0, 0)
-        return waited > ran and waited > turns * LATE_NS
+        ran, waited, crowd = self._told() or (0, 0, 0)
+        return waited > ran and crowd >= CROWD * ONE
 
     def _told(self) -> tuple[int, int, int] | None:
-        """Nanoseconds that it ran and that it waited, and turns."""
-        if self._file < 0:
+        """Nanoseconds that it ran and that it waited, and the crowd."""
+        if not self._files:
             return None
         try:
-            ran, waited, turns = map(int, os.pread(self._file, 100, 0).split())
-        except (OSError, ValueError):
+            ran, waited, _ = os.pread(self._files[0], 100, 0).split()
+            wanting, _, _ = os.pread(self._files[1], 100, 0).split()[3].partition(b"/")
+            return int(ran), int(waited), int(wanting) * ONE // self._cores
+        except (OSError, ValueError, IndexError):
             return None
-        return ran, waited, turns
 
     def close(self) -> None:
-        if self._file >= 0:
+        for file in self._files:
             with contextlib.suppress(OSError):
-                os.close(self._file)
-            self._file = -1
+                os.close(file)
+        self._files = []
 
 
 def steady() -> Pace:
