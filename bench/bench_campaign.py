@@ -1,8 +1,8 @@
 """What Spark costs a campaign: the same seeds by `phalanx sim sweep` and by `phalanx campaign run`.
 
 Both use all cores of this machine. What does not depend on the seeds is measured first, with runs
-that do nothing: the cost of a wave, of a task and of a row at the driver, which is what bounds a
-large cluster. Then the campaign, on workers that have imported everything; its time is without the
+that do nothing: a wave, a task (time of one core), a row, and what the driver does for a task,
+which bounds a large cluster. Then the campaign, on workers that have imported everything; its time is without the
 start of Spark, and with it.
 
     python bench/bench_campaign.py [--seeds 0:300] [--kind membership] [--json]
@@ -57,6 +57,17 @@ def idle(spark: SparkSession, row: dict[str, Any], rows: int, tasks: int) -> flo
     return min(times)
 
 
+def scheduling(spark: SparkSession) -> float:
+    """Seconds that Spark takes for a task without Python, all in all: what the driver does, and a
+    little more."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        spark.range(0, TASKS, 1, TASKS).write.format("noop").mode("overwrite").save()
+        times.append(time.perf_counter() - began)
+    return min(times) / TASKS
+
+
 def measure(seeds: tuple[int, int], kind: Kind) -> dict[str, Any]:
     lo, hi = MEMBERS[kind]
     count = seeds[1] - seeds[0]
@@ -72,7 +83,8 @@ def measure(seeds: tuple[int, int], kind: Kind) -> dict[str, Any]:
     try:
         row = msgspec.to_builtins(play(chosen, "", seeds[0]))
         wave_s = idle(spark, row, 2, 2)
-        task_s = (idle(spark, row, TASKS, TASKS) - wave_s) / TASKS
+        task_s = (idle(spark, row, TASKS, TASKS) - wave_s) / TASKS * cores
+        driver_s = scheduling(spark)
         row_s = (idle(spark, row, ROWS, 2) - wave_s) / ROWS
         with TemporaryDirectory() as folder:
             began = time.perf_counter()
@@ -83,10 +95,11 @@ def measure(seeds: tuple[int, int], kind: Kind) -> dict[str, Any]:
         spark.stop()
     assert (found.steps, found.cases) == (tally.steps, dict(sorted(tally.cases.items())))
     seed_s = found.cpu_seconds / count
-    # A cluster's wave: the work, the tasks that end last, and what the driver does alone.
-    work_s = WAVE_S - TASK_S / 2 - wave_s
-    played = work_s * CLUSTER_CORES / seed_s
-    driver_s = played * row_s + played * seed_s / TASK_S * task_s
+    # On a large cluster: a core plays but for what its tasks cost, and at the end of a wave waits
+    # for the last of them and for the driver to take the rows. Tasks are handed out meanwhile.
+    busy = TASK_S / (TASK_S + task_s)
+    played = (WAVE_S - TASK_S / 2 - wave_s) * busy * CLUSTER_CORES / seed_s
+    rate = played / (WAVE_S + played * row_s)
     return {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {cores} cores, Python {platform.python_version()}",
@@ -100,10 +113,12 @@ def measure(seeds: tuple[int, int], kind: Kind) -> dict[str, Any]:
         "cpu_seconds_per_seed": round(seed_s, 4),
         "wave_seconds": round(wave_s, 3),
         "task_milliseconds": round(task_s * 1000, 2),
+        "driver_milliseconds_per_task": round(driver_s * 1000, 2),
         "row_milliseconds": round(row_s * 1000, 3),
         "cluster_cores": CLUSTER_CORES,
-        "cluster_seeds_per_second": round(played / (WAVE_S + driver_s), 1),
-        "cluster_efficiency": round(work_s / (WAVE_S + driver_s), 3),
+        "cluster_seeds_per_second": round(rate, 1),
+        "cluster_efficiency": round(rate * seed_s / CLUSTER_CORES, 3),
+        "cluster_driver_busy": round(CLUSTER_CORES * busy / TASK_S * driver_s, 3),
     }
 
 

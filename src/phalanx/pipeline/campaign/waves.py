@@ -32,8 +32,10 @@ from phalanx.pipeline.campaign.store import Wave
 from phalanx.pipeline.running import last_words
 
 TASK_S = 6.0
+TASK_S_MIN = 1.0
+"""Of work, since a task costs a tenth of a second by itself."""
 SPREAD = 32
-"""A wave is at least so many tasks, if it has the seeds: few seeds use all cores too."""
+"""A wave is at least so many tasks, if there is the work: few seeds use all cores too."""
 WAVE_S = 90.0
 FIRST_SEEDS = 128
 """Of the first wave: how long a seed takes is not known yet."""
@@ -50,7 +52,9 @@ class Pace(NamedTuple):
     """Processor time that one takes."""
 
     def tasks(self, seeds: int) -> int:
-        return max(min(seeds, SPREAD), round(seeds * self.seed_s / TASK_S))
+        work_s = seeds * self.seed_s
+        few = min(seeds, SPREAD, round(work_s / TASK_S_MIN))
+        return max(1, few, round(work_s / TASK_S))
 
     def after(self, seeds: int, cpu_s: float, wall_s: float) -> Pace:
         """What such a wave teaches."""
