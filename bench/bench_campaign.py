@@ -2,8 +2,8 @@
 
 Both use all cores of this machine. What does not depend on the seeds is measured first, with runs
 that do nothing: a wave, a task (time of one core), a row, and what the driver does for a task,
-which bounds a large cluster. Then the campaign, on workers that have imported everything; its time is without the
-start of Spark, and with it.
+which bounds a large cluster. Then the campaign, on workers that have imported everything; its time
+is without the start of Spark, and with it.
 
     python bench/bench_campaign.py [--seeds 0:300] [--kind membership] [--json]
 """
