@@ -32,7 +32,7 @@ from phalanx.pipeline.session import session
 from phalanx.sim.kinds import MEMBERS, Kind
 from phalanx.sim.sweep import Seeds, sweep
 
-ROWS, TASKS = 5_000, 200
+ROWS, TASKS = 5_000, 60
 CLUSTER_CORES = 100
 
 
