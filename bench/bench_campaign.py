@@ -2,8 +2,8 @@
 
 Both use all cores of this machine. What does not depend on the seeds is measured first, with runs
 that do nothing: a wave, a task (time of one core), a row, and what the driver does for a task,
-which bounds a large cluster. Then the campaign, on workers that have imported everything; its time is without the
-start of Spark, and with it.
+which bounds a large cluster. Then the campaign, on workers that have imported everything; its time
+is without the start of Spark, and with it.
 
     python bench/bench_campaign.py [--seeds 0:300] [--kind membership] [--json]
 """
@@ -32,7 +32,7 @@ from phalanx.pipeline.session import session
 from phalanx.sim.kinds import MEMBERS, Kind
 from phalanx.sim.sweep import Seeds, sweep
 
-ROWS, TASKS = 5_000, 200
+ROWS, TASKS = 5_000, 60
 CLUSTER_CORES = 100
 
 
