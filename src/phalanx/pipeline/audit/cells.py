@@ -71,7 +71,9 @@ def _meant(cells: DataFrame, sets: DataFrame) -> DataFrame:
     """With whom the messages were for: `meant` by the delivery, `s_meant` by the sending, and
     whether the sender itself is among them."""
     one = F.broadcast(sets.select("r", "t", "masks"))
-    two = F.broadcast(sets.select("r", F.col("t").alias("s_t"), F.col("masks").alias("s_masks"), "ks"))
+    two = F.broadcast(
+        sets.select("r", F.col("t").alias("s_t"), F.col("masks").alias("s_masks"), "ks")
+    )
     to_self = F.col("s_t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
     return (
         cells.join(one, ["r", "t"], "left")

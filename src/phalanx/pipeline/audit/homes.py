@@ -13,14 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, asked, found, witness
-from phalanx.pipeline.audit.lives import view
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.views import coded, elsewhere, spell_of, spelt
+from phalanx.pipeline.audit.small import coded, elsewhere, number, spell_of
 
 
 def homes(p: Prepared) -> list[DataFrame]:
-    modes = F.broadcast(p.runs.select("r", F.coalesce("mode", F.lit("?")).alias("mode")))
+    modes = F.broadcast(p.small["runs"].select("r", F.coalesce("mode", F.lit("?")).alias("mode")))
     parts = p.cells.where("n > 0 and s_lseq is not null").join(modes, "r")
     hold, moved = F.col("mode") == "hold", F.col("v") != F.col("s_v")
     early = moved & ~hold & (F.col("s_phase") == 0) & (F.col("service") != BASIC)
@@ -48,18 +47,15 @@ def _one_view(p: Prepared, parts: DataFrame) -> list[DataFrame]:
         parts.where("several and mask != 0")
         .groupBy(*cell, "v", "bank")
         .agg(F.bit_or("mask").alias("have"), F.min("witness").alias("witness"))
-        .join(F.broadcast(_installed(p)), ["r", "v", "bank"], "left")
         .localCheckpoint()
     )
-    one = ways.groupBy(*cell).agg(F.collect_list(F.struct("v", "bank", "have", "witness")).alias("all"))
-    other = F.broadcast(
-        _installed(p).withColumnsRenamed({"v": "w", "installed": "in_w"})
+    there = p.small["duties"].select(
+        "r", F.col("v").alias("w"), "bank", F.col("installed").alias("in_w")
     )
     pairs = (
-        ways.select(*cell, "v", "bank", "have", "witness")
-        .join(one.select(*cell, F.explode(F.array_distinct(F.transform("all", lambda x: x.v))).alias("w")), cell)
+        ways.join(ways.select(*cell, F.col("v").alias("w")).distinct(), cell)
         .where("v != w")
-        .join(other, ["r", "w", "bank"], "left")
+        .join(F.broadcast(there), ["r", "w", "bank"], "left")
         .where("mode = 'hold' or have & coalesce(in_w, 0) != 0")
         .groupBy(*cell, "v", "w")
         .agg(F.min("witness").alias("witness"))
@@ -89,32 +85,24 @@ def _one_view(p: Prepared, parts: DataFrame) -> list[DataFrame]:
     ]
 
 
-def _installed(p: Prepared) -> DataFrame:
-    """Who installed a view, per bank."""
-    bits = p.members.select("r", "k", "bank", "bit")
-    return (
-        p.stays.where("installed")
-        .join(F.broadcast(bits), ["r", "k"])
-        .groupBy("r", "v", "bank")
-        .agg(F.bit_or("bit").alias("installed"))
-    )
-
-
 def initial_view(p: Prepared) -> list[DataFrame]:
     """Everything is sent, delivered and marked in the view that the member is in. A torn journal
     may lack its install."""
     columns = ["r", "k", "lseq", "v", "now", "s", "first", "last", "did"]
-    late = p.rows.where("not torn and spell is null").withColumns(
-        {"did": F.lit("delivered"), "now": F.when(F.col("now") != F.col("v"), F.col("now"))}
+    lost = "not torn and spell is null"
+    delivered = p.rows.where(lost).withColumn("did", F.lit("delivered"))
+    sent = p.sent.where(lost).withColumns({"did": F.lit("sent"), "k": F.col("s")})
+    acts = (
+        delivered.select(*columns)
+        .unionByName(sent.select(*columns))
+        .unionByName(_markers(p), allowMissingColumns=True)
     )
-    lost = late.select(*columns).unionByName(_acts(p).select(*columns))
     given: dict[str, Any] = {"who": "k", "v": "v", "w": "now", "rows": [("k", "lseq")]}
     what: dict[str, Any] = {"s": "s", "first": "first", "last": "last"}
     did = F.col("did")
     return [
-        asked(p.counted, {"initial-view": F.col("whole")}),
         found(
-            lost,
+            acts,
             Case("initial-view/delivered", did == "delivered", **given, **what),
             Case("initial-view/sent", did == "sent", **given, **what),
             Case("initial-view/marked", did == "marked", **given),
@@ -122,21 +110,12 @@ def initial_view(p: Prepared) -> list[DataFrame]:
     ]
 
 
-def _acts(p: Prepared) -> DataFrame:
-    """Sends and markers of another view than the member was in."""
-    sent = p.sent.select("r", F.col("s").alias("k"), "lseq", "v", "s", "first", "last")
-    marked = coded(p.tables["trans_marker"], p.members).select(
-        "r", "k", "lseq", view(F.col("r"), F.col("vid")).alias("v")
-    )
-    acts = sent.withColumn("did", F.lit("sent")).unionByName(
-        marked.withColumn("did", F.lit("marked")), allowMissingColumns=True
-    )
-    torn = p.members.where("not torn").select("r", "k")
-    stays = p.stays.select("r", "k", "v", "spells")
-    placed = acts.join(F.broadcast(torn), ["r", "k"]).join(
-        F.broadcast(stays), ["r", "k", "v"], "left"
-    )
-    lost = placed.where(spell_of(F.col("lseq")).isNull())
-    return lost.join(F.broadcast(spelt(p.stays)), ["r", "k"], "left").withColumn(
-        "now", elsewhere(F.col("lseq")).now
-    )
+def _markers(p: Prepared) -> DataFrame:
+    """Markers of another view than the member was in."""
+    lseq = F.col("lseq")
+    marked = coded(p.tables["trans_marker"], p.small).where("not torn")
+    marked = marked.withColumn("v", number(F.col("r"), F.col("vid")))
+    stays = F.broadcast(p.small["stays"].select("r", "k", "v", "spells"))
+    placed = marked.join(stays, ["r", "k", "v"], "left").where(spell_of(lseq).isNull())
+    now, did = elsewhere(lseq).v.alias("now"), F.lit("marked").alias("did")
+    return placed.select("r", "k", "lseq", "v", now, did)

@@ -34,14 +34,16 @@ def _parts(p: Prepared) -> DataFrame:
     """Cells that somebody delivered, and whether they can be judged: what was sent behind the end
     of a journal that just ends cannot. `outside`: the view of the delivery, or, if there is no
     journal of the sender, that of the sending, if the sender is not in it."""
-    own = p.members.select("r", F.col("k").alias("s"), "label", "known", "torn", "whole")
+    known = F.col("journal").isNotNull().alias("known")
+    own = p.small["people"].select("r", F.col("k").alias("s"), "label", known, "torn", "whole")
     ends = p.sends.groupBy("r", "s").agg(F.max("last").alias("sent_last"))
-    own = own.join(ends, SENDER, "left")
-    here = p.views.select("r", "v", F.col("inside").alias("here"))
-    there = p.views.select("r", F.col("v").alias("o"), F.col("inside").alias("there"))
+    views = p.small["views"]
+    here = views.select("r", "v", F.col("inside").alias("here"))
+    there = views.select("r", F.col("v").alias("o"), F.col("inside").alias("there"))
     rows = (
         p.cells.where("n > 0")
         .join(F.broadcast(own), SENDER)
+        .join(F.broadcast(ends), SENDER, "left")
         .join(F.broadcast(here), ["r", "v"], "left")
         .join(F.broadcast(there), ["r", "o"], "left")
     )
@@ -119,7 +121,7 @@ def _receivers(p: Prepared) -> list[DataFrame]:
     """A delivery names the receivers that the sending named. A carried message may name those of
     them alone that are in the next view."""
     meant = F.col("mask").bitwiseAND(F.col("s_meant")) != 0
-    here = p.views.select("r", "v", F.col("inside").alias("here"))
+    here = p.small["views"].select("r", "v", F.col("inside").alias("here"))
     rows = (
         p.cells.where("n > 0 and s_lseq is not null and not (t <=> s_t)")
         .where(meant)
@@ -129,9 +131,9 @@ def _receivers(p: Prepared) -> list[DataFrame]:
     )
     named, known = F.col("row_names"), F.col("sent_names")
     present = F.filter(known, lambda name: F.array_contains("here", name))
-    carried = F.when(
-        F.col("here").isNull(), F.size(F.array_except(named, known)) == 0
-    ).otherwise((F.col("v") != F.col("s_v")) & (named == present))
+    carried = F.when(F.col("here").isNull(), F.size(F.array_except(named, known)) == 0).otherwise(
+        (F.col("v") != F.col("s_v")) & (named == present)
+    )
     same = (
         F.when(F.col("t").isNull() | F.col("s_t").isNull(), F.lit(False))
         .when(F.col("row_bare") | F.col("sent_bare"), _nodes("row") == _nodes("sent"))
@@ -166,7 +168,7 @@ def _as_accepted(p: Prepared) -> list[DataFrame]:
         both.where("t is not null or s_t is not null")
         .join(_sets(p, "t", "row"), ["r", "t"], "left")
         .join(_sets(p, "s_t", "sent"), ["r", "s_t"], "left")
-        .join(F.broadcast(p.lived), SENDER, "left")
+        .join(F.broadcast(p.small["lived"]), SENDER, "left")
     )
     meant, named = F.col("row_names"), F.col("sent_names")
     before = F.filter("lived", lambda x: x.lseq < F.col("s_lseq"))
@@ -251,7 +253,6 @@ def no_duplication(p: Prepared) -> list[DataFrame]:
     name = "no-duplication"
     again = Case(f"{name}/resent", F.lit(True), who="s", rows=[("s", "lseq")], **given)
     return [
-        asked(p.counted, {name: F.col("deliveries")}),
         found(
             p.repeated,
             Case(f"{name}/again", F.lit(True), who="k", rows=shown, **given),

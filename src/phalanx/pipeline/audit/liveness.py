@@ -18,7 +18,7 @@ from phalanx.pipeline.audit.findings import Case, asked, found, lowest
 from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import BASIC, SAFE
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.views import coded
+from phalanx.pipeline.audit.small import coded
 from phalanx.pipeline.ranges import islands, sweep
 
 SENDER = ["r", "s"]
@@ -26,7 +26,7 @@ SENDER = ["r", "s"]
 
 def liveness(p: Prepared) -> list[DataFrame]:
     """Each cell that was sent, once per bank: is it where it must be?"""
-    own = p.members.select(
+    own = p.small["people"].select(
         "r",
         F.col("k").alias("s"),
         F.col("bank").alias("own_bank"),
@@ -34,14 +34,15 @@ def liveness(p: Prepared) -> list[DataFrame]:
         "torn",
         (F.col("alive") & F.col("settled")).alias("lasting"),
     )
-    left = p.moves.select(
-        "r", F.col("k").alias("s"), F.col("before").alias("home"), F.lit(True).alias("closed")
+    left = p.small["stays"].where("next is not null")
+    left = left.select(
+        "r", F.col("k").alias("s"), F.col("v").alias("home"), F.lit(True).alias("closed")
     )
     cells = (
         p.cells.where("once and s_lseq is not null")
         .join(F.broadcast(own), SENDER)
         .join(F.broadcast(left), [*SENDER, "home"], "left")
-        .join(F.broadcast(_duties(p)), [*SENDER, "bank", "home"], "left")
+        .join(F.broadcast(p.small["owed"]), [*SENDER, "bank", "home"], "left")
         .withColumns(
             {
                 "all": F.col("all").bitwiseAND(F.col("s_meant")),
@@ -92,35 +93,16 @@ def liveness(p: Prepared) -> list[DataFrame]:
     ]
 
 
-def _duties(p: Prepared) -> DataFrame:
-    """Per living sender and bank, in the view it ended in: all that have a whole journal, and
-    those of them that live, ended in the view too and can be reached."""
-    people = p.members.where("known and not torn").select("r", "k", "node", "label", "bank", "bit")
-    ended = p.living.select("r", "k", F.col("v").alias("end"))
-    senders = p.living.select("r", F.col("k").alias("s"), "v", "reach")
-    inside = p.views.select("r", "v", F.explode("inside").alias("label"))
-    known = (
-        senders.join(F.broadcast(inside), ["r", "v"])
-        .join(F.broadcast(people), ["r", "label"])
-        .join(F.broadcast(ended), ["r", "k"], "left")
-    )
-    near = F.coalesce(F.array_contains("reach", F.col("node")), F.lit(True))
-    live = F.coalesce(F.col("end") == F.col("v"), F.lit(False)) & near
-    return known.groupBy("r", "s", "bank", F.col("v").alias("home")).agg(
-        F.bit_or("bit").alias("all"),
-        F.bit_or(F.when(live, F.col("bit")).otherwise(F.lit(0).cast("long"))).alias("live"),
-    )
-
-
 # ---------------------------------------------------------------------------- accepted
 
 
 def _accepted(p: Prepared) -> list[DataFrame]:
     """Every accepted message leaves, or is reported and rightly so."""
-    alive = F.broadcast(p.living.select("r", F.col("k").alias("s")))
+    alive = p.small["people"].where("alive and settled")
+    alive = F.broadcast(alive.select("r", F.col("k").alias("s")))
     sets = F.broadcast(p.sets.select("r", "t", "ks", "bare", "names"))
     submits = p.submits.join(alive, SENDER).join(sets, ["r", "t"], "left")
-    told = coded(p.tables["not_sent"], p.members).select(
+    told = coded(p.tables["not_sent"], p.small).select(
         "r", F.col("k").alias("s"), "first", "last", "step", "lseq"
     )
     own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
@@ -158,7 +140,7 @@ def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
     both = (
         submits.join(F.broadcast(reports), SENDER)
         .where("first <= upto and from <= last")
-        .join(F.broadcast(p.lived), SENDER, "left")
+        .join(F.broadcast(p.small["lived"]), SENDER, "left")
     )
     until = F.filter("lived", lambda x: x.step <= F.col("at"))
     counted = since(until, F.col("lseq"))
@@ -166,9 +148,11 @@ def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
     here = F.filter(first, lambda m: F.forall(counted, lambda x: F.array_contains(x.here, m)))
     meant = F.filter(
         here,
-        lambda m: F.when(F.col("t").isNull(), True)
-        .when(F.col("bare"), F.array_contains("names", F.regexp_replace(m, r"\.\d+$", "")))
-        .otherwise(F.array_contains("names", m)),
+        lambda m: (
+            F.when(F.col("t").isNull(), True)
+            .when(F.col("bare"), F.array_contains("names", F.regexp_replace(m, r"\.\d+$", "")))
+            .otherwise(F.array_contains("names", m))
+        ),
     )
     judged = both.withColumn("stayed", F.get(F.array_sort(meant), F.lit(0)))
     return found(

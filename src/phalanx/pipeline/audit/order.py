@@ -26,8 +26,7 @@ def in_order(p: Prepared) -> list[DataFrame]:
     """Within one spell in a view a member delivers rising numbers of each sender (fifo), and within
     a view rising positions and batches, as far as it is compared with others there."""
     rows = p.deliveries.where(F.col("service") != BASIC)
-    on_route = p.routes.select("r", "k", "v", F.lit(True).alias("compared")).distinct()
-    rows = rows.join(F.broadcast(on_route), ["r", "k", "v"], "left").select(
+    rows = rows.select(
         "r",
         "k",
         "s",
@@ -39,7 +38,7 @@ def in_order(p: Prepared) -> list[DataFrame]:
         "batch",
         (F.col("service") >= AGREED).alias("ordered"),
         (F.col("pos") + F.col("first") - F.col("row_first")).alias("pos"),
-        F.coalesce("compared", F.lit(False)).alias("compared"),
+        "compared",
     )
     before = (Window.unboundedPreceding, -1)
     own = Window.partitionBy("r", "k", "s", "v", "spell").orderBy("lseq", "first")
@@ -98,32 +97,18 @@ def in_order(p: Prepared) -> list[DataFrame]:
 
 def total_order(p: Prepared) -> list[DataFrame]:
     """Each message has one position and one batch on a route, and each position one message."""
-    counted = p.served.join(F.broadcast(p.routes), ["r", "k", "v"]).localCheckpoint()
-    group = counted.where("ordered > 0")
-    sizes = group.where("w is not null").groupBy("r", "v", "w").agg(F.count("*").alias("size"))
-    claims = _claims(p, counted).localCheckpoint()
-    return [
-        asked(counted, {PREFIX: F.col("ordered"), TOTO: F.col("batched")}),
-        asked(sizes, {WEAK: F.expr("size * (size - 1) div 2")}),
-        _moved(claims),
-        _taken(claims),
-        _skipped(group, claims),
-    ]
+    claims = _claims(p).localCheckpoint()
+    return [_moved(claims), _taken(claims), _skipped(p.small["climbs"], claims)]
 
 
-def _claims(p: Prepared, counted: DataFrame) -> DataFrame:
+def _claims(p: Prepared) -> DataFrame:
     """Cells with a position or a batch, on each route of which somebody delivered them there.
     `lack` are those of the route's ordered members that did not, though it was for them."""
-    zero = F.lit(0).cast("long")
-    ordered = (F.col("ordered") > 0) & ~F.col("torn")
-    masks = counted.groupBy("r", "v", "w", "bank").agg(
-        F.bit_or("bit").alias("along"),
-        F.bit_or(F.when(ordered, F.col("bit")).otherwise(zero)).alias("whole"),
-    )
     cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
-    lack = F.col("whole").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    ways = p.small["ways"].drop("together")
+    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
     placed = F.when(F.col("service") >= AGREED, F.col("pos"))
-    claims = cells.join(F.broadcast(masks), ["r", "v", "bank"]).select(
+    claims = cells.join(F.broadcast(ways), ["r", "v", "bank"]).select(
         "r",
         "v",
         "w",
@@ -206,11 +191,9 @@ def _taken(claims: DataFrame) -> DataFrame:
     )
 
 
-def _skipped(group: DataFrame, claims: DataFrame) -> DataFrame:
+def _skipped(climbs: DataFrame, claims: DataFrame) -> DataFrame:
     """A hole below a position that the member has, where another has a message for it."""
-    each = group.where("not torn").select(
-        "r", "v", F.coalesce("w", F.lit(0)).alias("w0"), "bank", "bit", "k", "highest"
-    )
+    each = climbs.withColumn("w0", F.coalesce("w", F.lit(0))).drop("w")
     lacking = claims.where("lack != 0 and pos is not null").withColumn(
         "w0", F.coalesce("w", F.lit(0))
     )
@@ -237,8 +220,9 @@ def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
     """Each two that moved on together delivered what both have in one order. Asked of views that
     are broken already (columns r, v), message by message and pair by pair: where each message has
     one position and positions rise, sequences do not differ."""
-    group = p.served.where("ordered > 0").join(p.routes, ["r", "k", "v"]).where("w is not null")
-    members = group.join(F.broadcast(broken.distinct()), ["r", "v"]).select("r", "k", "v", "w")
+    onward = p.small["stays"].where("next is not null and compared")
+    onward = onward.select("r", "k", "v", F.col("next").alias("w"))
+    members = onward.join(F.broadcast(broken.distinct()), ["r", "v"])
     rows = p.deliveries.where(F.col("service") >= AGREED).join(
         F.broadcast(members), ["r", "k", "v"]
     )
@@ -250,10 +234,8 @@ def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
     both = one.join(two, [*keys, "c1", "c2"]).where("a < b")
     along = Window.partitionBy("r", "v", "w", "a", "b").orderBy("a_lseq", "c1")
     last = F.lag(F.struct("b_lseq", "c1", "s", "c2")).over(along)
-    apart = both.withColumn("last", last).where(
-        "struct(b_lseq, c1) < struct(last.b_lseq, last.c1)"
-    )
-    people = p.members.select("r", F.col("k").alias("_s"), "label")
+    apart = both.withColumn("last", last).where("struct(b_lseq, c1) < struct(last.b_lseq, last.c1)")
+    people = p.small["people"].select("r", F.col("k").alias("_s"), "label")
     named = apart.join(
         F.broadcast(people), (apart["r"] == people["r"]) & (apart["last"]["s"] == people["_s"])
     ).drop(people["r"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.errors import PipelineError
@@ -15,14 +15,13 @@ from phalanx.pipeline.audit import (
     homes,
     integrity,
     liveness,
-    membership,
     order,
     safe,
-    settling,
     synchrony,
 )
-from phalanx.pipeline.audit.findings import PUBLISHED, told
+from phalanx.pipeline.audit.findings import PUBLISHED, SCHEMA, told
 from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
+from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.audit.verdicts import (
     PROPERTIES,
     Audit,
@@ -41,15 +40,12 @@ Check = Callable[[Prepared], list[DataFrame]]
 Tell = Callable[[str], None]
 
 CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
-    (membership.installing, ("self-inclusion", "local-monotonicity", "vid-sanity")),
     (homes.initial_view, ("initial-view",)),
-    (membership.mutual_agreement, ("mutual-agreement",)),
     (integrity.integrity, ("integrity", "basic")),
     (integrity.no_duplication, ("no-duplication", "basic")),
     (homes.homes, ("sending-view", "same-view")),
-    (synchrony.synchrony, ("virtual-synchrony", "safe-marker")),
+    (synchrony.synchrony, ("virtual-synchrony",)),
     (synchrony.sides, ("safe-marker",)),
-    (membership.transitional_set, ("transitional-set",)),
     (order.in_order, ("fifo", "running-prefix", "weak-total-order", "toto-refinement")),
     (order.total_order, ("running-prefix", "weak-total-order", "toto-refinement")),
     (safe.safe_prefix, ("safe-prefix",)),
@@ -63,11 +59,9 @@ CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
             "basic",
         ),
     ),
-    (settling.membership_precision, ("membership-precision",)),
-    (settling.protocol_termination, ("protocol-termination",)),
-    (settling.bounded_views, ("bounded-views",)),
 )
-"""Each check with the properties that it judges, or has a share in."""
+"""Each check with the properties that it judges, or has a share in. What is left is asked of
+views alone, in `membership` and `settling`."""
 PAST = ("causal", "reliable-causal", "no-view-crossing-inversion", "toto-refinement", "integrity")
 
 
@@ -79,7 +73,7 @@ def audit(
     wanted = _wanted(properties)
     tell("reading journals")
     p = prepare(tables)
-    facts = _facts(p)
+    facts = _facts(p.small)
     tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
     found = _findings(p, wanted, tell)
     counts, shown = _collected(p, found)
@@ -91,7 +85,7 @@ def audit_frames(tables: Tables, properties: Sequence[str] | None = None) -> Dat
     until the session ends."""
     p = prepare(tables)
     found = _findings(p, _wanted(properties), lambda _: None).where("kind is not null")
-    return told(found, p.runs, p.members, p.vids).select(*PUBLISHED)
+    return told(found, p.small["lexicon"]).select(*PUBLISHED)
 
 
 def _wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
@@ -116,6 +110,8 @@ def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
         late = keep(causal.pasts(p))
         frames += causal.causality(p, late)
     needed = set(wanted) | ({"running-prefix"} if "weak-total-order" in wanted else set())
+    said = p.small["said"]
+    frames.append(said.select(*[_said(said, n).cast(t).alias(n) for n, t in SCHEMA.items()]))
     found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
     if "weak-total-order" not in wanted:
         return found
@@ -124,6 +120,10 @@ def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
     if not broken.isEmpty():
         found = found.unionByName(order.weak_total_order(p, broken))
     return found.where(F.col("property").isin(*wanted))
+
+
+def _said(said: DataFrame, name: str) -> Column:
+    return F.col(name) if name in said.columns else F.lit(None)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -148,7 +148,7 @@ def _collected(
     )
     some = found.where("kind is not null").withColumn("_n", F.row_number().over(first))
     shown: dict[Key, list[Violation]] = {}
-    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.runs, p.members, p.vids)
+    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.small["lexicon"])
     for row in words.collect():
         shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
     for key in shown:
@@ -159,36 +159,32 @@ def _collected(
 # ---------------------------------------------------------------------------- verdicts
 
 
-def _facts(p: Prepared) -> dict[int, Run]:
+def _facts(small: Small) -> dict[int, Run]:
     """What is known of each run's journals. PipelineError for two journals of one life."""
-    runs = {row.r: row for row in p.runs.collect()}
-    people: dict[int, list[Any]] = {r: [] for r in runs}
-    for row in p.members.select("r", "k", "label", "known", "torn", "stopped", "journal").collect():
-        people[row.r].append(row)
-    inside = p.views.select("r", F.explode("inside").alias("label")).distinct()
-    named = {(row.r, row.label) for row in inside.collect()}
+    people: dict[int, list[dict[str, Any]]] = {run["r"]: [] for run in small.rows["runs"]}
+    for member in small.rows["people"]:
+        people[member["r"]].append(member)
     facts = {}
-    for r, row in runs.items():
-        members = sorted(people[r], key=lambda m: m.k)
-        known = [m for m in members if m.known]
-        ranks = [m.k for m in known]
-        if len(set(ranks)) < len(ranks):
-            twice = next(m.label for m in known if ranks.count(m.k) > 1)
-            raise PipelineError(
-                f"group {row['group']!r}",
-                f"a second journal of {twice}",
-                "audit one at a time; an incarnation must never be used twice",
-            )
-        facts[r] = Run(
-            cluster=row.cluster,
-            run=row.run,
-            group=row["group"],
-            settled=row.settled,
-            mode=row["mode"],
-            members=tuple(m.label for m in known),
-            absent=tuple(m.label for m in members if not m.known and (r, m.label) in named),
-            torn=tuple(m.label for m in known if m.torn),
-            unended=tuple(m.label for m in known if not m.stopped),
+    for run in small.rows["runs"]:
+        members = people[run["r"]]
+        for member in members:
+            if member["twice"]:
+                raise PipelineError(
+                    f"group {run['group']!r}",
+                    f"a second journal of {member['label']}",
+                    "audit one at a time; an incarnation must never be used twice",
+                )
+        known = [m for m in members if m["journal"] is not None]
+        facts[run["r"]] = Run(
+            cluster=run["cluster"],
+            run=run["run"],
+            group=run["group"],
+            settled=run["settled"],
+            mode=run["mode"],
+            members=tuple(m["label"] for m in known),
+            absent=tuple(m["label"] for m in members if m["journal"] is None and m["named"]),
+            torn=tuple(m["label"] for m in known if m["torn"]),
+            unended=tuple(m["label"] for m in known if not m["stopped"]),
             properties={},
         )
     return facts

@@ -32,7 +32,7 @@ def safe_prefix(p: Prepared) -> list[DataFrame]:
         )
     shown = (
         cells.where("regular != 0")
-        .join(F.broadcast(_duties(p)), ["r", "v", "bank"])
+        .join(F.broadcast(p.small["duties"]), ["r", "v", "bank"])
         .withColumn("owe", F.col("duty").bitwiseAND(F.col("meant")))
     )
     lack = F.col("owe").bitwiseAND(F.bitwise_not(F.col("have")))
@@ -52,23 +52,3 @@ def safe_prefix(p: Prepared) -> list[DataFrame]:
             Case(f"{NAME}/missing", lack != 0, other=lowest(lack), **given),
         ),
     ]
-
-
-def _duties(p: Prepared) -> DataFrame:
-    """Per view and bank: who must deliver in it what is safe in it, and who is in it without ever
-    having installed it, though all that it did is known."""
-    inside = p.views.select("r", "v", F.explode("inside").alias("label"))
-    people = p.members.where("known and not torn").select("r", "k", "label", "bank", "bit", "whole")
-    through = p.stays.where("installed").select("r", "k", "v", F.lit(True).alias("installed"))
-    left = p.moves.select("r", "k", F.col("before").alias("v"), F.lit(True).alias("closed"))
-    ended = p.living.select("r", "k", "v", F.lit(True).alias("settled"))
-    known = inside.join(F.broadcast(people), ["r", "label"])
-    for fact in (through, left, ended):
-        known = known.join(F.broadcast(fact), ["r", "k", "v"], "left")
-    zero = F.lit(0).cast("long")
-    duty = F.expr("installed and (closed or settled)")
-    absent = F.expr("installed is null and whole")
-    return known.groupBy("r", "v", "bank").agg(
-        F.bit_or(F.when(duty, F.col("bit")).otherwise(zero)).alias("duty"),
-        F.bit_or(F.when(absent, F.col("bit")).otherwise(zero)).alias("absent"),
-    )

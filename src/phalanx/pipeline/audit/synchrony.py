@@ -1,5 +1,5 @@
 """Members that go from one view to the next together have delivered the same in it (virtual
-synchrony, S0 P.2), and passed the marker at the same position.
+synchrony, S0 P.2), each on the right side of the marker.
 
 The marker cuts a view in two: what a member delivers before it is regular, what comes after it is
 transitional, and of the agreed order exactly the positions from `at_pos` on come after it.
@@ -18,53 +18,35 @@ from phalanx.pipeline.audit.prepare import Prepared
 
 
 def synchrony(p: Prepared) -> list[DataFrame]:
-    """Virtual synchrony, and one place of the marker."""
-    onward = p.routes.where("w is not null and not torn")
-    sizes = onward.groupBy("r", "v", "w").agg(F.count("*").alias("size")).where("size > 1")
-    marks = p.stays.where("marker_lseq is not null").select(
-        "r", "k", "v", "marker_lseq", "marker_pos"
-    )
-    labels = p.members.select("r", "k", "label")
-    together = (
-        onward.join(F.broadcast(sizes), ["r", "v", "w"])
-        .join(F.broadcast(marks), ["r", "k", "v"], "left")
-        .join(F.broadcast(labels), ["r", "k"])
-        .localCheckpoint()
-    )
-    return [
-        asked(together, {"virtual-synchrony": F.lit(1)}),
-        _lacking(p, together),
-        *_same_marker(together),
-    ]
-
-
-def _lacking(p: Prepared, together: DataFrame) -> DataFrame:
-    """Of each cell that somebody on the route delivered in the view: who on it did not, though it
+    """Of each cell that somebody on a route delivered in the view: who on it did not, though it
     was for it."""
-    masks = together.groupBy("r", "v", "w", "bank").agg(F.bit_or("bit").alias("along"))
+    masks = p.small["ways"].where("together != 0").drop("along", "ordered")
     cells = p.cells.where(F.col("v").isNotNull()).where(F.col("service") != BASIC)
-    lack = F.col("along").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    along = F.col("together")
+    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
     shown = cells.join(F.broadcast(masks), ["r", "v", "bank"]).withColumns(
-        {"here": F.col("along").bitwiseAND(F.col("have")), "lack": lack}
+        {"here": along.bitwiseAND(F.col("have")), "lack": lack}
     )
     if p.banks > 1:
         shown = _over_banks(shown)
     seen = witness()
-    return found(
-        shown,
-        Case(
-            "virtual-synchrony/",
-            (F.col("here") != 0) & (F.col("lack") != 0),
-            who=seen[0],
-            other=lowest(F.col("lack")),
-            s="s",
-            first="c1",
-            last="c2",
-            v="v",
-            w="w",
-            rows=[seen],
-        ),
-    )
+    return [
+        found(
+            shown,
+            Case(
+                "virtual-synchrony/",
+                (F.col("here") != 0) & (F.col("lack") != 0),
+                who=seen[0],
+                other=lowest(F.col("lack")),
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                w="w",
+                rows=[seen],
+            ),
+        )
+    ]
 
 
 def _over_banks(shown: DataFrame) -> DataFrame:
@@ -76,39 +58,6 @@ def _over_banks(shown: DataFrame) -> DataFrame:
         F.min("witness").alias("witness"),
     )
     return joined.select("*", "lacks.bank", F.coalesce("lacks.lack", F.lit(0)).alias("lack"))
-
-
-def _same_marker(together: DataFrame) -> list[DataFrame]:
-    place = F.coalesce(F.col("marker_pos").cast("string"), F.lit("none"))
-    said = F.concat("label", F.lit(" at "), place)
-    routes = (
-        together.groupBy("r", "v", "w")
-        .agg(
-            F.count("marker_lseq").alias("marked"),
-            F.min(F.coalesce("marker_pos", F.lit(-1))).alias("least"),
-            F.max(F.coalesce("marker_pos", F.lit(-1))).alias("most"),
-            F.array_sort(F.collect_list(said)).alias("said"),
-            F.min(F.struct("k", "marker_lseq")).alias("one"),
-            F.max(F.struct("k", "marker_lseq")).alias("two"),
-        )
-        .where("marked > 0")
-    )
-    return [
-        asked(routes, {"safe-marker": F.lit(1)}),
-        found(
-            routes,
-            Case(
-                "safe-marker/apart",
-                F.col("least") != F.col("most"),
-                who="one.k",
-                other="two.k",
-                v="v",
-                w="w",
-                note=F.concat_ws(", ", "said"),
-                rows=[("one.k", "one.marker_lseq"), ("two.k", "two.marker_lseq")],
-            ),
-        ),
-    ]
 
 
 def sides(p: Prepared) -> list[DataFrame]:
