@@ -50,7 +50,7 @@ def _sends(p: Prepared, runs: DataFrame) -> DataFrame:
         lambda k, n: F.struct(k.alias("k"), n.alias("n")),
     )
     known = F.filter(deps, lambda d: d.k.isNotNull())
-    sets = p.sets.select("r", "t", F.coalesce("ks", F.array().cast("array<int>")).alias("to"))
+    sets = p.small["sets"].select("r", "t", F.col("ks").alias("to"))
     rows = p.sends.join(runs, "r").join(F.broadcast(sets), ["r", "t"], "left")
     rows = rows.withColumn("task", F.explode(F.sequence(F.lit(0), F.col("tasks") - 1)))
     rows = rows.withColumn("deps", known)

@@ -103,13 +103,34 @@ class Use(msgspec.Struct):
 
 
 class Sent(msgspec.Struct):
-    """How many rows of sends a member wrote in one view."""
+    """How many rows of sends a member wrote in one view, and the highest number in them."""
 
     node: str
     inc: int
     vid: str
     v: int
     rows: int
+    last: int
+
+
+class Receivers(msgspec.Struct):
+    """A set of receivers that rows name, by number. Rows of before incarnations were told name
+    them by name alone."""
+
+    t: int
+    to: list[str]
+    to_incs: list[int] | None = None
+
+    def means(self, member: Member) -> bool:
+        if self.to_incs is None:
+            return member.node in self.to
+        return (member.node, member.inc) in zip(self.to, self.to_incs, strict=True)
+
+    @property
+    def names(self) -> list[str]:
+        if self.to_incs is None:
+            return sorted(self.to)
+        return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incs, strict=True))
 
 
 class Member:
@@ -137,6 +158,7 @@ class Member:
         self.uses: dict[int, Used] = {}
         self.delivered = self.sent = 0
         """Rows."""
+        self.sent_last = 0
 
     @property
     def torn(self) -> bool:
@@ -212,6 +234,7 @@ class Chronicle:
         self._by_name = {(m.node, m.inc): m for m in self.members}
         self.by_label = {m.label: m for m in self.members}
         self._read(by_kind)
+        self.receivers: list[Receivers] = by_kind[Receivers]
         self.known = [m for m in self.members if m.journal is not None]
         self.views = self._views()
         self.routes = list(self._routes())
@@ -243,7 +266,9 @@ class Chronicle:
                 member.uses.setdefault(use.v, Used()).add(use)
         for sent in by_kind[Sent]:
             self.vids[sent.v] = sent.vid
-            of[sent.node, sent.inc].sent += sent.rows
+            member = of[sent.node, sent.inc]
+            member.sent += sent.rows
+            member.sent_last = max(member.sent_last, sent.last)
         for member in self.members:
             self._follow(member)
 

@@ -120,6 +120,16 @@ def asked(frame: DataFrame, times: Mapping[str, Column]) -> DataFrame:
     )
 
 
+def summed(*all_times: Mapping[str, Column]) -> dict[str, Column]:
+    """Several ways to ask of the same rows, as one."""
+    out: dict[str, Column] = {}
+    for times in all_times:
+        for name, often in times.items():
+            count = F.coalesce(often.cast("long"), F.lit(0))
+            out[name] = out[name] + count if name in out else count
+    return out
+
+
 def column(given: Given) -> Column:
     if given is None:
         return F.lit(None)

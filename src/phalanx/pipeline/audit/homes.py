@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, asked, found, witness
@@ -18,38 +18,41 @@ from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.audit.small import coded, elsewhere, number, spell_of
 
 
-def homes(p: Prepared) -> list[DataFrame]:
-    modes = F.broadcast(p.small["runs"].select("r", F.coalesce("mode", F.lit("?")).alias("mode")))
-    parts = p.cells.where("n > 0 and s_lseq is not null").join(modes, "r")
-    hold, moved = F.col("mode") == "hold", F.col("v") != F.col("s_v")
+def _moved() -> tuple[Column, Column]:
+    """Delivered in another view than it was sent in: where that is forbidden, and where it is if
+    no change had begun."""
+    sent = (F.col("n") > 0) & F.col("s_lseq").isNotNull()
+    moved, hold = sent & (F.col("v") != F.col("s_v")), F.col("mode") == "hold"
     early = moved & ~hold & (F.col("s_phase") == 0) & (F.col("service") != BASIC)
+    return moved & hold, early
+
+
+def times() -> dict[str, Column]:
+    sent = F.col("s_lseq").isNotNull() & F.col("head") & (F.col("mode") == "hold")
+    return {"sending-view": F.when(sent, F.col("n")), "same-view": _moved()[1]}
+
+
+def cases() -> list[Case]:
+    """Of cells."""
+    held, early = _moved()
     seen = witness()
     given: dict[str, Any] = {"who": seen[0], "s": "s", "first": "c1", "last": "c2"}
     given |= {"v": "v", "w": "s_v", "rows": [("s", "s_lseq"), seen]}
-    held = F.when(hold & F.col("head"), F.col("n"))
-    return [
-        asked(parts, {"sending-view": held, "same-view": early}),
-        found(
-            parts,
-            Case("sending-view/", moved & hold, **given),
-            Case("same-view/moved", early, **given),
-        ),
-        *_one_view(p, parts.where(F.col("service") != BASIC)),
-    ]
+    return [Case("sending-view/", held, **given), Case("same-view/moved", early, **given)]
 
 
-def _one_view(p: Prepared, parts: DataFrame) -> list[DataFrame]:
+def one_view(p: Prepared) -> list[DataFrame]:
     """Two views of one cell: somebody that delivered it in one installed the other as well, and
     the other way round."""
+    parts = p.cells.where("n > 0 and s_lseq is not null").where(F.col("service") != BASIC)
     each = parts.where("head").groupBy("r", "s", "s_first").agg((F.sum("n") - 1).alias("same"))
     cell = ["r", "s", "c1", "c2", "mode"]
     ways = (
         parts.where("several and mask != 0")
         .groupBy(*cell, "v", "bank")
         .agg(F.bit_or("mask").alias("have"), F.min("witness").alias("witness"))
-        .localCheckpoint()
     )
-    there = p.small["duties"].select(
+    there = p.small["views"].select(
         "r", F.col("v").alias("w"), "bank", F.col("installed").alias("in_w")
     )
     pairs = (
@@ -85,37 +88,27 @@ def _one_view(p: Prepared, parts: DataFrame) -> list[DataFrame]:
     ]
 
 
-def initial_view(p: Prepared) -> list[DataFrame]:
+def misplaced(did: str) -> Case:
     """Everything is sent, delivered and marked in the view that the member is in. A torn journal
     may lack its install."""
-    columns = ["r", "k", "lseq", "v", "now", "s", "first", "last", "did"]
-    lost = "not torn and spell is null"
-    delivered = p.rows.where(lost).withColumn("did", F.lit("delivered"))
-    sent = p.sent.where(lost).withColumns({"did": F.lit("sent"), "k": F.col("s")})
-    acts = (
-        delivered.select(*columns)
-        .unionByName(sent.select(*columns))
-        .unionByName(_markers(p), allowMissingColumns=True)
-    )
-    given: dict[str, Any] = {"who": "k", "v": "v", "w": "now", "rows": [("k", "lseq")]}
     what: dict[str, Any] = {"s": "s", "first": "first", "last": "last"}
-    did = F.col("did")
-    return [
-        found(
-            acts,
-            Case("initial-view/delivered", did == "delivered", **given, **what),
-            Case("initial-view/sent", did == "sent", **given, **what),
-            Case("initial-view/marked", did == "marked", **given),
-        ),
-    ]
+    return Case(
+        f"initial-view/{did}",
+        ~F.col("torn") & F.col("spell").isNull(),
+        who="s" if did == "sent" else "k",
+        v="v",
+        w="now",
+        rows=[("s" if did == "sent" else "k", "lseq")],
+        **({} if did == "marked" else what),
+    )
 
 
-def _markers(p: Prepared) -> DataFrame:
-    """Markers of another view than the member was in."""
+def markers(p: Prepared) -> DataFrame:
+    """Markers, and where in the life of their member they lie."""
     lseq = F.col("lseq")
-    marked = coded(p.tables["trans_marker"], p.small).where("not torn")
+    marked = coded(p.tables["trans_marker"], p.small)
     marked = marked.withColumn("v", number(F.col("r"), F.col("vid")))
     stays = F.broadcast(p.small["stays"].select("r", "k", "v", "spells"))
-    placed = marked.join(stays, ["r", "k", "v"], "left").where(spell_of(lseq).isNull())
-    now, did = elsewhere(lseq).v.alias("now"), F.lit("marked").alias("did")
-    return placed.select("r", "k", "lseq", "v", now, did)
+    spell, now = spell_of(lseq).begin.alias("spell"), elsewhere(lseq).v.alias("now")
+    placed = marked.join(stays, ["r", "k", "v"], "left")
+    return placed.select("r", "k", "torn", "lseq", "v", spell, now)

@@ -8,12 +8,17 @@ next that its sender installed; null if that cannot be known.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.small import Small, coded, elsewhere, labels, number, spell_of
+from phalanx.pipeline.audit.small import (
+    Small,
+    coded,
+    elsewhere,
+    number,
+    receivers,
+    spell_of,
+)
 from phalanx.pipeline.tables import Tables
 
 BASIC, CAUSAL, AGREED, SAFE = range(4)
@@ -26,45 +31,6 @@ def service() -> Column:
     """0 to 3, in the order of SERVICES."""
     known = F.array(*[F.lit(name) for name in SERVICES])
     return (F.array_position(known, F.col("service")) - 1).cast("int")
-
-
-def receivers() -> Column:
-    """A number for a set of receivers; null is the whole view."""
-    return F.when(F.col("to").isNotNull(), F.xxhash64("r", "to", "to_incs"))
-
-
-def receiver_sets(tables: Tables, small: Small) -> DataFrame:
-    """Each set of receivers that rows name: labels, or bare names where incarnations were not
-    told yet; the ranks of those with a journal; and these as a mask for each bank."""
-    rows = [
-        coded(tables[name].where("to is not null"), small).select("r", "to", "to_incs")
-        for name in ("submit", "send", "deliver")
-    ]
-    sets = (
-        reduce(DataFrame.unionByName, rows)
-        .distinct()
-        .select(
-            "r",
-            receivers().alias("t"),
-            F.col("to_incs").isNull().alias("bare"),
-            F.array_sort(F.coalesce(labels("to", "to_incs"), F.col("to"))).alias("names"),
-        )
-    )
-    each = sets.select("r", "t", "bare", F.explode("names").alias("name"))
-    known = small["people"].where("journal is not null")
-    known = known.select("r", "k", "node", "label", "bank", "bit")
-    meant = F.when(each.bare, known.node).otherwise(known.label) == each.name
-    found = each.join(F.broadcast(known), (each.r == known.r) & meant).select(
-        each.r, "t", "k", "bank", "bit"
-    )
-    banks = found.groupBy("r", "t", "bank").agg(
-        F.bit_or("bit").alias("mask"), F.collect_list("k").alias("ks")
-    )
-    whole = banks.groupBy("r", "t").agg(
-        F.map_from_entries(F.collect_list(F.struct("bank", "mask"))).alias("masks"),
-        F.flatten(F.collect_list("ks")).alias("ks"),
-    )
-    return sets.join(whole, ["r", "t"], "left")
 
 
 def addressed(t: str, masks: str, bank: str = "bank") -> Column:

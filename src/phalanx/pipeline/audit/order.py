@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, witness
+from phalanx.pipeline.audit.findings import Case, found, witness
 from phalanx.pipeline.audit.messages import AGREED, BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.ranges import cut, grid
@@ -22,82 +22,85 @@ from phalanx.pipeline.ranges import cut, grid
 PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
 
 
-def in_order(p: Prepared) -> list[DataFrame]:
-    """Within one spell in a view a member delivers rising numbers of each sender (fifo), and within
-    a view rising positions and batches, as far as it is compared with others there."""
-    rows = p.deliveries.where(F.col("service") != BASIC)
-    rows = rows.select(
-        "r",
-        "k",
-        "s",
-        "v",
-        "spell",
-        "lseq",
-        "first",
-        "last",
-        "batch",
-        (F.col("service") >= AGREED).alias("ordered"),
-        (F.col("pos") + F.col("first") - F.col("row_first")).alias("pos"),
-        "compared",
-    )
-    before = (Window.unboundedPreceding, -1)
-    own = Window.partitionBy("r", "k", "s", "v", "spell").orderBy("lseq", "first")
-    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
-    end = F.struct((F.col("pos") + F.col("last") - F.col("first")).alias("end"), "lseq")
-    placed = F.col("ordered") & F.col("pos").isNotNull()
-    number = F.when(F.col("batch").isNotNull(), F.struct("batch", "lseq"))
-    seen = rows.withColumns(
+def in_order(p: Prepared) -> DataFrame:
+    """Deliveries, each next to what its member delivered before: `highest`, the highest number of
+    the same sender in the same spell in the view; `at` and `cut`, position and batch of the last
+    that had one in the view. Basic messages stand outside. `place` is the own position."""
+    nonbasic = F.col("service") != BASIC
+    rows = p.deliveries.withColumns(
         {
-            "highest": F.max(F.struct("last", "first", "lseq")).over(own.rowsBetween(*before)),
+            "nonbasic": nonbasic,
+            "ordered": F.col("service") >= AGREED,
+            "place": F.col("pos") + F.col("first") - F.col("row_first"),
         }
-    ).withColumns(
+    ).drop("o", "bank", "bit", "step", "ns", "frame", "pos", "t", "digest", "row_first", "row_last")
+    before = (Window.unboundedPreceding, -1)
+    own = Window.partitionBy("r", "k", "v", "s", "spell").orderBy("lseq", "first")
+    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
+    highest = F.when(F.col("nonbasic"), F.struct("last", "first", "lseq"))
+    end = F.struct((F.col("place") + F.col("last") - F.col("first")).alias("end"), "lseq")
+    placed = F.col("ordered") & F.col("place").isNotNull()
+    number = F.when(F.col("nonbasic") & F.col("batch").isNotNull(), F.struct("batch", "lseq"))
+    rows = rows.withColumn("highest", F.max(highest).over(own.rowsBetween(*before)))
+    return rows.withColumns(
         {
             "at": F.last(F.when(placed, end), ignorenulls=True).over(all_.rowsBetween(*before)),
             "cut": F.last(number, ignorenulls=True).over(all_.rowsBetween(*before)),
         }
     )
-    compared = F.col("compared")
+
+
+def times() -> dict[str, Column]:
+    """Of deliveries as `in_order` has them."""
+    return {"fifo": F.expr("nonbasic and highest is not null")}
+
+
+def cut_times() -> dict[str, Column]:
+    """Of cells: a range that send rows cut is in order by itself."""
+    cut_here = F.col("head") & (F.col("c1") != F.col("first")) & (F.col("service") != BASIC)
+    return {"fifo": F.when(cut_here, F.col("n"))}
+
+
+def cases() -> list[Case]:
+    """Rising numbers of each sender (fifo), rising positions and batches of members that are
+    compared with others."""
+    compared = F.col("compared") & F.col("nonbasic")
+    placed = compared & F.col("ordered") & F.col("place").isNotNull()
     given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    cut = p.cells.where("head and n > 0 and c1 != first").where(F.col("service") != BASIC)
     return [
-        asked(seen, {"fifo": F.col("highest").isNotNull()}),
-        asked(cut, {"fifo": F.col("n")}),
-        found(
-            seen,
-            Case(
-                "fifo/",
-                F.col("first") <= F.col("highest.last"),
-                note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
-                rows=[("k", "highest.lseq"), ("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{PREFIX}/placeless",
-                compared & F.col("ordered") & F.col("pos").isNull(),
-                rows=[("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{PREFIX}/back",
-                compared & placed & (F.col("pos") <= F.col("at.end")),
-                note=F.concat("pos", F.lit(" after position "), "at.end"),
-                rows=[("k", "at.lseq"), ("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{TOTO}/back",
-                compared & (F.col("batch") < F.col("cut.batch")),
-                note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
-                rows=[("k", "cut.lseq"), ("k", "lseq")],
-                **given,
-            ),
+        Case(
+            "fifo/",
+            F.col("nonbasic") & (F.col("first") <= F.col("highest.last")),
+            note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
+            rows=[("k", "highest.lseq"), ("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{PREFIX}/placeless",
+            compared & F.col("ordered") & F.col("place").isNull(),
+            rows=[("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{PREFIX}/back",
+            placed & (F.col("place") <= F.col("at.end")),
+            note=F.concat("place", F.lit(" after position "), "at.end"),
+            rows=[("k", "at.lseq"), ("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{TOTO}/back",
+            compared & (F.col("batch") < F.col("cut.batch")),
+            note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
+            rows=[("k", "cut.lseq"), ("k", "lseq")],
+            **given,
         ),
     ]
 
 
 def total_order(p: Prepared) -> list[DataFrame]:
     """Each message has one position and one batch on a route, and each position one message."""
-    claims = _claims(p).localCheckpoint()
+    claims = _claims(p)
     return [_moved(claims), _taken(claims), _skipped(p.small["climbs"], claims)]
 
 

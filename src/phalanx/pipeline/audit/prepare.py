@@ -21,18 +21,17 @@ class Prepared:
 
     tables: Tables
     small: Small
-    sets: DataFrame
     sent: DataFrame
     """Sends as they were written."""
     sends: DataFrame
     """Sends, each message once."""
-    resent: DataFrame
+    resent: DataFrame | None
     submits: DataFrame
     rows: DataFrame
     """Deliveries as they were written."""
     deliveries: DataFrame
     """Deliveries, each message once."""
-    repeated: DataFrame
+    repeated: DataFrame | None
     cells: DataFrame
     banks: int
 
@@ -40,24 +39,23 @@ class Prepared:
 def prepare(tables: Tables) -> Prepared:
     small = chronicles(tables)
     banks = 1 + max((m["k"] for m in small.rows["people"]), default=0) // BANK
-    sets = keep(messages.receiver_sets(tables, small))
     sent = keep(messages.sent(tables, small))
     sends, resent = once(sent, ["r", "s"])
     rows = keep(messages.delivered(tables, small))
-    found = keep(cells(rows, sends, sets, banks))
-    deliveries, repeated = _whole(rows), rows.limit(0)
+    found = keep(cells(rows, sends, small, banks))
+    deliveries: DataFrame = _whole(rows)
+    repeated: DataFrame | None = None
     doubled = found.where("twice").select("r", "s").distinct()
     if not doubled.isEmpty():
         deliveries, repeated = _once(rows, doubled)
-        found = keep(cells(deliveries, sends, sets, banks))
+        found = keep(cells(deliveries, sends, small, banks))
     return Prepared(
         tables=tables,
         small=small,
-        sets=sets,
         sent=sent,
         sends=sends,
         resent=resent,
-        submits=keep(messages.submitted(tables, small)),
+        submits=messages.submitted(tables, small),
         rows=rows,
         deliveries=deliveries,
         repeated=repeated,
@@ -76,12 +74,13 @@ def _whole(rows: DataFrame) -> DataFrame:
     return rows.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
 
 
-def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame]:
+def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame | None]:
     """Rows as ranges that share no number, with the bounds of the row in `row_first` and
-    `row_last`; and the rows that repeat something."""
-    bad = keep(overlapping(rows, keys))
+    `row_last`; and the rows that repeat something, if there are any."""
+    bad = overlapping(rows, keys)
     if bad.isEmpty():
-        return _whole(rows), rows.limit(0)
+        return _whole(rows), None
+    bad = keep(bad)
     clean = _whole(rows).join(F.broadcast(bad), keys, "left_anti")
     doubtful = rows.join(F.broadcast(bad), keys, "left_semi")
     pieces = keep(first_wins(doubtful, keys, "lseq"))
@@ -91,7 +90,7 @@ def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame]:
     return keep(clean.unionByName(pieces.select(*clean.columns))), keep(again)
 
 
-def _once(rows: DataFrame, doubled: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _once(rows: DataFrame, doubled: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Deliveries of senders of which somebody delivered something twice, made unique."""
     doubled = F.broadcast(doubled)
     fine = _whole(rows.join(doubled, ["r", "s"], "left_anti"))

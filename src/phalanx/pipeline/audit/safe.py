@@ -10,45 +10,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, lowest, witness
+from phalanx.pipeline.audit.findings import Case, lowest, witness
 from phalanx.pipeline.audit.messages import SAFE
-from phalanx.pipeline.audit.prepare import Prepared
 
 NAME = "safe-prefix"
 
 
-def safe_prefix(p: Prepared) -> list[DataFrame]:
-    cells = p.cells.where(F.col("service") == SAFE)
-    if p.banks > 1:  # it may be regular in one bank and missing in another
-        way = Window.partitionBy("r", "s", "c1", "v", "pos", "frame", "t")
-        cells = cells.withColumns(
-            {
-                "regular": F.bit_or("regular").over(way),
-                "witness": F.min("witness").over(way),
-            }
-        )
-    shown = (
-        cells.where("regular != 0")
-        .join(F.broadcast(p.small["duties"]), ["r", "v", "bank"])
-        .withColumn("owe", F.col("duty").bitwiseAND(F.col("meant")))
-    )
-    lack = F.col("owe").bitwiseAND(F.bitwise_not(F.col("have")))
+def _asked() -> tuple[Column, Column, Column]:
+    """Who is absent from the view, who must deliver the cell in it, and who does not."""
+    safe = (F.col("service") == SAFE) & (F.col("regular") != 0)
+    absent, owe = (F.when(safe, F.col(name)) for name in ("absent", "duty"))
+    owe = owe.bitwiseAND(F.col("meant"))
+    return absent, owe, owe.bitwiseAND(F.bitwise_not(F.col("have")))
+
+
+def times() -> dict[str, Column]:
+    absent, owe, _ = _asked()
+    return {NAME: (absent != 0) | (owe != 0)}
+
+
+def cases() -> list[Case]:
+    """Of cells."""
+    absent, _, lack = _asked()
     seen = witness()
     given: dict[str, Any] = {"who": seen[0], "s": "s", "first": "c1", "last": "c2", "v": "v"}
     given |= {"rows": [seen]}
     return [
-        asked(shown, {NAME: (F.col("absent") != 0) | (F.col("owe") != 0)}),
-        found(
-            shown,
-            Case(
-                f"{NAME}/absent",
-                F.col("absent") != 0,
-                other=lowest(F.col("absent")),
-                **given,
-            ),
-            Case(f"{NAME}/missing", lack != 0, other=lowest(lack), **given),
-        ),
+        Case(f"{NAME}/absent", absent != 0, other=lowest(absent), **given),
+        Case(f"{NAME}/missing", lack != 0, other=lowest(lack), **given),
     ]

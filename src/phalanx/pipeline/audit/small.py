@@ -6,12 +6,12 @@ needs no job to send it to the tasks.
 
 people   everybody that a run names: rank, mask, fate
 stays    per member and view: when it was there, its marker, whether it is compared with others
-views    who is in a view
+views    per view and bank: who is in it, installed it, must deliver in it, is absent from it
 ways     per route and bank, the masks of who went it
 climbs   per route and member, the highest position that it delivered
-duties   per view and bank: who installed it, who must deliver in it, who is absent from it
-owed     per living sender and bank: who must get what it sent in its last view
+owed     per sender, view and bank: who must get what was sent in it
 lived    per member the views that it installed
+sets     sets of receivers
 vids     the names of views
 lexicon  per run, all names by number
 said     what the checks of views say
@@ -29,6 +29,8 @@ from typing import Any
 import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from phalanx.pipeline.audit.chronicle import (
     LAST,
@@ -38,6 +40,7 @@ from phalanx.pipeline.audit.chronicle import (
     Journal,
     Marker,
     Member,
+    Receivers,
     Sent,
     Use,
 )
@@ -47,30 +50,33 @@ from phalanx.pipeline.audit.settling import settling
 from phalanx.pipeline.tables import Tables
 
 KINDS: dict[str, type[msgspec.Struct]] = {
-    kind.__name__: kind for kind in (Journal, Fate, Install, Marker, Use, Sent)
+    kind.__name__: kind for kind in (Journal, Fate, Install, Marker, Use, Sent, Receivers)
 }
 SPELL = "struct<begin: bigint, until: bigint, mark: bigint>"
-SAID = "r bigint, property string, checked bigint, kind string, who int, other int, v bigint"
 TABLES = {
     "runs": "r bigint, cluster string, run string, `group` string, settled boolean, mode string,"
     " senders int, size bigint, ranks map<string, int>",
     "people": "r bigint, k int, node string, inc bigint, label string, bank int, bit bigint,"
     " journal string, torn boolean, stopped boolean, alive boolean, whole boolean, settled boolean,"
-    " end bigint, named boolean, twice boolean,"
+    " named boolean, twice boolean, mode string, sent_last bigint,"
     f" all_spells array<struct<v: bigint, spell: {SPELL}>>",
     "stays": f"r bigint, k int, v bigint, spells array<{SPELL}>, marker_lseq bigint,"
     " marker_pos bigint, next bigint, compared boolean",
-    "views": "r bigint, v bigint, inside array<string>",
+    "views": "r bigint, v bigint, bank int, inside array<string>, ranks array<int>,"
+    " installed bigint, duty bigint, absent bigint",
     "ways": "r bigint, v bigint, w bigint, bank int, along bigint, together bigint, ordered bigint",
     "climbs": "r bigint, v bigint, w bigint, bank int, bit bigint, k int, highest bigint",
-    "duties": "r bigint, v bigint, bank int, installed bigint, duty bigint, absent bigint",
-    "owed": "r bigint, s int, bank int, home bigint, `all` bigint, live bigint",
+    "owed": "r bigint, s int, bank int, home bigint, closed boolean, `all` bigint, live bigint",
     "lived": "r bigint, s int,"
     " lived array<struct<lseq: bigint, step: bigint, here: array<string>>>",
-    "vids": "r bigint, v bigint, vid string",
+    "sets": "r bigint, t bigint, bare boolean, names array<string>, ks array<int>,"
+    " masks map<int, bigint>",
     "lexicon": "r bigint, cluster string, run string, `group` string,"
     " people map<int, struct<node: string, inc: bigint, label: string>>, names map<bigint, string>",
-    "said": f"{SAID}, w bigint, note string, rows array<struct<k: int, lseq: bigint>>",
+    "vids": "r bigint, v bigint, vid string",
+    "said": "r bigint, property string, checked bigint, kind string, who int, other int, s int,"
+    " first bigint, last bigint, v bigint, w bigint, note string,"
+    " rows array<struct<k: int, lseq: bigint>>",
 }
 """Of what comes out."""
 
@@ -90,6 +96,11 @@ def label(node: Column, inc: Column) -> Column:
 
 def labels(nodes: str, incs: str) -> Column:
     return F.zip_with(F.col(nodes), F.col(incs), label)
+
+
+def receivers() -> Column:
+    """A number for a set of receivers; null is the whole view."""
+    return F.when(F.col("to").isNotNull(), F.xxhash64("r", "to", "to_incs"))
 
 
 def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
@@ -129,9 +140,15 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     )
     yield "Install", installs
     yield "Marker", of("trans_marker").select("r", *who, "vid", v("vid").alias("v"), "at_pos")
-    sent = tables["send"].groupBy("cluster", "run", "group", "node", "inc", "vid")
-    sent = sent.agg(F.count("*").alias("rows")).withColumn("r", r)
+    by_view = tables["send"].groupBy("cluster", "run", "group", "node", "inc", "vid")
+    sent = by_view.agg(F.count("*").alias("rows"), F.max("last").alias("last")).withColumn("r", r)
     yield "Sent", sent.withColumn("v", v("vid"))
+    to = [
+        of(name).where("to is not null").select("r", "to", "to_incs")
+        for name in ("submit", "send", "deliver")
+    ]
+    sets = reduce(DataFrame.unionByName, to).distinct()
+    yield "Receivers", sets.withColumn("t", receivers())
     ordered = F.col("service").isin("AGREED", "SAFE")
     nonbasic = F.col("service") != "BASIC"
     uses = (
@@ -161,9 +178,17 @@ class Small:
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in self._frames:
-            columns = [column.strip().split()[0].strip("`") for column in _split(TABLES[name])]
-            values = [tuple(map(row.get, columns)) for row in self.rows[name]]
-            self._frames[name] = self._spark.createDataFrame(values, TABLES[name])
+            import pyarrow as pa
+
+            kind = StructType.fromDDL(TABLES[name])
+            assert isinstance(kind, StructType)
+            schema = to_arrow_schema(kind)
+            for field in schema:
+                if pa.types.is_map(field.type):  # JSON made lists of the pairs
+                    for row in self.rows[name]:
+                        row[field.name] = [tuple(pair) for pair in row[field.name]]
+            rows = pa.Table.from_pylist(self.rows[name], schema=schema)
+            self._frames[name] = self._spark.createDataFrame(rows)
         return self._frames[name]
 
 
@@ -185,22 +210,14 @@ def chronicles(tables: Tables) -> Small:
 
 def _lexicon(out: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Per run, the names of members by rank and of views by number."""
-    found = {run["r"]: run | {"people": {}, "names": {}} for run in out["runs"]}
+    found: dict[int, dict[str, Any]] = {
+        run["r"]: run | {"people": [], "names": []} for run in out["runs"]
+    }
     for m in out["people"]:
-        found[m["r"]]["people"][m["k"]] = (m["node"], m["inc"], m["label"])
+        found[m["r"]]["people"].append((m["k"], m))
     for view in out["vids"]:
-        found[view["r"]]["names"][view["v"]] = view["vid"]
+        found[view["r"]]["names"].append((view["v"], view["vid"]))
     return list(found.values())
-
-
-def _split(schema: str) -> Iterator[str]:
-    depth, start = 0, 0
-    for i, letter in enumerate(schema):
-        depth += (letter == "<") - (letter == ">")
-        if letter == "," and not depth:
-            yield schema[start:i]
-            start = i + 1
-    yield schema[start:]
 
 
 # ---------------------------------------------------------------------------- in the worker
@@ -242,18 +259,17 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             "mode": run.mode,
             "senders": len(run.members),
             "size": sum(m.delivered for m in run.known),
-            "ranks": {m.label: m.k for m in run.members},
+            "ranks": [(m.label, m.k) for m in run.members],
         },
     )
     yield from _people(run)
     yield from _stays(run)
-    for view in run.views.values():
-        yield "views", {"v": view.v, "inside": sorted(view.inside)}
     for v, vid in run.vids.items():
         yield "vids", {"v": v, "vid": vid}
     yield from _ways(run)
-    yield from _duties(run)
+    yield from _views(run)
     yield from _owed(run)
+    yield from _sets(run)
     says = Says()
     membership(run, says)
     settling(run, says)
@@ -284,7 +300,8 @@ def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 "alive": known and run.alive(m),
                 "whole": run.whole(m),
                 "settled": run.settled,
-                "end": m.end,
+                "mode": run.mode,
+                "sent_last": m.sent_last,
                 "named": m.label in named,
                 "twice": lives.count((m.node, m.inc)) > 1,
                 "all_spells": [{"v": v, "spell": spell} for v, spell in _spells(m)],
@@ -355,9 +372,9 @@ def _ways(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "climbs", where | {"bank": m.bank, "bit": m.bit, "k": m.k, "highest": highest}
 
 
-def _duties(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Who must deliver in a view what is safe in it, and who is in it without ever having
-    installed it, though all that it did is known."""
+def _views(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`duty`: who must deliver in a view what is safe in it; `absent`: who is in it without ever
+    having installed it, though all that it did is known."""
     installed: defaultdict[int, list[Member]] = defaultdict(list)
     for m in run.known:
         for v in m.installed:
@@ -372,34 +389,52 @@ def _duties(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             if m in there and (view.v in m.next or (m in run.living and m.end == view.v))
         ]
         masks = [_masks(who) for who in (there, duty, absent)]
-        for bank in {bank for mask in masks for bank in mask}:
+        named = sorted(view.inside)
+        ranks = [run.by_label[name].k for name in named]
+        for bank in _banks(run):
             i, d, a = (mask.get(bank, 0) for mask in masks)
-            yield (
-                "duties",
-                {"v": view.v, "bank": bank, "installed": i, "duty": d, "absent": a},
-            )
+            facts = {"v": view.v, "bank": bank, "inside": named, "ranks": ranks}
+            yield "views", facts | {"installed": i, "duty": d, "absent": a}
+
+
+def _banks(run: Chronicle) -> range:
+    return range(1 + max((m.bank for m in run.members), default=0))
 
 
 def _owed(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """In the view that a living sender ended in: all that have a whole journal, and those of them
-    that live, ended in the view too and can be reached."""
-    for s in run.living:
-        if s.end is None:
-            continue
-        view = run.views[s.end]
-        inside = [m for m in run.known if m.label in view.inside and not m.torn]
-        reach = None if s.reach is None else s.reach.component
-        live = [
-            m
-            for m in inside
-            if m in run.living and m.end == s.end and (reach is None or m.node in reach)
-        ]
-        every, near = _masks(inside), _masks(live)
-        for bank, mask in every.items():
-            yield (
-                "owed",
-                {"s": s.k, "bank": bank, "home": s.end, "all": mask, "live": near.get(bank, 0)},
-            )
+    """What is owed to the messages of a sender in a view. `closed`: it left the view. In the one
+    that a living sender ended in: all that have a whole journal, and those of them that live,
+    ended in the view too and can be reached."""
+    for s in run.known:
+        lasting = s in run.living and s.end is not None
+        every, near = _due(run, s) if lasting else ({}, {})
+        for home in {*s.next, *([s.end] if lasting else [])}:
+            last = lasting and home == s.end
+            for bank in _banks(run):
+                facts = {"s": s.k, "bank": bank, "home": home}
+                facts["closed"] = home in s.next and not s.torn
+                facts["all"] = every.get(bank, 0) if last else 0
+                yield "owed", facts | {"live": near.get(bank, 0) if last else 0}
+
+
+def _due(run: Chronicle, s: Member) -> tuple[dict[int, int], dict[int, int]]:
+    assert s.end is not None
+    view = run.views[s.end]
+    inside = [m for m in run.known if m.label in view.inside and not m.torn]
+    reach = None if s.reach is None else s.reach.component
+    live = [
+        m
+        for m in inside
+        if m in run.living and m.end == s.end and (reach is None or m.node in reach)
+    ]
+    return _masks(inside), _masks(live)
+
+
+def _sets(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
+    for found in run.receivers:
+        meant = [m for m in run.known if found.means(m)]
+        facts = {"t": found.t, "bare": found.to_incs is None, "names": found.names}
+        yield "sets", facts | {"ks": [m.k for m in meant], "masks": list(_masks(meant).items())}
 
 
 def _counts(run: Chronicle, says: Says) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, lowest, witness
+from phalanx.pipeline.audit.findings import Case, found, lowest, witness
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 
@@ -60,44 +60,47 @@ def _over_banks(shown: DataFrame) -> DataFrame:
     return joined.select("*", "lacks.bank", F.coalesce("lacks.lack", F.lit(0)).alias("lack"))
 
 
-def sides(p: Prepared) -> list[DataFrame]:
-    """A delivery says on which side of the marker it is, and its position says the same. A torn
-    journal may lack the marker."""
-    rows = p.deliveries.where("not torn")
+def _region() -> Column:
+    """It says another side of the marker than it is on. A torn journal may lack the marker."""
     after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
-    wrong = F.col("regular") == after
+    return ~F.col("torn") & (F.col("regular") == after)
+
+
+def _marked() -> Column:
+    return ~F.col("torn") & F.expr("marker_lseq is not null and place is not null and nonbasic")
+
+
+def times() -> dict[str, Column]:
+    """Of deliveries, with `place`, the position of their first message."""
+    return {"safe-marker": _region().cast("int") + _marked().cast("int")}
+
+
+def region() -> Case:
+    after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
     side = F.when(after, "after the marker").otherwise("before any marker")
-    region = F.when(F.col("regular"), "as REGULAR ").otherwise("as TRANSITIONAL ")
-    pos = F.col("pos") + F.col("first") - F.col("row_first")
-    marked = F.col("marker_lseq").isNotNull() & pos.isNotNull() & (F.col("service") != BASIC)
-    late, at = F.col("lseq") > F.col("marker_lseq"), F.col("marker_pos")
-    end = pos + F.col("last") - F.col("first")
-    astray = marked & ((late & (pos < at)) | (~late & (end >= at)))
-    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    astray_region = Case(
+    said = F.when(F.col("regular"), "as REGULAR ").otherwise("as TRANSITIONAL ")
+    return Case(
         "safe-marker/region",
-        wrong,
-        note=F.concat(region, side),
+        _region(),
+        note=F.concat(said, side),
         rows=[("k", "mark"), ("k", "lseq")],
-        **given,
+        **_given(),
     )
-    return [
-        asked(rows, {"safe-marker": wrong.cast("int") + F.coalesce(marked.cast("int"), F.lit(0))}),
-        found(p.repeated.where("not torn"), astray_region),
-        found(
-            rows,
-            astray_region,
-            Case(
-                "safe-marker/side",
-                F.coalesce(astray, F.lit(False)),
-                note=F.concat(
-                    F.lit("at position "),
-                    pos,
-                    F.lit(" on the wrong side of the marker at "),
-                    "marker_pos",
-                ),
-                rows=[("k", "marker_lseq"), ("k", "lseq")],
-                **given,
-            ),
-        ),
-    ]
+
+
+def side() -> Case:
+    """And its position says the same."""
+    late = F.expr("lseq > marker_lseq and place < marker_pos")
+    early = F.expr("lseq < marker_lseq and place + last - first >= marker_pos")
+    note = [F.lit("at position "), F.col("place"), F.lit(" on the wrong side of the marker at ")]
+    return Case(
+        "safe-marker/side",
+        _marked() & (late | early),
+        note=F.concat(*note, "marker_pos"),
+        rows=[("k", "marker_lseq"), ("k", "lseq")],
+        **_given(),
+    )
+
+
+def _given() -> dict[str, Any]:
+    return {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
