@@ -18,6 +18,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
+    from phalanx.cli.audit import audit
     from phalanx.cli.bench import bench
     from phalanx.cli.campaign import campaign
     from phalanx.cli.check import check
@@ -136,6 +137,7 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+main.add_command(audit)
 main.add_command(bench)
 main.add_command(campaign)
 main.add_command(chat)

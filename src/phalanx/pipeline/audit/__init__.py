@@ -10,7 +10,7 @@ Nothing here imports the checkers of the simulator: they judge the same properti
 program, and a test compares the two on thousands of runs.
 """
 
-from phalanx.pipeline.audit.run import audit, audit_frames
+from phalanx.pipeline.audit.run import audit, audit_frames, wanted
 from phalanx.pipeline.audit.verdicts import PROPERTIES, Audit, Result, Run, Violation
 
-__all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames"]
+__all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames", "wanted"]

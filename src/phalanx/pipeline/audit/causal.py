@@ -30,17 +30,8 @@ LATE += ", part_first bigint, part_last bigint, lseq bigint, cause bigint, check
 
 def pasts(p: Prepared) -> DataFrame:
     """What the kernel says: rows of `past.Late`, and counts."""
-    people = p.members.groupBy("r").agg(
-        F.map_from_entries(F.collect_list(F.struct("label", "k"))).alias("ranks"),
-        F.count("*").cast("int").alias("senders"),
-    )
-    sizes = p.served.groupBy("r").agg(F.sum("rows").alias("size"))
-    runs = people.join(sizes, "r", "left").select(
-        "r",
-        "ranks",
-        "senders",
-        F.when(F.col("size") > LARGE, TASKS).otherwise(1).alias("tasks"),
-    )
+    tasks = F.when(F.col("size") > LARGE, TASKS).otherwise(1).alias("tasks")
+    runs = p.small["runs"].select("r", "ranks", "senders", tasks)
     runs = F.broadcast(runs)
     stream = _sends(p, runs).unionByName(_deliveries(p, runs))
     grouped = stream.repartition("r", "task").sortWithinPartitions("r", "task", "kind", "k", "at")
@@ -59,7 +50,7 @@ def _sends(p: Prepared, runs: DataFrame) -> DataFrame:
         lambda k, n: F.struct(k.alias("k"), n.alias("n")),
     )
     known = F.filter(deps, lambda d: d.k.isNotNull())
-    sets = p.sets.select("r", "t", F.coalesce("ks", F.array().cast("array<int>")).alias("to"))
+    sets = p.small["sets"].select("r", "t", F.col("ks").alias("to"))
     rows = p.sends.join(runs, "r").join(F.broadcast(sets), ["r", "t"], "left")
     rows = rows.withColumn("task", F.explode(F.sequence(F.lit(0), F.col("tasks") - 1)))
     rows = rows.withColumn("deps", known)
@@ -224,12 +215,12 @@ NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
     """What the kernel found, as findings. Causality is asked of whole journals only, a torn one
     may lack what came first; batches of members on a route."""
-    people = p.members.select("r", "k", F.coalesce("torn", F.lit(True)).alias("torn"))
-    parts = p.members.select("r", F.col("k").alias("part_s"), F.col("label").alias("part_label"))
-    causes = p.members.select("r", F.col("k").alias("s"), F.col("label").alias("s_label"))
-    on_route = p.routes.select("r", "k", "v", F.lit(True).alias("compared")).distinct()
+    people = p.small["people"].select("r", "k", "label", "torn")
+    parts = people.select("r", F.col("k").alias("part_s"), F.col("label").alias("part_label"))
+    causes = people.select("r", F.col("k").alias("s"), F.col("label").alias("s_label"))
+    on_route = p.small["stays"].where("compared").select("r", "k", "v", "compared")
     known = (
-        late.join(F.broadcast(people), ["r", "k"])
+        late.join(F.broadcast(people.drop("label")), ["r", "k"])
         .join(F.broadcast(parts), ["r", "part_s"], "left")
         .join(F.broadcast(causes), ["r", "s"], "left")
         .join(F.broadcast(on_route), ["r", "k", "v"], "left")

@@ -12,16 +12,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.messages import BASIC, addressed, heard
+from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.ranges import cut, grid
 
 SENDER = ["r", "s"]
 
 
-def cells(deliveries: DataFrame, sends: DataFrame, sets: DataFrame, banks: int) -> DataFrame:
-    """Columns of the way: see `heard`; `pos` is that of `c1`, `meant` are those that it is for.
-    Columns of the sending begin with `s_`, and are null where there is none. `have` are those who
-    delivered the cell in `v`, `had` those who did in any view. `head`: the cell begins a part,
-    that is a range of one delivery and one sending."""
+def cells(deliveries: DataFrame, sends: DataFrame, small: Small, banks: int) -> DataFrame:
+    """Columns of the way: see `heard`; `pos` is that of `c1`. Columns of the sending begin with
+    `s_`, and are null where there is none. `have` are those who delivered the cell in `v`,
+    `had` those who did in any view. `head`: the cell begins a part, that is a range of one
+    delivery and one sending. `once`: the first way of a cell and bank."""
     ways = heard(deliveries, banks).localCheckpoint()
     sent = sends.select(
         "r",
@@ -42,10 +43,11 @@ def cells(deliveries: DataFrame, sends: DataFrame, sets: DataFrame, banks: int) 
     both = ways.join(sent, [*SENDER, "c1", "c2"], "full")
     every = F.array(*[F.lit(bank) for bank in range(banks)])
     bank = F.explode(F.when(F.col("bank").isNull(), every).otherwise(F.array("bank")))
-    return _meant(_together(both.withColumn("bank", bank)), sets)
+    together = _together(both.withColumn("bank", bank), banks)
+    return _known(_meant(together, small), small)
 
 
-def _together(both: DataFrame) -> DataFrame:
+def _together(both: DataFrame, banks: int) -> DataFrame:
     zero = F.lit(0).cast("long")
     both = both.withColumns({name: F.coalesce(name, zero) for name in ("n", "mask", "regular")})
     cell = Window.partitionBy("r", "s", "c1")
@@ -53,29 +55,36 @@ def _together(both: DataFrame) -> DataFrame:
     viewed = Window.partitionBy("r", "s", "c1", "bank", "v")
     told = F.when(F.col("service") != BASIC, F.col("v"))
     had = F.bit_or("mask").over(banked)
-    way = F.struct("v", "service", "frame", "pos", "batch", "t", "first")
-    return both.withColumns(
-        {
-            "have": F.bit_or("mask").over(viewed),
-            "had": had,
-            "had_regular": F.bit_or("regular").over(banked),
-            "twice": F.sum("n").over(banked) > F.bit_count(had),
-            "several": F.coalesce(F.min(told).over(cell) != F.max(told).over(cell), F.lit(False)),
-            "head": F.col("c1") == F.greatest("first", F.coalesce("s_first", "first")),
-            "once": F.row_number().over(banked.orderBy(way)) == 1,
-        }
-    )
+    way = ["v", "service", "frame", "pos", "batch", "t", "first"]
+    columns = {
+        "have": F.bit_or("mask").over(viewed),
+        "had": had,
+        "had_regular": F.bit_or("regular").over(banked),
+        "twice": F.sum("n").over(banked) > F.bit_count(had),
+        "several": F.coalesce(F.min(told).over(cell) != F.max(told).over(cell), F.lit(False)),
+        "head": F.col("c1") == F.greatest("first", F.coalesce("s_first", "first")),
+        "once": F.row_number().over(banked.orderBy(*way)) == 1,
+    }
+    if banks > 1:  # it may be regular in one bank and missing in another
+        alike = Window.partitionBy("r", "s", "c1", *way)
+        columns["regular"] = F.bit_or("regular").over(alike)
+        columns["witness"] = F.min("witness").over(alike)
+    return both.withColumns(columns)
 
 
-def _meant(cells: DataFrame, sets: DataFrame) -> DataFrame:
+def _meant(cells: DataFrame, small: Small) -> DataFrame:
     """With whom the messages were for: `meant` by the delivery, `s_meant` by the sending, and
     whether the sender itself is among them."""
-    one = F.broadcast(sets.select("r", "t", "masks"))
-    two = F.broadcast(sets.select("r", F.col("t").alias("s_t"), F.col("masks").alias("s_masks"), "ks"))
+    if not small.rows["sets"]:
+        all_ = F.lit(-1).cast("long")
+        return cells.withColumns({"meant": all_, "s_meant": all_, "to_self": F.lit(True)})
+    sets = small["sets"]
+    one = sets.select("r", "t", "masks")
+    two = sets.select("r", F.col("t").alias("s_t"), F.col("masks").alias("s_masks"), "ks")
     to_self = F.col("s_t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
     return (
-        cells.join(one, ["r", "t"], "left")
-        .join(two, ["r", "s_t"], "left")
+        cells.join(F.broadcast(one), ["r", "t"], "left")
+        .join(F.broadcast(two), ["r", "s_t"], "left")
         .withColumns(
             {
                 "meant": addressed("t", "masks"),
@@ -84,4 +93,39 @@ def _meant(cells: DataFrame, sets: DataFrame) -> DataFrame:
             }
         )
         .drop("masks", "s_masks", "ks")
+    )
+
+
+def _known(cells: DataFrame, small: Small) -> DataFrame:
+    """With what is known of the sender, of the view of the delivery, and of the home: see the
+    tables of `small`. `in_v` and `in_o`: the sender is in the view of the delivery and of the
+    sending, null where nobody installed it."""
+    people = small["people"].select(
+        "r",
+        F.col("k").alias("s"),
+        F.col("journal").isNotNull().alias("s_known"),
+        F.col("torn").alias("s_torn"),
+        F.col("whole").alias("s_whole"),
+        F.col("sent_last").alias("s_sent_last"),
+        F.col("bank").alias("own_bank"),
+        F.col("bit").alias("own_bit"),
+        (F.col("alive") & F.col("settled")).alias("lasting"),
+        F.coalesce("mode", F.lit("?")).alias("mode"),
+    )
+    views = small["views"].select("r", "v", "bank", "ranks", "duty", "absent")
+    origins = small["views"].where("bank = 0")
+    origins = origins.select("r", F.col("v").alias("o"), F.col("ranks").alias("o_ranks"))
+    known = (
+        cells.join(F.broadcast(people), SENDER)
+        .join(F.broadcast(views), ["r", "v", "bank"], "left")
+        .join(F.broadcast(small["owed"]), [*SENDER, "bank", "home"], "left")
+        .withColumn("in_v", F.array_contains("ranks", F.col("s")))
+        .drop("ranks")
+    )
+    if all(person["journal"] is not None for person in small.rows["people"]):
+        return known.withColumn("in_o", F.lit(True))
+    return (
+        known.join(F.broadcast(origins), ["r", "o"], "left")
+        .withColumn("in_o", F.array_contains("o_ranks", F.col("s")))
+        .drop("o_ranks")
     )

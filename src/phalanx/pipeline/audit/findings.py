@@ -96,7 +96,8 @@ def found(frame: DataFrame, *cases: Case) -> DataFrame:
         told = frame.where(cases[0].when).select("r", cases[0].told().alias("_case"))
     else:
         told = frame.select(
-            "r", F.explode(F.array_compact(F.array(*[case.told() for case in cases]))).alias("_case")
+            "r",
+            F.explode(F.array_compact(F.array(*[case.told() for case in cases]))).alias("_case"),
         )
     return told.select("r", "_case.*").select(*SCHEMA)
 
@@ -117,6 +118,16 @@ def asked(frame: DataFrame, times: Mapping[str, Column]) -> DataFrame:
     return each.select(
         *[(F.col(n) if n in known else F.lit(None)).cast(t).alias(n) for n, t in SCHEMA.items()]
     )
+
+
+def summed(*all_times: Mapping[str, Column]) -> dict[str, Column]:
+    """Several ways to ask of the same rows, as one."""
+    out: dict[str, Column] = {}
+    for times in all_times:
+        for name, often in times.items():
+            count = F.coalesce(often.cast("long"), F.lit(0))
+            out[name] = out[name] + count if name in out else count
+    return out
 
 
 def column(given: Given) -> Column:
@@ -140,21 +151,9 @@ def lowest(mask: Column, bank: str = "bank", size: int = 62) -> Column:
 # ---------------------------------------------------------------------------- in words
 
 
-def told(found: DataFrame, runs: DataFrame, members: DataFrame, vids: DataFrame) -> DataFrame:
+def told(found: DataFrame, lexicon: DataFrame) -> DataFrame:
     """Findings in words: the published frame. The first member that is named comes first."""
-    people = members.groupBy("r").agg(
-        F.map_from_entries(F.collect_list(F.struct("k", F.struct("node", "inc", "label")))).alias(
-            "people"
-        )
-    )
-    names = vids.groupBy("r").agg(
-        F.map_from_entries(F.collect_list(F.struct("v", "vid"))).alias("names")
-    )
-    known = (
-        found.join(F.broadcast(runs.select("r", "cluster", "run", "group")), "r")
-        .join(F.broadcast(people), "r")
-        .join(F.broadcast(names), "r", "left")
-    )
+    known = found.join(F.broadcast(lexicon), "r")
 
     def who(k: str) -> Column:
         return F.element_at("people", F.col(k))

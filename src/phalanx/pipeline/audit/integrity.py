@@ -15,43 +15,32 @@ from phalanx.pipeline.ranges import cut, grid
 SENDER = ["r", "s"]
 
 
-def integrity(p: Prepared) -> list[DataFrame]:
-    """And its share of `basic`."""
-    parts = _parts(p)
-    often = F.when(F.col("judged") & F.col("head"), F.col("n"))
+def times() -> dict[str, Column]:
+    """How often cells put it to the test."""
+    often = F.when(_judged() & F.col("head"), F.col("n"))
     basic = F.col("service") == BASIC
-    cases = [*_cases("integrity", F.lit(True)), *_cases("basic", basic)]
-    return [
-        asked(parts, {"integrity": often, "basic": F.when(basic, often)}),
-        found(parts, *cases),
-        *_receivers(p),
-        *_as_accepted(p),
-        *_bodies(p),
-    ]
+    return {"integrity": often, "basic": F.when(basic, often)}
 
 
-def _parts(p: Prepared) -> DataFrame:
-    """Cells that somebody delivered, and whether they can be judged: what was sent behind the end
-    of a journal that just ends cannot. `outside`: the view of the delivery, or, if there is no
-    journal of the sender, that of the sending, if the sender is not in it."""
-    own = p.members.select("r", F.col("k").alias("s"), "label", "known", "torn", "whole")
-    ends = p.sends.groupBy("r", "s").agg(F.max("last").alias("sent_last"))
-    own = own.join(ends, SENDER, "left")
-    here = p.views.select("r", "v", F.col("inside").alias("here"))
-    there = p.views.select("r", F.col("v").alias("o"), F.col("inside").alias("there"))
-    rows = (
-        p.cells.where("n > 0")
-        .join(F.broadcast(own), SENDER)
-        .join(F.broadcast(here), ["r", "v"], "left")
-        .join(F.broadcast(there), ["r", "o"], "left")
-    )
-    not_here = ~F.coalesce(F.array_contains("here", F.col("label")), F.lit(True))
-    not_there = ~F.coalesce(F.array_contains("there", F.col("label")), F.lit(True))
-    outside = F.when(not_here, F.col("v")).when(~F.col("known") & not_there, F.col("o"))
-    before_end = F.coalesce(F.col("c1") <= F.col("sent_last"), F.lit(False))
-    sent_all = F.col("known") & ~F.col("torn") & (F.col("whole") | before_end)
-    judged = F.col("s_lseq").isNotNull() | outside.isNotNull() | sent_all
-    return rows.withColumns({"outside": outside, "judged": judged})
+def cases() -> list[Case]:
+    """Of cells; also its share of `basic`."""
+    return [*_cases("integrity", F.lit(True)), *_cases("basic", F.col("service") == BASIC)]
+
+
+def _outside() -> Column:
+    """The view of the delivery, or, if there is no journal of the sender, that of the sending, if
+    the sender is not in it."""
+    not_here, not_there = (~F.coalesce(name, F.lit(True)) for name in ("in_v", "in_o"))
+    return F.when(not_here, F.col("v")).when(~F.col("s_known") & not_there, F.col("o"))
+
+
+def _judged() -> Column:
+    """Somebody delivered it, and it can be judged: what was sent behind the end of a journal that
+    just ends cannot."""
+    before_end = F.col("s_whole") | (F.col("c1") <= F.col("s_sent_last"))
+    sent_all = F.col("s_known") & ~F.col("s_torn") & before_end
+    known = F.col("s_lseq").isNotNull() | _outside().isNotNull() | sent_all
+    return (F.col("n") > 0) & known
 
 
 def _given() -> dict[str, Any]:
@@ -62,7 +51,8 @@ def _given() -> dict[str, Any]:
 
 def _cases(name: str, apply: Column) -> list[Case]:
     given = _given()
-    fair = apply & F.col("judged") & F.col("outside").isNull()
+    outside = _outside()
+    fair = apply & _judged() & outside.isNull()
     sent = fair & F.col("s_lseq").isNotNull()
     stranger = F.col("mask").bitwiseAND(F.bitwise_not(F.col("s_meant")))
     known = F.array(*[F.lit(word) for word in SERVICES])
@@ -70,7 +60,12 @@ def _cases(name: str, apply: Column) -> list[Case]:
     frames = [F.col(word).cast("string") for word in ("frame", "s_frame")]
     early = (F.col("own_step") < F.col("s_step")) | (F.col("ns") < F.col("s_ns"))
     return [
-        Case(f"{name}/outsider", apply & F.col("outside").isNotNull(), w="outside", **given),
+        Case(
+            f"{name}/outsider",
+            apply & (F.col("n") > 0) & outside.isNotNull(),
+            w=outside,
+            **given,
+        ),
         Case(f"{name}/unsent", fair & F.col("s_lseq").isNull(), **given),
         Case(f"{name}/stranger", sent & (stranger != 0), **given | {"who": lowest(stranger)}),
         Case(
@@ -98,9 +93,14 @@ def _cases(name: str, apply: Column) -> list[Case]:
 # ---------------------------------------------------------------------------- receivers
 
 
+def receivers(p: Prepared) -> list[DataFrame]:
+    """Those whom messages are for stay the same, from the submission to the delivery."""
+    return [*_delivered(p), *_as_accepted(p)] if p.small.rows["sets"] else []
+
+
 def _sets(p: Prepared, t: str, prefix: str) -> DataFrame:
     names = [F.col(name).alias(f"{prefix}_{name}") for name in ("bare", "names")]
-    return F.broadcast(p.sets.select("r", F.col("t").alias(t), *names))
+    return F.broadcast(p.small["sets"].select("r", F.col("t").alias(t), *names))
 
 
 def _to(prefix: str) -> Column:
@@ -115,11 +115,11 @@ def _nodes(prefix: str) -> Column:
     return F.array_sort(F.when(F.col(f"{prefix}_bare"), names).otherwise(stripped))
 
 
-def _receivers(p: Prepared) -> list[DataFrame]:
+def _delivered(p: Prepared) -> list[DataFrame]:
     """A delivery names the receivers that the sending named. A carried message may name those of
     them alone that are in the next view."""
     meant = F.col("mask").bitwiseAND(F.col("s_meant")) != 0
-    here = p.views.select("r", "v", F.col("inside").alias("here"))
+    here = p.small["views"].where("bank = 0").select("r", "v", F.col("inside").alias("here"))
     rows = (
         p.cells.where("n > 0 and s_lseq is not null and not (t <=> s_t)")
         .where(meant)
@@ -129,9 +129,9 @@ def _receivers(p: Prepared) -> list[DataFrame]:
     )
     named, known = F.col("row_names"), F.col("sent_names")
     present = F.filter(known, lambda name: F.array_contains("here", name))
-    carried = F.when(
-        F.col("here").isNull(), F.size(F.array_except(named, known)) == 0
-    ).otherwise((F.col("v") != F.col("s_v")) & (named == present))
+    carried = F.when(F.col("here").isNull(), F.size(F.array_except(named, known)) == 0).otherwise(
+        (F.col("v") != F.col("s_v")) & (named == present)
+    )
     same = (
         F.when(F.col("t").isNull() | F.col("s_t").isNull(), F.lit(False))
         .when(F.col("row_bare") | F.col("sent_bare"), _nodes("row") == _nodes("sent"))
@@ -160,13 +160,12 @@ def _as_accepted(p: Prepared) -> list[DataFrame]:
         cut(submits, numbers, SENDER)
         .drop("first", "last")
         .join(cut(sends, numbers, SENDER).drop("first", "last"), [*SENDER, "c1", "c2"])
-        .localCheckpoint()
     )
     known = (
         both.where("t is not null or s_t is not null")
         .join(_sets(p, "t", "row"), ["r", "t"], "left")
         .join(_sets(p, "s_t", "sent"), ["r", "s_t"], "left")
-        .join(F.broadcast(p.lived), SENDER, "left")
+        .join(F.broadcast(p.small["lived"]), SENDER, "left")
     )
     meant, named = F.col("row_names"), F.col("sent_names")
     before = F.filter("lived", lambda x: x.lseq < F.col("s_lseq"))
@@ -185,7 +184,6 @@ def _as_accepted(p: Prepared) -> list[DataFrame]:
         .otherwise(subset & stay)
     )
     return [
-        asked(both, {"integrity": F.lit(1)}),
         found(
             known,
             Case(
@@ -212,7 +210,7 @@ def since(lived: Column, lseq: Column) -> Column:
 # ---------------------------------------------------------------------------- once, and whole
 
 
-def _bodies(p: Prepared) -> list[DataFrame]:
+def bodies(p: Prepared) -> list[DataFrame]:
     """Members that got the same range got the same bodies, where bodies were summed up."""
     one = F.struct("k", "lseq")
     alike = (
@@ -243,19 +241,26 @@ def _bodies(p: Prepared) -> list[DataFrame]:
     ]
 
 
-def no_duplication(p: Prepared) -> list[DataFrame]:
-    """Once in a whole life, whatever the view; and sent once."""
-    given: dict[str, Any] = {"s": "s", "first": "first", "last": "last", "v": "v"}
-    shown = [("k", "lseq")]
+def again() -> list[Case]:
+    """Of deliveries that repeat something: once in a whole life, whatever the view."""
+    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
+    given |= {"rows": [("k", "lseq")]}
     basic = F.col("service") == BASIC
-    name = "no-duplication"
-    again = Case(f"{name}/resent", F.lit(True), who="s", rows=[("s", "lseq")], **given)
     return [
-        asked(p.counted, {name: F.col("deliveries")}),
-        found(
-            p.repeated,
-            Case(f"{name}/again", F.lit(True), who="k", rows=shown, **given),
-            Case("basic/again", basic, who="k", rows=shown, **given),
-        ),
-        found(p.resent, again),
+        Case("no-duplication/again", F.lit(True), **given),
+        Case("basic/again", basic, **given),
     ]
+
+
+def resent() -> Case:
+    """Of sends that repeat something."""
+    return Case(
+        "no-duplication/resent",
+        F.lit(True),
+        who="s",
+        s="s",
+        first="first",
+        last="last",
+        v="v",
+        rows=[("s", "lseq")],
+    )

@@ -9,139 +9,118 @@ Termination of delivery makes no exception for the crashed.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, asked, found, lowest
 from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import BASIC, SAFE
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.views import coded
-from phalanx.pipeline.ranges import islands, sweep
+from phalanx.pipeline.audit.small import coded
+from phalanx.pipeline.ranges import sweep
 
 SENDER = ["r", "s"]
 
 
-def liveness(p: Prepared) -> list[DataFrame]:
-    """Each cell that was sent, once per bank: is it where it must be?"""
-    own = p.members.select(
-        "r",
-        F.col("k").alias("s"),
-        F.col("bank").alias("own_bank"),
-        F.col("bit").alias("own_bit"),
-        "torn",
-        (F.col("alive") & F.col("settled")).alias("lasting"),
-    )
-    left = p.moves.select(
-        "r", F.col("k").alias("s"), F.col("before").alias("home"), F.lit(True).alias("closed")
-    )
-    cells = (
-        p.cells.where("once and s_lseq is not null")
-        .join(F.broadcast(own), SENDER)
-        .join(F.broadcast(left), [*SENDER, "home"], "left")
-        .join(F.broadcast(_duties(p)), [*SENDER, "bank", "home"], "left")
-        .withColumns(
-            {
-                "all": F.col("all").bitwiseAND(F.col("s_meant")),
-                "live": F.col("live").bitwiseAND(F.col("s_meant")),
-            }
-        )
-    )
-    mine = F.col("to_self") & (F.col("bank") == F.col("own_bank"))
-    closed = F.coalesce("closed", F.lit(False)) & ~F.col("torn")
-    owed = mine & (F.col("lasting") | closed)
-    some = {name: F.coalesce(F.col(name) != 0, F.lit(False)) for name in ("all", "live")}
-    lack = {
-        name: F.coalesce(F.col(name).bitwiseAND(F.bitwise_not(F.col("had"))), F.lit(0))
-        for name in ("all", "live")
+INDICATION = "safe-indication-liveness"
+
+
+def _self() -> Column:
+    """The sender owes it to itself."""
+    sent = F.col("once") & F.col("s_lseq").isNotNull()
+    mine = sent & F.col("to_self") & (F.col("bank") == F.col("own_bank"))
+    return mine & (F.col("lasting") | F.coalesce("closed", F.lit(False)))
+
+
+def _due(name: str) -> Column:
+    """The mask of those that must have the cell: `all`, or only the `live`. Zero if nobody."""
+    owed = F.col(name).bitwiseAND(F.col("s_meant"))
+    sent = F.col("once") & F.col("s_lseq").isNotNull()
+    return F.coalesce(F.when(sent, owed), F.lit(0).cast("long"))
+
+
+def times() -> dict[str, Column]:
+    """Each cell that was sent, once per bank."""
+    live = _due("live") != 0
+    return {
+        "self-delivery": _self(),
+        "termination-of-delivery": _due("all") != 0,
+        "multicast-liveness": live,
+        INDICATION: live & (F.col("s_service") == SAFE),
+        "basic": live & (F.col("s_service") == BASIC),
     }
-    unsure = F.col("live").bitwiseAND(F.col("had")).bitwiseAND(F.bitwise_not(F.col("had_regular")))
+
+
+def cases() -> list[Case]:
+    """Of cells: is it where it must be?"""
+    not_had = F.bitwise_not(F.col("had"))
+    lack, late = _due("all").bitwiseAND(not_had), _due("live").bitwiseAND(not_had)
+    has = _due("live").bitwiseAND(F.col("had"))
+    unsure = has.bitwiseAND(F.bitwise_not(F.col("had_regular")))
     safe, basic = F.col("s_service") == SAFE, F.col("s_service") == BASIC
     given: dict[str, Any] = {"who": "s", "s": "s", "first": "c1", "last": "c2", "v": "s_v"}
     given |= {"rows": [("s", "s_lseq")]}
-    late = {"other": lowest(lack["live"])}
-    indication = "safe-indication-liveness"
+    whom: dict[str, Any] = {"other": lowest(late)}
     return [
-        asked(
-            cells,
-            {
-                "self-delivery": owed,
-                "termination-of-delivery": some["all"],
-                "multicast-liveness": some["live"],
-                indication: some["live"] & safe,
-                "basic": some["live"] & basic,
-            },
-        ),
-        found(
-            cells,
-            Case("self-delivery/", owed & F.expr("had & own_bit = 0"), **given),
-            Case("termination-of-delivery/", lack["all"] != 0, other=lowest(lack["all"]), **given),
-            Case("multicast-liveness/missing", lack["live"] != 0, **late, **given),
-            Case(f"{indication}/missing", (lack["live"] != 0) & safe, **late, **given),
-            Case("basic/missing", (lack["live"] != 0) & basic, **late, **given),
-            Case(
-                f"{indication}/region",
-                F.coalesce(unsure != 0, F.lit(False)) & safe,
-                other=lowest(unsure),
-                **given,
-            ),
-        ),
-        *_accepted(p),
+        Case("self-delivery/", _self() & F.expr("had & own_bit = 0"), **given),
+        Case("termination-of-delivery/", lack != 0, other=lowest(lack), **given),
+        Case("multicast-liveness/missing", late != 0, **whom, **given),
+        Case(f"{INDICATION}/missing", (late != 0) & safe, **whom, **given),
+        Case("basic/missing", (late != 0) & basic, **whom, **given),
+        Case(f"{INDICATION}/region", (unsure != 0) & safe, other=lowest(unsure), **given),
     ]
-
-
-def _duties(p: Prepared) -> DataFrame:
-    """Per living sender and bank, in the view it ended in: all that have a whole journal, and
-    those of them that live, ended in the view too and can be reached."""
-    people = p.members.where("known and not torn").select("r", "k", "node", "label", "bank", "bit")
-    ended = p.living.select("r", "k", F.col("v").alias("end"))
-    senders = p.living.select("r", F.col("k").alias("s"), "v", "reach")
-    inside = p.views.select("r", "v", F.explode("inside").alias("label"))
-    known = (
-        senders.join(F.broadcast(inside), ["r", "v"])
-        .join(F.broadcast(people), ["r", "label"])
-        .join(F.broadcast(ended), ["r", "k"], "left")
-    )
-    near = F.coalesce(F.array_contains("reach", F.col("node")), F.lit(True))
-    live = F.coalesce(F.col("end") == F.col("v"), F.lit(False)) & near
-    return known.groupBy("r", "s", "bank", F.col("v").alias("home")).agg(
-        F.bit_or("bit").alias("all"),
-        F.bit_or(F.when(live, F.col("bit")).otherwise(F.lit(0).cast("long"))).alias("live"),
-    )
 
 
 # ---------------------------------------------------------------------------- accepted
 
 
-def _accepted(p: Prepared) -> list[DataFrame]:
+def accepted(p: Prepared) -> list[DataFrame]:
     """Every accepted message leaves, or is reported and rightly so."""
-    alive = F.broadcast(p.living.select("r", F.col("k").alias("s")))
-    sets = F.broadcast(p.sets.select("r", "t", "ks", "bare", "names"))
-    submits = p.submits.join(alive, SENDER).join(sets, ["r", "t"], "left")
-    told = coded(p.tables["not_sent"], p.members).select(
+    told = coded(p.tables["not_sent"], p.small).select(
         "r", F.col("k").alias("s"), "first", "last", "step", "lseq"
     )
-    own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
-    zero, one = F.lit(0), F.lit(1)
-    bounds = [*SENDER, "first", "last"]
-    ranges = submits.select(
-        *bounds, one.alias("taken"), own.cast("int").alias("own"), zero.alias("gone")
-    )
-    for covered in (p.sends.join(alive, SENDER), told):
-        ranges = ranges.unionByName(
-            covered.select(*bounds, zero.alias("taken"), zero.alias("own"), one.alias("gone"))
+    submits = p.submits.withColumn("own", F.lit(1))
+    if p.small.rows["sets"]:
+        sets = F.broadcast(p.small["sets"].select("r", "t", "ks", "bare", "names"))
+        own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
+        submits = p.submits.join(sets, ["r", "t"], "left").withColumn("own", own.cast("int"))
+    weights = {"taken": submits, "sent": p.sends, "told": told}
+    ranges = [
+        frame.select(
+            *SENDER,
+            "first",
+            "last",
+            (F.col("own") if name == "taken" else F.lit(0)).alias("own"),
+            *[F.lit(int(name == weight)).alias(weight) for weight in weights],
         )
-    unsent = sweep(ranges, SENDER, ["taken", "own", "gone"]).where("taken > 0 and gone = 0")
-    unsent = unsent.localCheckpoint()
-    every, mine = islands(unsent, SENDER), islands(unsent.where("own > 0"), SENDER)
+        for name, frame in weights.items()
+    ]
+    people = p.small["people"].select(
+        "r", F.col("k").alias("s"), "torn", (F.col("alive") & F.col("settled")).alias("lasting")
+    )
+    books = sweep(reduce(DataFrame.unionByName, ranges), SENDER, ["own", *weights])
+    books = books.where("taken > 0").join(F.broadcast(people), SENDER)
+    unsent = F.expr("lasting and sent = 0 and told = 0")
+    mine = unsent & (F.col("own") > 0)
     given: dict[str, Any] = {"who": "s", "s": "s", "first": "first", "last": "last"}
     return [
-        asked(submits, {"multicast-liveness": one}),
-        found(every, Case("multicast-liveness/unsent", F.lit(True), **given)),
-        found(mine, Case("self-delivery/accepted", F.lit(True), **given)),
-        _reported(p, submits, told),
+        asked(
+            books,
+            {
+                "integrity": F.expr("sent > 0 and not torn"),
+                "multicast-liveness": F.col("lasting"),
+                "self-delivery": mine,
+            },
+        ),
+        found(
+            books,
+            Case("multicast-liveness/unsent", unsent, **given),
+            Case("self-delivery/accepted", mine, **given),
+        ),
+        _reported(p, submits.join(F.broadcast(people.where("lasting")), SENDER), told),
     ]
 
 
@@ -158,7 +137,7 @@ def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
     both = (
         submits.join(F.broadcast(reports), SENDER)
         .where("first <= upto and from <= last")
-        .join(F.broadcast(p.lived), SENDER, "left")
+        .join(F.broadcast(p.small["lived"]), SENDER, "left")
     )
     until = F.filter("lived", lambda x: x.step <= F.col("at"))
     counted = since(until, F.col("lseq"))
@@ -166,9 +145,11 @@ def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
     here = F.filter(first, lambda m: F.forall(counted, lambda x: F.array_contains(x.here, m)))
     meant = F.filter(
         here,
-        lambda m: F.when(F.col("t").isNull(), True)
-        .when(F.col("bare"), F.array_contains("names", F.regexp_replace(m, r"\.\d+$", "")))
-        .otherwise(F.array_contains("names", m)),
+        lambda m: (
+            F.when(F.col("t").isNull(), True)
+            .when(F.col("bare"), F.array_contains("names", F.regexp_replace(m, r"\.\d+$", "")))
+            .otherwise(F.array_contains("names", m))
+        ),
     )
     judged = both.withColumn("stayed", F.get(F.array_sort(meant), F.lit(0)))
     return found(

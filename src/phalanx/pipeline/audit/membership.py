@@ -1,223 +1,169 @@
-"""Views: who installs what, and after what. All of it on installs, of which there are few."""
+"""Views: who installs what, and after what."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from collections import defaultdict
+from itertools import combinations, pairwise
 
-from phalanx.pipeline.audit.findings import Case, asked, found
-from phalanx.pipeline.audit.prepare import Prepared
+from phalanx.pipeline.audit.chronicle import Chronicle, Install, Member, Route
+from phalanx.pipeline.audit.saying import Says
 
-
-def installing(p: Prepared) -> list[DataFrame]:
-    """Self inclusion, local monotonicity and vid sanity: each install, the one before it at the
-    same member, and the first one of the same view. A torn journal may lack the one before."""
-    own = Window.partitionBy("r", "k").orderBy("nth")
-    same = Window.partitionBy("r", "v").orderBy("k", "lseq")
-    epoch = F.struct("joins", "removals")
-    means = F.struct("inside", "joins", "removals", "context", "cause", "components")
-    labels = p.members.select("r", "k", "label")
-    vids = p.vids.select("r", F.col("v").alias("prev"), F.col("vid").alias("said"))
-    rows = p.installs.withColumns(
-        {
-            "last_v": F.lag("v").over(own),
-            "last_lseq": F.lag("lseq").over(own),
-            "grew": epoch > F.lag(epoch).over(own),
-            "one": F.first(F.struct("k", "lseq")).over(same),
-            "differs": means != F.first(means).over(same),
-        }
-    )
-    rows = rows.join(F.broadcast(labels), ["r", "k"]).join(F.broadcast(vids), ["r", "prev"], "left")
-    later = F.col("nth") > 1
-    elsewhere = ~F.col("torn") & ~F.col("prev").eqNullSafe(F.col("last_v"))
-    mine, both = [("k", "lseq")], [("k", "last_lseq"), ("k", "lseq")]
-    name = "local-monotonicity"
-    where = {"who": "k", "v": "v"}
-    said = F.coalesce("said", F.lit("nowhere"))
-    return [
-        asked(rows, {"self-inclusion": F.lit(1), "vid-sanity": F.lit(1), name: later}),
-        found(
-            rows,
-            Case(
-                "self-inclusion/",
-                ~F.array_contains("inside", F.col("label")),
-                rows=mine,
-                **where,
-            ),
-            Case(f"{name}/epoch", later & ~F.col("grew"), w="last_v", rows=both, **where),
-            Case(
-                f"{name}/from",
-                later & F.col("grew") & elsewhere,
-                w="last_v",
-                note=said,
-                rows=both,
-                **where,
-            ),
-            Case(
-                f"{name}/origin",
-                ~later & F.col("prev").isNotNull() & ~F.col("torn"),
-                w="prev",
-                rows=mine,
-                **where,
-            ),
-            Case(
-                "vid-sanity/",
-                F.col("differs"),
-                who="one.k",
-                other="k",
-                v="v",
-                rows=[("one.k", "one.lseq"), ("k", "lseq")],
-            ),
-        ),
-    ]
+Movers = dict[Member, Install]
 
 
-def mutual_agreement(p: Prepared) -> list[DataFrame]:
+def membership(run: Chronicle, says: Says) -> None:
+    for member in run.known:
+        _self_inclusion(member, says)
+        _local_monotonicity(member, says)
+    _vid_sanity(run, says)
+    _mutual_agreement(run, says)
+    _joint_agreement(run, says)
+    _transitional_set(run, says)
+    for route in run.routes:
+        _same_marker(route, says)
+
+
+def _self_inclusion(member: Member, says: Says) -> None:
+    says.asked("self-inclusion", len(member.installs))
+    for row in member.installs:
+        if member.label not in row.inside:
+            says.found("self-inclusion/", who=member, v=row.v, rows=[(member, row.lseq)])
+
+
+def _local_monotonicity(member: Member, says: Says) -> None:
+    """Epochs grow, and each install names the one before it; a torn journal may lack that one."""
+    name, rows = "local-monotonicity", member.installs
+    for a, b in pairwise(rows):
+        says.asked(name)
+        shown = [(member, a.lseq), (member, b.lseq)]
+        if (b.joins, b.removals) <= (a.joins, a.removals):
+            says.found(f"{name}/epoch", who=member, v=b.v, w=a.v, rows=shown)
+        elif b.prev != a.v and not member.torn:
+            note = b.prev_vid or "nowhere"
+            says.found(f"{name}/from", who=member, v=b.v, w=a.v, note=note, rows=shown)
+    if rows and rows[0].prev is not None and not member.torn:
+        row = rows[0]
+        says.found(f"{name}/origin", who=member, v=row.v, w=row.prev, rows=[(member, row.lseq)])
+
+
+def _vid_sanity(run: Chronicle, says: Says) -> None:
+    known: dict[int, tuple[Member, Install]] = {}
+    for member in run.known:
+        for row in member.installs:
+            says.asked("vid-sanity")
+            one, first = known.setdefault(row.v, (member, row))
+            if _meaning(row) != _meaning(first):
+                shown = [(one, first.lseq), (member, row.lseq)]
+                says.found("vid-sanity/", who=one, other=member, v=row.v, rows=shown)
+
+
+def _meaning(row: Install) -> tuple[object, ...]:
+    inside, merged = sorted(row.inside), sorted(row.components)
+    return inside, row.joins, row.removals, row.context, row.cause, merged
+
+
+def _moves(run: Chronicle) -> dict[int, dict[int, Movers]]:
+    """From each view to each next one: who went there."""
+    after: defaultdict[int, defaultdict[int, Movers]] = defaultdict(lambda: defaultdict(dict))
+    for member in run.known:
+        for v, at in member.next.items():
+            row = member.installs[at]
+            after[v][row.v][member] = row
+    return {v: dict(ways) for v, ways in after.items()}
+
+
+def _mutual_agreement(run: Chronicle, says: Says) -> None:
     """S0 P.1: who has each other in the next view has the same next view."""
-    own = p.members.select("r", "k", "label")
-    inside = p.views.select("r", "v", F.col("inside").alias("here"))
-    movers = (
-        p.moves.join(F.broadcast(own), ["r", "k"])
-        .groupBy("r", "before", "v")
-        .agg(F.array_sort(F.collect_list(F.struct("k", "lseq", "label"))).alias("movers"))
-        .join(F.broadcast(inside), ["r", "v"])
-    )
-    ways = movers.groupBy("r", "before").agg(
-        F.sum(F.size("movers")).alias("size"),
-        F.array_sort(F.collect_list(F.struct("v", "movers", "here"))).alias("ways"),
-    )
-    several = ways.where("size(ways) > 1").select("r", "before", "ways", F.explode("ways").alias("one"))
-    pairs = several.select("r", "before", "one", F.explode("ways").alias("two")).where("one.v < two.v")
-    seen = pairs.select(
-        "r",
-        "before",
-        "one.v",
-        F.col("two.v").alias("w"),
-        _first_in("one.movers", "two.here").alias("a"),
-        _first_in("two.movers", "one.here").alias("b"),
-    ).where("a is not null and b is not null")
-    named = seen.join(
-        F.broadcast(p.vids.select("r", F.col("v").alias("before"), "vid")), ["r", "before"]
-    )
-    return [
-        asked(ways, {"mutual-agreement": F.col("size") - 1}),
-        found(
-            named,
-            Case(
-                "mutual-agreement/after",
-                F.lit(True),
-                who="a.k",
-                other="b.k",
-                v="v",
-                w="w",
-                note="vid",
-                rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
-            ),
-        ),
-        *_joint_agreement(p),
-    ]
+    for v, ways in _moves(run).items():
+        says.asked("mutual-agreement", sum(map(len, ways.values())) - 1)
+        for (w, to_w), (u, to_u) in combinations(ways.items(), 2):
+            p = next((m for m in to_w if m.label in run.views[u].inside), None)
+            q = next((m for m in to_u if m.label in run.views[w].inside), None)
+            if p is not None and q is not None:
+                _disagreed("after", run.vids.get(v, ""), p, to_w[p], q, to_u[q], says)
 
 
-def _first_in(movers: str, here: str) -> Column:
-    there = F.filter(movers, lambda m: F.array_contains(F.col(here), m.label))
-    return F.get(there, F.lit(0))
+def _disagreed(
+    way: str, where: str, p: Member, w: Install, q: Member, u: Install, says: Says
+) -> None:
+    kind, shown = f"mutual-agreement/{way}", [(p, w.lseq), (q, u.lseq)]
+    says.found(kind, who=p, other=q, v=w.v, w=u.v, note=where, rows=shown)
 
 
-def _as(prefix: str, *names: str) -> list[Column]:
-    return [F.col(name).alias(f"{prefix}_{name}") for name in names]
-
-
-def _joint_agreement(p: Prepared) -> list[DataFrame]:
+def _joint_agreement(run: Chronicle, says: Says) -> None:
     """P.1 over components: two that come from different views, and each join both of these views
-    and each other, join them in one view. Only views that share a component are looked at, so
-    only those that one component went into twice."""
-    own = p.members.select("r", "k", "label")
-    came = p.moves.groupBy("r", "k", "v").agg(F.min_by("before", "nth").alias("came"))
-    merged = p.installs.where("size(components) > 0")
-    united = (
-        merged.select("r", "v", "components", F.explode("components").alias("part"))
-        .groupBy("r", "part", "v")
-        .agg(F.max("components").alias("united"))
-    )
-    several = united.withColumn("_n", F.count("*").over(Window.partitionBy("r", "part")))
-    several = several.where("_n > 1").drop("_n")
-    joins = (
-        merged.select("r", "k", "v", "lseq", "components")
-        .join(F.broadcast(several.select("r", "v").distinct()), ["r", "v"])
-        .join(F.broadcast(came), ["r", "k", "v"], "left")
-        .join(F.broadcast(own), ["r", "k"])
-        .join(F.broadcast(p.views.select("r", "v", "inside")), ["r", "v"])
-    )
-    ps = joins.select("r", F.col("came").alias("part"), *_as("a", *_JOIN))
-    us = several.select("r", "part", F.col("v").alias("b_v"), "united")
-    qs = joins.select("r", *_as("b", *_JOIN, "came"))
-    both = ps.join(us, ["r", "part"]).where("a_v != b_v").join(qs, ["r", "b_v"])
-    apart = both.where(
-        "not (b_came <=> part) and array_contains(b_inside, a_label)"
-        " and array_contains(a_inside, b_label) and array_contains(a_components, b_came)"
-        " and array_contains(united, b_came)"
-    )
-    pair = {"one": F.least("a_v", "b_v"), "two": F.greatest("a_v", "b_v")}
-    told = apart.withColumns(pair).dropDuplicates(["r", "one", "two"])
-    named = told.join(F.broadcast(p.vids.select("r", F.col("v").alias("part"), "vid")), ["r", "part"])
-    return [
-        found(
-            named,
-            Case(
-                "mutual-agreement/joining",
-                F.lit(True),
-                who="a_k",
-                other="b_k",
-                v="a_v",
-                w="b_v",
-                note="vid",
-                rows=[("a_k", "a_lseq"), ("b_k", "b_lseq")],
-            ),
-        )
-    ]
+    and each other, join them in one view."""
+    joins: defaultdict[int, Movers] = defaultdict(dict)
+    merging: defaultdict[int, dict[int, set[int]]] = defaultdict(dict)
+    for member in run.known:
+        for row in member.installs:
+            if row.components:
+                joins[row.v][member] = row
+            for component in row.components:
+                merging[component][row.v] = set(row.components)
+    told: set[frozenset[int]] = set()
+    for w, movers in joins.items():
+        for p, row in movers.items():
+            mine = p.came.get(w)
+            for u, united in merging.get(mine, {}).items() if mine is not None else ():
+                if u == w or frozenset((w, u)) in told or p.label not in run.views[u].inside:
+                    continue
+                for q, other in joins[u].items():
+                    theirs = q.came.get(u)
+                    if theirs is None or theirs == mine or q.label not in run.views[w].inside:
+                        continue
+                    if theirs in row.components and theirs in united:
+                        told.add(frozenset((w, u)))
+                        says.asked("mutual-agreement")
+                        _disagreed("joining", run.vids.get(mine or 0, ""), p, row, q, other, says)
+                        break
 
 
-_JOIN = ("k", "v", "lseq", "label", "inside", "components")
-
-
-def transitional_set(p: Prepared) -> list[DataFrame]:
+def _transitional_set(run: Chronicle, says: Says) -> None:
     """Of those that came, a member is told exactly those that came from where it came from; and
     it is told nobody that was not in both views."""
-    own = p.members.select("r", "k", "label")
-    into, along = Window.partitionBy("r", "v"), Window.partitionBy("r", "v", "before")
-    here = p.views.select("r", "v", F.col("inside").alias("now"))
-    there = p.views.select("r", F.col("v").alias("before"), F.col("inside").alias("then"))
-    known = (
-        p.moves.join(F.broadcast(own), ["r", "k"])
-        .join(F.broadcast(here), ["r", "v"])
-        .join(F.broadcast(there), ["r", "before"], "left")
-        .withColumns(
-            {
-                "came": F.collect_set("label").over(into),
-                "along": F.collect_set("label").over(along),
-            }
+    into: defaultdict[int, defaultdict[int, Movers]] = defaultdict(lambda: defaultdict(dict))
+    for before, ways in _moves(run).items():
+        for v, movers in ways.items():
+            into[v][before] |= movers
+    for v, origins in into.items():
+        came = {m.label for movers in origins.values() for m in movers}
+        now = run.views[v].inside
+        for before, movers in origins.items():
+            then = run.views.get(before)
+            both = now if then is None else now & then.inside
+            along = {m.label for m in movers}
+            for member, row in movers.items():
+                says.asked("transitional-set", len(came))
+                trans = set(row.trans)
+                for wrong in sorted((trans - both) | ((trans & came) ^ along)):
+                    is_in = "is in" if wrong in trans else "is not in"
+                    says.found(
+                        "transitional-set/",
+                        who=member,
+                        other=run.by_label.get(wrong),
+                        v=v,
+                        w=before,
+                        note=f"{wrong} {is_in} its transitional set",
+                        rows=[(member, row.lseq)],
+                    )
+
+
+def _same_marker(route: Route, says: Says) -> None:
+    """Who move on together have passed the marker at the same position, or all without one."""
+    members = [m for m in route.members if not m.torn]
+    if route.w is None or len(members) < 2:
+        return
+    markers = {m: m.markers.get(route.v) for m in members}
+    if not any(markers.values()):
+        return
+    says.asked("safe-marker")
+    places = {m: row.at_pos if row else None for m, row in markers.items()}
+    if len(set(places.values())) > 1:
+        one = members[0]
+        other = next(m for m in members if places[m] != places[one])
+        said = ", ".join(f"{m.label} at {place}" for m, place in places.items())
+        shown = [(m, row.lseq) for m in (one, other) if (row := markers[m]) is not None]
+        says.found(
+            "safe-marker/apart", who=one, other=other, v=route.v, w=route.w, note=said, rows=shown
         )
-    )
-    both = F.array_intersect("now", F.coalesce("then", "now"))
-    told = F.array_intersect("trans", "came")
-    wrong = F.array_union(
-        F.array_except("trans", both),
-        F.array_union(F.array_except(told, "along"), F.array_except("along", told)),
-    )
-    judged = known.withColumn("wrong", F.get(F.array_sort(wrong), F.lit(0)))
-    is_in = F.when(F.array_contains("trans", F.col("wrong")), " is in").otherwise(" is not in")
-    return [
-        asked(judged, {"transitional-set": F.size("came")}),
-        found(
-            judged,
-            Case(
-                "transitional-set/",
-                F.col("wrong").isNotNull(),
-                who="k",
-                v="v",
-                w="before",
-                note=F.concat("wrong", is_in, F.lit(" its transitional set")),
-                rows=[("k", "lseq")],
-            ),
-        ),
-    ]

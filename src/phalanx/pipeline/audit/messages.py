@@ -8,13 +8,17 @@ next that its sender installed; null if that cannot be known.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.lives import labels, view
-from phalanx.pipeline.audit.views import coded, elsewhere, spell_of, spelt
+from phalanx.pipeline.audit.small import (
+    Small,
+    coded,
+    elsewhere,
+    number,
+    receivers,
+    spell_of,
+)
 from phalanx.pipeline.tables import Tables
 
 BASIC, CAUSAL, AGREED, SAFE = range(4)
@@ -29,44 +33,6 @@ def service() -> Column:
     return (F.array_position(known, F.col("service")) - 1).cast("int")
 
 
-def receivers() -> Column:
-    """A number for a set of receivers; null is the whole view."""
-    return F.when(F.col("to").isNotNull(), F.xxhash64("r", "to", "to_incs"))
-
-
-def receiver_sets(tables: Tables, members: DataFrame) -> DataFrame:
-    """Each set of receivers that rows name: labels, or bare names where incarnations were not
-    told yet; the ranks of those with a journal; and these as a mask for each bank."""
-    rows = [
-        coded(tables[name].where("to is not null"), members).select("r", "to", "to_incs")
-        for name in ("submit", "send", "deliver")
-    ]
-    sets = (
-        reduce(DataFrame.unionByName, rows)
-        .distinct()
-        .select(
-            "r",
-            receivers().alias("t"),
-            F.col("to_incs").isNull().alias("bare"),
-            F.array_sort(F.coalesce(labels("to", "to_incs"), F.col("to"))).alias("names"),
-        )
-    )
-    each = sets.select("r", "t", "bare", F.explode("names").alias("name"))
-    known = members.where("known").select("r", "k", "node", "label", "bank", "bit")
-    meant = F.when(each.bare, known.node).otherwise(known.label) == each.name
-    found = each.join(F.broadcast(known), (each.r == known.r) & meant).select(
-        each.r, "t", "k", "bank", "bit"
-    )
-    banks = found.groupBy("r", "t", "bank").agg(
-        F.bit_or("bit").alias("mask"), F.collect_list("k").alias("ks")
-    )
-    whole = banks.groupBy("r", "t").agg(
-        F.map_from_entries(F.collect_list(F.struct("bank", "mask"))).alias("masks"),
-        F.flatten(F.collect_list("ks")).alias("ks"),
-    )
-    return sets.join(whole, ["r", "t"], "left")
-
-
 def addressed(t: str, masks: str, bank: str = "bank") -> Column:
     """The mask of those in the bank that a set of receivers means."""
     some = F.coalesce(F.element_at(F.col(masks), F.col(bank)), F.lit(0).cast("long"))
@@ -76,63 +42,63 @@ def addressed(t: str, masks: str, bank: str = "bank") -> Column:
 # ---------------------------------------------------------------------------- sends
 
 
-def sent(tables: Tables, members: DataFrame, moves: DataFrame) -> DataFrame:
-    """Every row of sends."""
-    rows = coded(tables["send"], members)
-    r = F.col("r")
-    known = rows.select(
+def sent(tables: Tables, small: Small) -> DataFrame:
+    """Every row of sends. `spell` is null if it says another view than that which the member was
+    in, `now`."""
+    lseq = F.col("lseq")
+    rows = coded(tables["send"], small).withColumn("v", number(F.col("r"), F.col("vid")))
+    stays = small["stays"].select("r", "k", "v", "spells", "next")
+    alive = small["people"].where("alive and settled").select("r", "k", "alive")
+    placed = rows.join(F.broadcast(stays), ["r", "k", "v"], "left").join(
+        F.broadcast(alive), ["r", "k"], "left"
+    )
+    home = F.when(F.col("phase") == 0, F.col("v")).otherwise(
+        F.coalesce("next", F.when(F.col("alive"), F.col("v")))
+    )
+    return placed.select(
         "r",
         F.col("k").alias("s"),
+        "torn",
         "first",
         "last",
         "lseq",
         "step",
         F.when(F.col("settled"), F.col("sim_ns")).alias("ns"),
         service().alias("service"),
-        view(r, F.col("vid")).alias("v"),
+        "v",
         "phase",
         "frame",
         receivers().alias("t"),
         "dep_nodes",
         "dep_incs",
         "dep_numbers",
+        home.alias("home"),
+        spell_of(lseq).begin.alias("spell"),
+        elsewhere(lseq).v.alias("now"),
     )
-    onward = moves.select(
-        "r", F.col("k").alias("s"), F.col("before").alias("v"), F.col("v").alias("next")
-    )
-    fates = members.select("r", F.col("k").alias("s"), "settled", "alive")
-    placed = known.join(F.broadcast(onward), ["r", "s", "v"], "left").join(
-        F.broadcast(fates), ["r", "s"]
-    )
-    lasting = F.when(F.col("settled") & F.col("alive"), F.col("v"))
-    home = F.when(F.col("phase") == 0, F.col("v")).otherwise(F.coalesce("next", lasting))
-    return placed.withColumn("home", home).drop("next", "settled", "alive")
 
 
 # ---------------------------------------------------------------------------- deliveries
 
 
-def delivered(tables: Tables, members: DataFrame, stays: DataFrame) -> DataFrame:
+def delivered(tables: Tables, small: Small) -> DataFrame:
     """Every row of deliveries, and where in the life of its member it lies: `now` is the view that
     it was in, `spell` the row from which on it was there, null if the delivery says another view,
     and `mark` that of the marker in that spell."""
-    own = members.where("known").select("journal", "r", "k", "bank", "bit", "torn", "settled")
-    senders = members.select(
+    senders = small["people"].select(
         "r",
         F.col("node").alias("sender"),
         F.col("inc").alias("sender_inc"),
         F.col("k").alias("s"),
     )
-    rows = tables["deliver"].drop("cluster", "run", "group", "node", "inc", "profile", "t_ns")
-    r = F.col("r")
+    r, lseq = F.col("r"), F.col("lseq")
     named = (
-        rows.join(F.broadcast(own), "journal")
+        coded(tables["deliver"], small)
         .join(F.broadcast(senders), ["r", "sender", "sender_inc"])
-        .withColumn("v", view(r, F.col("vid")))
-        .join(F.broadcast(stays.drop("installed")), ["r", "k", "v"], "left")
-        .withColumn("_spell", spell_of(F.col("lseq")))
-        .join(F.broadcast(spelt(stays)), ["r", "k"], "left")
-        .withColumn("_else", F.when(F.col("_spell").isNull(), elsewhere(F.col("lseq"))))
+        .withColumn("v", number(r, F.col("vid")))
+        .join(F.broadcast(small["stays"]), ["r", "k", "v"], "left")
+        .withColumn("_spell", spell_of(lseq))
+        .withColumn("_else", F.when(F.col("_spell").isNull(), elsewhere(lseq)))
     )
     return named.select(
         "r",
@@ -148,7 +114,7 @@ def delivered(tables: Tables, members: DataFrame, stays: DataFrame) -> DataFrame
         "last",
         service().alias("service"),
         "v",
-        view(r, F.col("origin_vid")).alias("o"),
+        number(r, F.col("origin_vid")).alias("o"),
         (F.col("region") == "REGULAR").alias("regular"),
         "frame",
         "pos",
@@ -157,15 +123,16 @@ def delivered(tables: Tables, members: DataFrame, stays: DataFrame) -> DataFrame
         "digest",
         F.col("_spell.begin").alias("spell"),
         F.coalesce("_spell.mark", "_else.spell.mark").alias("mark"),
-        F.coalesce("_else.now", "v").alias("now"),
+        F.coalesce("_else.v", F.when(F.col("_spell").isNotNull(), F.col("v"))).alias("now"),
         "marker_lseq",
         "marker_pos",
+        F.coalesce("compared", F.lit(False)).alias("compared"),
     )
 
 
-def submitted(tables: Tables, members: DataFrame) -> DataFrame:
+def submitted(tables: Tables, small: Small) -> DataFrame:
     """What was accepted, by sender."""
-    rows = coded(tables["submit"], members)
+    rows = coded(tables["submit"], small)
     bounds = ("first", "last", "lseq", "step", "torn")
     return rows.select("r", F.col("k").alias("s"), *bounds, receivers().alias("t"))
 
@@ -194,18 +161,3 @@ def heard(deliveries: DataFrame, banks: int) -> DataFrame:
         F.array(*masks).alias("_banks"),
     )
     return grouped.select("*", F.inline("_banks")).drop("_banks")
-
-
-def served(deliveries: DataFrame) -> DataFrame:
-    """What a member delivered in a view, counted; basic messages are left out."""
-    ordered = F.col("service") >= AGREED
-    return (
-        deliveries.where(F.col("service") != BASIC)
-        .groupBy("r", "k", "v")
-        .agg(
-            F.count("*").alias("rows"),
-            F.count(F.when(ordered, 1)).alias("ordered"),
-            F.count("batch").alias("batched"),
-            F.max(F.when(ordered, F.col("pos"))).alias("highest"),
-        )
-    )

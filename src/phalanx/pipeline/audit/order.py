@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, witness
+from phalanx.pipeline.audit.findings import Case, found, witness
 from phalanx.pipeline.audit.messages import AGREED, BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.ranges import cut, grid
@@ -22,108 +22,96 @@ from phalanx.pipeline.ranges import cut, grid
 PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
 
 
-def in_order(p: Prepared) -> list[DataFrame]:
-    """Within one spell in a view a member delivers rising numbers of each sender (fifo), and within
-    a view rising positions and batches, as far as it is compared with others there."""
-    rows = p.deliveries.where(F.col("service") != BASIC)
-    on_route = p.routes.select("r", "k", "v", F.lit(True).alias("compared")).distinct()
-    rows = rows.join(F.broadcast(on_route), ["r", "k", "v"], "left").select(
-        "r",
-        "k",
-        "s",
-        "v",
-        "spell",
-        "lseq",
-        "first",
-        "last",
-        "batch",
-        (F.col("service") >= AGREED).alias("ordered"),
-        (F.col("pos") + F.col("first") - F.col("row_first")).alias("pos"),
-        F.coalesce("compared", F.lit(False)).alias("compared"),
-    )
-    before = (Window.unboundedPreceding, -1)
-    own = Window.partitionBy("r", "k", "s", "v", "spell").orderBy("lseq", "first")
-    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
-    end = F.struct((F.col("pos") + F.col("last") - F.col("first")).alias("end"), "lseq")
-    placed = F.col("ordered") & F.col("pos").isNotNull()
-    number = F.when(F.col("batch").isNotNull(), F.struct("batch", "lseq"))
-    seen = rows.withColumns(
+def in_order(p: Prepared) -> DataFrame:
+    """Deliveries, each next to what its member delivered before: `highest`, the highest number of
+    the same sender in the same spell in the view; `at` and `cut`, position and batch of the last
+    that had one in the view. Basic messages stand outside. `place` is the own position."""
+    nonbasic = F.col("service") != BASIC
+    rows = p.deliveries.withColumns(
         {
-            "highest": F.max(F.struct("last", "first", "lseq")).over(own.rowsBetween(*before)),
+            "nonbasic": nonbasic,
+            "ordered": F.col("service") >= AGREED,
+            "place": F.col("pos") + F.col("first") - F.col("row_first"),
         }
-    ).withColumns(
+    ).drop("o", "bank", "bit", "step", "ns", "frame", "pos", "t", "digest", "row_first", "row_last")
+    before = (Window.unboundedPreceding, -1)
+    own = Window.partitionBy("r", "k", "v", "s", "spell").orderBy("lseq", "first")
+    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
+    highest = F.when(F.col("nonbasic"), F.struct("last", "first", "lseq"))
+    end = F.struct((F.col("place") + F.col("last") - F.col("first")).alias("end"), "lseq")
+    placed = F.col("ordered") & F.col("place").isNotNull()
+    number = F.when(F.col("nonbasic") & F.col("batch").isNotNull(), F.struct("batch", "lseq"))
+    rows = rows.withColumn("highest", F.max(highest).over(own.rowsBetween(*before)))
+    return rows.withColumns(
         {
             "at": F.last(F.when(placed, end), ignorenulls=True).over(all_.rowsBetween(*before)),
             "cut": F.last(number, ignorenulls=True).over(all_.rowsBetween(*before)),
         }
     )
-    compared = F.col("compared")
+
+
+def times() -> dict[str, Column]:
+    """Of deliveries as `in_order` has them."""
+    return {"fifo": F.expr("nonbasic and highest is not null")}
+
+
+def cut_times() -> dict[str, Column]:
+    """Of cells: a range that send rows cut is in order by itself."""
+    cut_here = F.col("head") & (F.col("c1") != F.col("first")) & (F.col("service") != BASIC)
+    return {"fifo": F.when(cut_here, F.col("n"))}
+
+
+def cases() -> list[Case]:
+    """Rising numbers of each sender (fifo), rising positions and batches of members that are
+    compared with others."""
+    compared = F.col("compared") & F.col("nonbasic")
+    placed = compared & F.col("ordered") & F.col("place").isNotNull()
     given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    cut = p.cells.where("head and n > 0 and c1 != first").where(F.col("service") != BASIC)
     return [
-        asked(seen, {"fifo": F.col("highest").isNotNull()}),
-        asked(cut, {"fifo": F.col("n")}),
-        found(
-            seen,
-            Case(
-                "fifo/",
-                F.col("first") <= F.col("highest.last"),
-                note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
-                rows=[("k", "highest.lseq"), ("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{PREFIX}/placeless",
-                compared & F.col("ordered") & F.col("pos").isNull(),
-                rows=[("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{PREFIX}/back",
-                compared & placed & (F.col("pos") <= F.col("at.end")),
-                note=F.concat("pos", F.lit(" after position "), "at.end"),
-                rows=[("k", "at.lseq"), ("k", "lseq")],
-                **given,
-            ),
-            Case(
-                f"{TOTO}/back",
-                compared & (F.col("batch") < F.col("cut.batch")),
-                note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
-                rows=[("k", "cut.lseq"), ("k", "lseq")],
-                **given,
-            ),
+        Case(
+            "fifo/",
+            F.col("nonbasic") & (F.col("first") <= F.col("highest.last")),
+            note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
+            rows=[("k", "highest.lseq"), ("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{PREFIX}/placeless",
+            compared & F.col("ordered") & F.col("place").isNull(),
+            rows=[("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{PREFIX}/back",
+            placed & (F.col("place") <= F.col("at.end")),
+            note=F.concat("place", F.lit(" after position "), "at.end"),
+            rows=[("k", "at.lseq"), ("k", "lseq")],
+            **given,
+        ),
+        Case(
+            f"{TOTO}/back",
+            compared & (F.col("batch") < F.col("cut.batch")),
+            note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
+            rows=[("k", "cut.lseq"), ("k", "lseq")],
+            **given,
         ),
     ]
 
 
 def total_order(p: Prepared) -> list[DataFrame]:
     """Each message has one position and one batch on a route, and each position one message."""
-    counted = p.served.join(F.broadcast(p.routes), ["r", "k", "v"]).localCheckpoint()
-    group = counted.where("ordered > 0")
-    sizes = group.where("w is not null").groupBy("r", "v", "w").agg(F.count("*").alias("size"))
-    claims = _claims(p, counted).localCheckpoint()
-    return [
-        asked(counted, {PREFIX: F.col("ordered"), TOTO: F.col("batched")}),
-        asked(sizes, {WEAK: F.expr("size * (size - 1) div 2")}),
-        _moved(claims),
-        _taken(claims),
-        _skipped(group, claims),
-    ]
+    claims = _claims(p)
+    return [_moved(claims), _taken(claims), _skipped(p.small["climbs"], claims)]
 
 
-def _claims(p: Prepared, counted: DataFrame) -> DataFrame:
+def _claims(p: Prepared) -> DataFrame:
     """Cells with a position or a batch, on each route of which somebody delivered them there.
     `lack` are those of the route's ordered members that did not, though it was for them."""
-    zero = F.lit(0).cast("long")
-    ordered = (F.col("ordered") > 0) & ~F.col("torn")
-    masks = counted.groupBy("r", "v", "w", "bank").agg(
-        F.bit_or("bit").alias("along"),
-        F.bit_or(F.when(ordered, F.col("bit")).otherwise(zero)).alias("whole"),
-    )
     cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
-    lack = F.col("whole").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    ways = p.small["ways"].drop("together")
+    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
     placed = F.when(F.col("service") >= AGREED, F.col("pos"))
-    claims = cells.join(F.broadcast(masks), ["r", "v", "bank"]).select(
+    claims = cells.join(F.broadcast(ways), ["r", "v", "bank"]).select(
         "r",
         "v",
         "w",
@@ -206,11 +194,9 @@ def _taken(claims: DataFrame) -> DataFrame:
     )
 
 
-def _skipped(group: DataFrame, claims: DataFrame) -> DataFrame:
+def _skipped(climbs: DataFrame, claims: DataFrame) -> DataFrame:
     """A hole below a position that the member has, where another has a message for it."""
-    each = group.where("not torn").select(
-        "r", "v", F.coalesce("w", F.lit(0)).alias("w0"), "bank", "bit", "k", "highest"
-    )
+    each = climbs.withColumn("w0", F.coalesce("w", F.lit(0))).drop("w")
     lacking = claims.where("lack != 0 and pos is not null").withColumn(
         "w0", F.coalesce("w", F.lit(0))
     )
@@ -237,8 +223,9 @@ def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
     """Each two that moved on together delivered what both have in one order. Asked of views that
     are broken already (columns r, v), message by message and pair by pair: where each message has
     one position and positions rise, sequences do not differ."""
-    group = p.served.where("ordered > 0").join(p.routes, ["r", "k", "v"]).where("w is not null")
-    members = group.join(F.broadcast(broken.distinct()), ["r", "v"]).select("r", "k", "v", "w")
+    onward = p.small["stays"].where("next is not null and compared")
+    onward = onward.select("r", "k", "v", F.col("next").alias("w"))
+    members = onward.join(F.broadcast(broken.distinct()), ["r", "v"])
     rows = p.deliveries.where(F.col("service") >= AGREED).join(
         F.broadcast(members), ["r", "k", "v"]
     )
@@ -250,10 +237,8 @@ def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
     both = one.join(two, [*keys, "c1", "c2"]).where("a < b")
     along = Window.partitionBy("r", "v", "w", "a", "b").orderBy("a_lseq", "c1")
     last = F.lag(F.struct("b_lseq", "c1", "s", "c2")).over(along)
-    apart = both.withColumn("last", last).where(
-        "struct(b_lseq, c1) < struct(last.b_lseq, last.c1)"
-    )
-    people = p.members.select("r", F.col("k").alias("_s"), "label")
+    apart = both.withColumn("last", last).where("struct(b_lseq, c1) < struct(last.b_lseq, last.c1)")
+    people = p.small["people"].select("r", F.col("k").alias("_s"), "label")
     named = apart.join(
         F.broadcast(people), (apart["r"] == people["r"]) & (apart["last"]["s"] == people["_s"])
     ).drop(people["r"])

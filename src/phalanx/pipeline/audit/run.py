@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.errors import PipelineError
@@ -15,14 +15,13 @@ from phalanx.pipeline.audit import (
     homes,
     integrity,
     liveness,
-    membership,
     order,
     safe,
-    settling,
     synchrony,
 )
-from phalanx.pipeline.audit.findings import PUBLISHED, told
+from phalanx.pipeline.audit.findings import PUBLISHED, SCHEMA, Case, asked, found, summed, told
 from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
+from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.audit.verdicts import (
     PROPERTIES,
     Audit,
@@ -37,38 +36,12 @@ from phalanx.pipeline.tables import Tables
 KEPT = 3
 """Counter-examples that are kept of each property of each run."""
 
-Check = Callable[[Prepared], list[DataFrame]]
 Tell = Callable[[str], None]
 
-CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
-    (membership.installing, ("self-inclusion", "local-monotonicity", "vid-sanity")),
-    (homes.initial_view, ("initial-view",)),
-    (membership.mutual_agreement, ("mutual-agreement",)),
-    (integrity.integrity, ("integrity", "basic")),
-    (integrity.no_duplication, ("no-duplication", "basic")),
-    (homes.homes, ("sending-view", "same-view")),
-    (synchrony.synchrony, ("virtual-synchrony", "safe-marker")),
-    (synchrony.sides, ("safe-marker",)),
-    (membership.transitional_set, ("transitional-set",)),
-    (order.in_order, ("fifo", "running-prefix", "weak-total-order", "toto-refinement")),
-    (order.total_order, ("running-prefix", "weak-total-order", "toto-refinement")),
-    (safe.safe_prefix, ("safe-prefix",)),
-    (
-        liveness.liveness,
-        (
-            "self-delivery",
-            "multicast-liveness",
-            "termination-of-delivery",
-            "safe-indication-liveness",
-            "basic",
-        ),
-    ),
-    (settling.membership_precision, ("membership-precision",)),
-    (settling.protocol_termination, ("protocol-termination",)),
-    (settling.bounded_views, ("bounded-views",)),
+PAST = frozenset(
+    ("causal", "reliable-causal", "no-view-crossing-inversion", "toto-refinement", "integrity")
 )
-"""Each check with the properties that it judges, or has a share in."""
-PAST = ("causal", "reliable-causal", "no-view-crossing-inversion", "toto-refinement", "integrity")
+"""What needs vectors: see `past`."""
 
 
 def audit(
@@ -76,25 +49,25 @@ def audit(
 ) -> Audit:
     """Judges all properties, or some, of each run in the tables, and overall. PipelineError for
     two journals of one life, or an unknown property."""
-    wanted = _wanted(properties)
+    names = wanted(properties)
     tell("reading journals")
     p = prepare(tables)
-    facts = _facts(p)
+    facts = _facts(p.small)
     tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
-    found = _findings(p, wanted, tell)
-    counts, shown = _collected(p, found)
-    return _audit(facts, wanted, counts, shown)
+    counts, shown = _collected(p, _findings(p, names, tell))
+    return _audit(facts, names, counts, shown)
 
 
 def audit_frames(tables: Tables, properties: Sequence[str] | None = None) -> DataFrame:
     """Every violation as a row: the gold table `findings`. What it stores on the way is stored
     until the session ends."""
     p = prepare(tables)
-    found = _findings(p, _wanted(properties), lambda _: None).where("kind is not null")
-    return told(found, p.runs, p.members, p.vids).select(*PUBLISHED)
+    found = _findings(p, wanted(properties), lambda _: None).where("kind is not null")
+    return told(found, p.small["lexicon"]).select(*PUBLISHED)
 
 
-def _wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
+def wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
+    """The properties that are meant, in their order. PipelineError for an unknown name."""
     for name in properties or ():
         if name not in PROPERTIES:
             remedy = f"choose among {', '.join(PROPERTIES)}"
@@ -107,23 +80,67 @@ def _wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
 
 def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
     """What all checks say, stored."""
-
-    def of(names: Iterable[str]) -> bool:
-        return not set(names).isdisjoint(wanted)
-
-    frames = [frame for check, names in CHECKS if of(names) for frame in check(p)]
-    if of(PAST):
+    weak = "weak-total-order" in wanted
+    needed = {*wanted, *(["running-prefix"] if weak else [])}
+    frames = [*_of_cells(p, needed), *_of_deliveries(p, needed)]
+    if needed & {"running-prefix", "toto-refinement"}:
+        frames += order.total_order(p)
+    if "virtual-synchrony" in needed:
+        frames += synchrony.synchrony(p)
+    if "same-view" in needed:
+        frames += homes.one_view(p)
+    if "integrity" in needed:
+        frames += integrity.bodies(p)
+    if needed & {"integrity", "basic"}:
+        frames += integrity.receivers(p)
+    if needed & {"integrity", "multicast-liveness", "self-delivery"}:
+        frames += liveness.accepted(p)
+    if needed & PAST:
         late = keep(causal.pasts(p))
         frames += causal.causality(p, late)
-    needed = set(wanted) | ({"running-prefix"} if "weak-total-order" in wanted else set())
+    said = p.small["said"]
+    frames.append(said.select(*[F.col(n).cast(t).alias(n) for n, t in SCHEMA.items()]))
     found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
-    if "weak-total-order" not in wanted:
+    if not weak:
         return found
     tell("comparing orders")
     broken = found.where("property = 'running-prefix' and kind is not null").select("r", "v")
     if not broken.isEmpty():
         found = found.unionByName(order.weak_total_order(p, broken))
     return found.where(F.col("property").isin(*wanted))
+
+
+def _of_cells(p: Prepared, needed: set[str]) -> list[DataFrame]:
+    """What is asked of each cell, at one look."""
+    parts = (integrity, homes, safe, liveness)
+    times = summed(*[part.times() for part in parts], order.cut_times())
+    cases = [case for part in parts for case in part.cases()]
+    return _asked_and_found(p.cells, times, cases, needed)
+
+
+def _of_deliveries(p: Prepared, needed: set[str]) -> list[DataFrame]:
+    """What is asked of each row, at one look: of deliveries, sends and markers."""
+    times = summed(order.times(), synchrony.times())
+    cases = [*order.cases(), synchrony.region(), synchrony.side(), homes.misplaced("delivered")]
+    frames = _asked_and_found(order.in_order(p), times, cases, needed)
+    if "initial-view" in needed:
+        frames.append(found(p.sent, homes.misplaced("sent")))
+        frames.append(found(homes.markers(p), homes.misplaced("marked")))
+    if p.repeated is not None:
+        cases = [*integrity.again(), synchrony.region(), homes.misplaced("delivered")]
+        frames.append(found(p.repeated, *cases))
+    if p.resent is not None:
+        frames.append(found(p.resent, integrity.resent()))
+    return frames
+
+
+def _asked_and_found(
+    rows: DataFrame, times: dict[str, Column], cases: list[Case], needed: set[str]
+) -> list[DataFrame]:
+    times = {name: often for name, often in times.items() if name in needed}
+    cases = [case for case in cases if case.kind.partition("/")[0] in needed]
+    frames = [asked(rows, times)] if times else []
+    return [*frames, found(rows, *cases)] if cases else frames
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -148,7 +165,7 @@ def _collected(
     )
     some = found.where("kind is not null").withColumn("_n", F.row_number().over(first))
     shown: dict[Key, list[Violation]] = {}
-    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.runs, p.members, p.vids)
+    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.small["lexicon"])
     for row in words.collect():
         shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
     for key in shown:
@@ -159,36 +176,32 @@ def _collected(
 # ---------------------------------------------------------------------------- verdicts
 
 
-def _facts(p: Prepared) -> dict[int, Run]:
+def _facts(small: Small) -> dict[int, Run]:
     """What is known of each run's journals. PipelineError for two journals of one life."""
-    runs = {row.r: row for row in p.runs.collect()}
-    people: dict[int, list[Any]] = {r: [] for r in runs}
-    for row in p.members.select("r", "k", "label", "known", "torn", "stopped", "journal").collect():
-        people[row.r].append(row)
-    inside = p.views.select("r", F.explode("inside").alias("label")).distinct()
-    named = {(row.r, row.label) for row in inside.collect()}
+    people: dict[int, list[dict[str, Any]]] = {run["r"]: [] for run in small.rows["runs"]}
+    for member in small.rows["people"]:
+        people[member["r"]].append(member)
     facts = {}
-    for r, row in runs.items():
-        members = sorted(people[r], key=lambda m: m.k)
-        known = [m for m in members if m.known]
-        ranks = [m.k for m in known]
-        if len(set(ranks)) < len(ranks):
-            twice = next(m.label for m in known if ranks.count(m.k) > 1)
-            raise PipelineError(
-                f"group {row['group']!r}",
-                f"a second journal of {twice}",
-                "audit one at a time; an incarnation must never be used twice",
-            )
-        facts[r] = Run(
-            cluster=row.cluster,
-            run=row.run,
-            group=row["group"],
-            settled=row.settled,
-            mode=row["mode"],
-            members=tuple(m.label for m in known),
-            absent=tuple(m.label for m in members if not m.known and (r, m.label) in named),
-            torn=tuple(m.label for m in known if m.torn),
-            unended=tuple(m.label for m in known if not m.stopped),
+    for run in small.rows["runs"]:
+        members = people[run["r"]]
+        for member in members:
+            if member["twice"]:
+                raise PipelineError(
+                    f"group {run['group']!r}",
+                    f"a second journal of {member['label']}",
+                    "audit one at a time; an incarnation must never be used twice",
+                )
+        known = [m for m in members if m["journal"] is not None]
+        facts[run["r"]] = Run(
+            cluster=run["cluster"],
+            run=run["run"],
+            group=run["group"],
+            settled=run["settled"],
+            mode=run["mode"],
+            members=tuple(m["label"] for m in known),
+            absent=tuple(m["label"] for m in members if m["journal"] is None and m["named"]),
+            torn=tuple(m["label"] for m in known if m["torn"]),
+            unended=tuple(m["label"] for m in known if not m["stopped"]),
             properties={},
         )
     return facts

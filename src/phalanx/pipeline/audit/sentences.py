@@ -16,8 +16,7 @@ SENTENCES = {
         "after {note}, {who} installed {v} and {other} {w}, though each has the other in its view"
     ),
     "mutual-agreement/joining": (
-        "joining {note}, {who} installed {v} and {other} {w}, "
-        "though each has the other in its view"
+        "joining {note}, {who} installed {v} and {other} {w}, though each has the other in its view"
     ),
     "integrity/unsent": "{who} delivered {what} in {v}, which was never sent",
     "integrity/outsider": "{who} delivered {what}, whose sender is not in {w}",
@@ -63,7 +62,9 @@ SENTENCES = {
     "safe-prefix/missing": (
         "{who} delivered {what} as safe in {v}, {other} did not deliver it there"
     ),
-    "safe-marker/apart": "the transitional marker of {v} before {w} is at different positions: {note}",
+    "safe-marker/apart": (
+        "the transitional marker of {v} before {w} is at different positions: {note}"
+    ),
     "safe-marker/region": "{who} delivered {what} in {v} {note}",
     "safe-marker/side": "{who} delivered {what} in {v} {note}",
     "basic/unsent": "{who} delivered {what} in {v}, which was never sent",

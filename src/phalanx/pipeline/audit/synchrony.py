@@ -1,5 +1,5 @@
 """Members that go from one view to the next together have delivered the same in it (virtual
-synchrony, S0 P.2), and passed the marker at the same position.
+synchrony, S0 P.2), each on the right side of the marker.
 
 The marker cuts a view in two: what a member delivers before it is regular, what comes after it is
 transitional, and of the agreed order exactly the positions from `at_pos` on come after it.
@@ -9,62 +9,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, lowest, witness
+from phalanx.pipeline.audit.findings import Case, found, lowest, witness
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 
 
 def synchrony(p: Prepared) -> list[DataFrame]:
-    """Virtual synchrony, and one place of the marker."""
-    onward = p.routes.where("w is not null and not torn")
-    sizes = onward.groupBy("r", "v", "w").agg(F.count("*").alias("size")).where("size > 1")
-    marks = p.stays.where("marker_lseq is not null").select(
-        "r", "k", "v", "marker_lseq", "marker_pos"
-    )
-    labels = p.members.select("r", "k", "label")
-    together = (
-        onward.join(F.broadcast(sizes), ["r", "v", "w"])
-        .join(F.broadcast(marks), ["r", "k", "v"], "left")
-        .join(F.broadcast(labels), ["r", "k"])
-        .localCheckpoint()
-    )
-    return [
-        asked(together, {"virtual-synchrony": F.lit(1)}),
-        _lacking(p, together),
-        *_same_marker(together),
-    ]
-
-
-def _lacking(p: Prepared, together: DataFrame) -> DataFrame:
-    """Of each cell that somebody on the route delivered in the view: who on it did not, though it
+    """Of each cell that somebody on a route delivered in the view: who on it did not, though it
     was for it."""
-    masks = together.groupBy("r", "v", "w", "bank").agg(F.bit_or("bit").alias("along"))
+    masks = p.small["ways"].where("together != 0").drop("along", "ordered")
     cells = p.cells.where(F.col("v").isNotNull()).where(F.col("service") != BASIC)
-    lack = F.col("along").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    along = F.col("together")
+    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
     shown = cells.join(F.broadcast(masks), ["r", "v", "bank"]).withColumns(
-        {"here": F.col("along").bitwiseAND(F.col("have")), "lack": lack}
+        {"here": along.bitwiseAND(F.col("have")), "lack": lack}
     )
     if p.banks > 1:
         shown = _over_banks(shown)
     seen = witness()
-    return found(
-        shown,
-        Case(
-            "virtual-synchrony/",
-            (F.col("here") != 0) & (F.col("lack") != 0),
-            who=seen[0],
-            other=lowest(F.col("lack")),
-            s="s",
-            first="c1",
-            last="c2",
-            v="v",
-            w="w",
-            rows=[seen],
-        ),
-    )
+    return [
+        found(
+            shown,
+            Case(
+                "virtual-synchrony/",
+                (F.col("here") != 0) & (F.col("lack") != 0),
+                who=seen[0],
+                other=lowest(F.col("lack")),
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                w="w",
+                rows=[seen],
+            ),
+        )
+    ]
 
 
 def _over_banks(shown: DataFrame) -> DataFrame:
@@ -78,77 +60,47 @@ def _over_banks(shown: DataFrame) -> DataFrame:
     return joined.select("*", "lacks.bank", F.coalesce("lacks.lack", F.lit(0)).alias("lack"))
 
 
-def _same_marker(together: DataFrame) -> list[DataFrame]:
-    place = F.coalesce(F.col("marker_pos").cast("string"), F.lit("none"))
-    said = F.concat("label", F.lit(" at "), place)
-    routes = (
-        together.groupBy("r", "v", "w")
-        .agg(
-            F.count("marker_lseq").alias("marked"),
-            F.min(F.coalesce("marker_pos", F.lit(-1))).alias("least"),
-            F.max(F.coalesce("marker_pos", F.lit(-1))).alias("most"),
-            F.array_sort(F.collect_list(said)).alias("said"),
-            F.min(F.struct("k", "marker_lseq")).alias("one"),
-            F.max(F.struct("k", "marker_lseq")).alias("two"),
-        )
-        .where("marked > 0")
-    )
-    return [
-        asked(routes, {"safe-marker": F.lit(1)}),
-        found(
-            routes,
-            Case(
-                "safe-marker/apart",
-                F.col("least") != F.col("most"),
-                who="one.k",
-                other="two.k",
-                v="v",
-                w="w",
-                note=F.concat_ws(", ", "said"),
-                rows=[("one.k", "one.marker_lseq"), ("two.k", "two.marker_lseq")],
-            ),
-        ),
-    ]
-
-
-def sides(p: Prepared) -> list[DataFrame]:
-    """A delivery says on which side of the marker it is, and its position says the same. A torn
-    journal may lack the marker."""
-    rows = p.deliveries.where("not torn")
+def _region() -> Column:
+    """It says another side of the marker than it is on. A torn journal may lack the marker."""
     after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
-    wrong = F.col("regular") == after
+    return ~F.col("torn") & (F.col("regular") == after)
+
+
+def _marked() -> Column:
+    return ~F.col("torn") & F.expr("marker_lseq is not null and place is not null and nonbasic")
+
+
+def times() -> dict[str, Column]:
+    """Of deliveries, with `place`, the position of their first message."""
+    return {"safe-marker": _region().cast("int") + _marked().cast("int")}
+
+
+def region() -> Case:
+    after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
     side = F.when(after, "after the marker").otherwise("before any marker")
-    region = F.when(F.col("regular"), "as REGULAR ").otherwise("as TRANSITIONAL ")
-    pos = F.col("pos") + F.col("first") - F.col("row_first")
-    marked = F.col("marker_lseq").isNotNull() & pos.isNotNull() & (F.col("service") != BASIC)
-    late, at = F.col("lseq") > F.col("marker_lseq"), F.col("marker_pos")
-    end = pos + F.col("last") - F.col("first")
-    astray = marked & ((late & (pos < at)) | (~late & (end >= at)))
-    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    astray_region = Case(
+    said = F.when(F.col("regular"), "as REGULAR ").otherwise("as TRANSITIONAL ")
+    return Case(
         "safe-marker/region",
-        wrong,
-        note=F.concat(region, side),
+        _region(),
+        note=F.concat(said, side),
         rows=[("k", "mark"), ("k", "lseq")],
-        **given,
+        **_given(),
     )
-    return [
-        asked(rows, {"safe-marker": wrong.cast("int") + F.coalesce(marked.cast("int"), F.lit(0))}),
-        found(p.repeated.where("not torn"), astray_region),
-        found(
-            rows,
-            astray_region,
-            Case(
-                "safe-marker/side",
-                F.coalesce(astray, F.lit(False)),
-                note=F.concat(
-                    F.lit("at position "),
-                    pos,
-                    F.lit(" on the wrong side of the marker at "),
-                    "marker_pos",
-                ),
-                rows=[("k", "marker_lseq"), ("k", "lseq")],
-                **given,
-            ),
-        ),
-    ]
+
+
+def side() -> Case:
+    """And its position says the same."""
+    late = F.expr("lseq > marker_lseq and place < marker_pos")
+    early = F.expr("lseq < marker_lseq and place + last - first >= marker_pos")
+    note = [F.lit("at position "), F.col("place"), F.lit(" on the wrong side of the marker at ")]
+    return Case(
+        "safe-marker/side",
+        _marked() & (late | early),
+        note=F.concat(*note, "marker_pos"),
+        rows=[("k", "marker_lseq"), ("k", "lseq")],
+        **_given(),
+    )
+
+
+def _given() -> dict[str, Any]:
+    return {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}

@@ -1,10 +1,10 @@
 """What an audit comes to: a verdict for each property of each run, and overall.
 
-*holds*: the journals put the property to the test, and nothing contradicts it. *violated*: rows that
-are there contradict it. *unverifiable*: neither, and why. In a settled run of a simulator
-everything is known, so a property is unverifiable only if nothing put it to the test. In any other
-run it is so too while a journal that could contradict it is absent or torn, and liveness always is:
-journals do not show that whatever was going to happen has happened.
+*holds*: the journals put the property to the test, and nothing contradicts it. *violated*: rows
+that are there contradict it. *unverifiable*: neither, and why. In a settled run of a simulator
+everything is known, so a property is unverifiable only if nothing put it to the test. In any
+other run it is so too while a journal that could contradict it is absent or torn, and liveness
+always is: journals do not show that whatever was going to happen has happened.
 """
 
 from __future__ import annotations

@@ -1,0 +1,135 @@
+"""`phalanx audit`: what the journals of groups prove of each guarantee, by Spark."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from phalanx.cli.ingest import progress
+from phalanx.sim.show import MEANING
+from phalanx.sim.spelling import one_line
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.audit import Audit, Result, Run
+
+SMALL_BYTES = 64 << 20
+"""Of journals up to this size, a session that starts sooner is done sooner."""
+RUNS_SHOWN = 20
+
+
+@click.command("audit")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option("--master", metavar="URL", help="Where Spark runs: spark://... or sc://...")
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME", help="Judge only this; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def audit(
+    paths: tuple[str, ...], master: str | None, properties: tuple[str, ...], as_json: bool
+) -> None:
+    """Judge the guarantees of groups on the journals in PATHS, of any number of runs.
+
+    PATHS are files and folders of journals (*.phj), folders that `phalanx journal export` wrote,
+    or a lake. Each group of each run is judged by itself, with the verdicts of `phalanx check`:
+    what needs a journal that is missing is not verified, which is not the same as violated. Exit 0
+    if nothing is violated, 1 if something is, 2 if the journals cannot be read.
+
+    \b
+    Example:
+      phalanx audit journals/
+      phalanx audit lake/ --property virtual-synchrony --property causal --json
+    """
+    from phalanx.pipeline.audit import audit as judge
+    from phalanx.pipeline.audit import wanted
+    from phalanx.pipeline.opening import open_tables
+    from phalanx.pipeline.session import session
+
+    wanted(properties or None)
+    spark = session(master, quick=_size(paths) < SMALL_BYTES)
+    try:
+        with (
+            progress("read") as read,
+            open_tables(spark, paths, progress=read) as tables,
+            _telling() as tell,
+        ):
+            found = judge(tables, properties or None, tell)
+    finally:
+        spark.stop()
+    if as_json:
+        click.echo(found.to_json())
+    else:
+        for line in lines(found):
+            click.echo(one_line(line))
+    if found.violated:
+        raise click.exceptions.Exit(1)
+
+
+def _size(paths: tuple[str, ...]) -> int:
+    files = (
+        file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path])
+    )
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+@contextmanager
+def _telling() -> Iterator[Callable[[str], None]]:
+    """Tells on stderr what is being done, with the time that it took so far."""
+    began = time.monotonic()
+    terminal = sys.stderr.isatty()
+
+    def tell(what: str) -> None:
+        line = f"{what}, {time.monotonic() - began:.0f} s"
+        click.echo(f"\r{line:<60}" if terminal else line, err=True, nl=not terminal)
+
+    yield tell
+    if terminal:
+        click.echo(f"\r{'':<60}\r", err=True, nl=False)
+
+
+# ---------------------------------------------------------------------------- for people
+
+
+def lines(found: Audit) -> Iterator[str]:
+    """What an audit says, for people."""
+    if not found.runs:
+        yield "the journals are empty: nothing to audit"
+        return
+    for run in found.runs if len(found.runs) <= RUNS_SHOWN else ():
+        yield from _run(run)
+    if len(found.runs) > RUNS_SHOWN:
+        broken = [run for run in found.runs if run.violated]
+        yield f"{len(found.runs):,} runs, of which {len(broken):,} violate something"
+        for run in broken[:RUNS_SHOWN]:
+            yield f"  {run.run} ({run.group} of {run.cluster}): {', '.join(run.violated)}"
+    for name, result in found.properties.items():
+        yield _line(name, result)
+    for result in found.properties.values():
+        for violation in result.counterexamples:
+            yield ""
+            yield f"{violation.property}: {violation.text}"
+            yield f"  in group {violation.group} of {violation.cluster}, run {violation.run}"
+            for row in violation.rows:
+                yield f"  row {row.lseq} of {row.node}.{row.inc}"
+
+
+def _run(run: Run) -> Iterator[str]:
+    yield f"group {run.group} of {run.cluster}, run {run.run}: {', '.join(run.members)}"
+    if run.absent:
+        yield f"  no journal of {', '.join(run.absent)}"
+    if run.torn:
+        yield f"  rows missing of {', '.join(run.torn)}"
+    if run.unended and not run.settled:
+        who = ", ".join(run.unended)
+        yield f"  ended without a stop, the last rows may be missing: {who}"
+
+
+def _line(name: str, result: Result) -> str:
+    word = "not verified" if result.verdict == "unverifiable" else result.verdict
+    meaning = result.why or MEANING.get(name, "")
+    return f"  {word:<12} {result.checked:>13,}  {name:<26} {meaning}".rstrip()

@@ -1,0 +1,355 @@
+"""Lives and views of one run: what the checks of messages must know, and the checks of views.
+
+Of these rows there are few, and what they say are stories in time. They are told in Python, one
+run at a time, in the tasks of one Spark job. As column functions the same took some forty jobs
+and 50 s of processor time whatever the size of the input, which is most of a small audit
+(measured with the thirty hand-made runs of the tests); messages, of which there are many, are
+left to Spark.
+
+A run is *settled* if its simulator says so in every journal. Of any other run no clock is believed
+across members, nothing is expected to have happened in the end, and whoever stopped counts as
+having left. What a journal does not say is not held against anyone: one without a STOP row may
+lack a suffix, a torn one may lack anything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+BANK = 62
+"""Members that one mask holds."""
+LAST = (1 << 62) - 1
+LASTING = ("START", "CRASH", "RECOVER")
+
+
+class Journal(msgspec.Struct):
+    """One journal, and what became of its member."""
+
+    cluster: str
+    run: str
+    group: str
+    journal: str
+    node: str
+    inc: int
+    torn: int
+    settled: int
+    undisturbed_ns: int
+    mode: str | None = None
+    changes_max: int | None = None
+    end_sim_ns: int | None = None
+
+
+class Fate(msgspec.Struct):
+    """A row of `life`, `topology`, or `ctx_step`."""
+
+    node: str
+    inc: int
+    lseq: int
+    op: str = ""
+    sim_ns: int | None = None
+    component: list[str] | None = None
+    stage: str = ""
+    context: str = ""
+
+
+class Install(msgspec.Struct):
+    node: str
+    inc: int
+    lseq: int
+    step: int
+    vid: str
+    v: int
+    joins: int
+    removals: int
+    inside: list[str]
+    trans: list[str]
+    context: str
+    cause: str
+    components: list[int]
+    prev: int | None = None
+    prev_vid: str | None = None
+    sim_ns: int | None = None
+
+
+class Marker(msgspec.Struct):
+    node: str
+    inc: int
+    lseq: int
+    vid: str
+    v: int
+    at_pos: int
+
+
+class Use(msgspec.Struct):
+    """What one member delivered of one sender in one view, counted; only `rows` with basic ones."""
+
+    node: str
+    inc: int
+    sender: str
+    sender_inc: int
+    vid: str
+    v: int
+    origin_vid: str
+    o: int
+    rows: int
+    others: int
+    ordered: int
+    batched: int
+    highest: int | None = None
+
+
+class Sent(msgspec.Struct):
+    """How many rows of sends a member wrote in one view, and the highest number in them."""
+
+    node: str
+    inc: int
+    vid: str
+    v: int
+    rows: int
+    last: int
+
+
+class Receivers(msgspec.Struct):
+    """A set of receivers that rows name, by number. Rows of before incarnations were told name
+    them by name alone."""
+
+    t: int
+    to: list[str]
+    to_incs: list[int] | None = None
+
+    def means(self, member: Member) -> bool:
+        if self.to_incs is None:
+            return member.node in self.to
+        return (member.node, member.inc) in zip(self.to, self.to_incs, strict=True)
+
+    @property
+    def names(self) -> list[str]:
+        if self.to_incs is None:
+            return sorted(self.to)
+        return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incs, strict=True))
+
+
+class Member:
+    """Everybody that the run names, by rank. `journal` is None where there is none."""
+
+    def __init__(self, k: int, node: str, inc: int) -> None:
+        self.k, self.node, self.inc = k, node, inc
+        self.label = f"{node}.{inc}"
+        self.bank, self.bit = k // BANK, 1 << (k % BANK)
+        self.journal: Journal | None = None
+        self.crashed = False
+        self.stop: Fate | None = None
+        self.left: Fate | None = None
+        self.reach: Fate | None = None
+        self.steps: list[Fate] = []
+        self.installs: list[Install] = []
+        self.before: list[int | None] = []
+        """The view before each install. Of a torn journal the row itself must say it."""
+        self.next: dict[int, int] = {}
+        """Per view that it left, the index of the install that did it."""
+        self.came: dict[int, int] = {}
+        """Per view, the one that it first came from."""
+        self.markers: dict[int, Marker] = {}
+        self.marks: list[int] = []
+        self.uses: dict[int, Used] = {}
+        self.delivered = self.sent = 0
+        """Rows."""
+        self.sent_last = 0
+
+    @property
+    def torn(self) -> bool:
+        return self.journal is not None and bool(self.journal.torn)
+
+    @property
+    def end(self) -> int | None:
+        """The view that it was in at last."""
+        return self.installs[-1].v if self.installs else None
+
+    @property
+    def installed(self) -> set[int]:
+        return {row.v for row in self.installs}
+
+
+class Used:
+    """What a member delivered in a view, basic messages left out."""
+
+    def __init__(self) -> None:
+        self.rows = self.ordered = self.batched = 0
+        self.highest: int | None = None
+
+    def add(self, use: Use) -> None:
+        self.rows += use.others
+        self.ordered += use.ordered
+        self.batched += use.batched
+        if use.highest is not None:
+            self.highest = max(use.highest, self.highest or 0)
+
+
+class View(msgspec.Struct):
+    """The first install of a view, in the order of members, says what it is."""
+
+    v: int
+    vid: str
+    inside: frozenset[str]
+    first: tuple[int, int]
+
+
+class Route(msgspec.Struct):
+    """Who went through `v` alike: those that came from it to the same next view `w`, and those
+    that ended in it (None).
+
+    Agreed is not uniform: of those that ended in a view that anybody left behind, only the living
+    are compared. A torn journal may lack the install that says where its member went."""
+
+    v: int
+    w: int | None
+    members: list[Member]
+
+
+class Chronicle:
+    """One run."""
+
+    def __init__(self, r: int, rows: Iterable[Any]) -> None:
+        self.r = r
+        by_kind: defaultdict[type, list[Any]] = defaultdict(list)
+        for row in rows:
+            by_kind[type(row)].append(row)
+        self.journals: list[Journal] = by_kind[Journal]
+        self.settled = all(journal.settled for journal in self.journals)
+        self.undisturbed_ns = max((j.undisturbed_ns for j in self.journals), default=0)
+        self.changes_max = max(
+            (j.changes_max for j in self.journals if j.changes_max is not None), default=None
+        )
+        modes = {journal.mode for journal in self.journals}
+        self.mode = modes.pop() if modes in ({"hold"}, {"flow"}) else None
+        self.end_ns = max((j.end_sim_ns or 0 for j in self.journals), default=0)
+        self.vids: dict[int, str] = {}
+        self.changed_ns = 0
+        """When the truth about who is there and who reaches whom last changed."""
+        self.members = self._ranked(by_kind)
+        self._by_name = {(m.node, m.inc): m for m in self.members}
+        self.by_label = {m.label: m for m in self.members}
+        self._read(by_kind)
+        self.receivers: list[Receivers] = by_kind[Receivers]
+        self.known = [m for m in self.members if m.journal is not None]
+        self.views = self._views()
+        self.routes = list(self._routes())
+        self.living = [m for m in self.known if self.settled and self.alive(m)]
+
+    # ------------------------------------------------------------------ reading
+
+    def _ranked(self, by_kind: dict[type, list[Any]]) -> list[Member]:
+        names = {(j.node, j.inc) for j in self.journals}
+        names |= {(use.sender, use.sender_inc) for use in by_kind[Use]}
+        for row in by_kind[Install]:
+            for name in row.inside:
+                node, _, inc = name.rpartition(".")
+                names.add((node, int(inc)))
+        return [Member(k, *name) for k, name in enumerate(sorted(names))]
+
+    def _read(self, by_kind: dict[type, list[Any]]) -> None:
+        of = self._by_name
+        for journal in self.journals:
+            of[journal.node, journal.inc].journal = journal
+        for kind in (Fate, Install, Marker):
+            for row in sorted(by_kind[kind], key=lambda row: row.lseq):
+                self._note(of[row.node, row.inc], row)
+        for use in by_kind[Use]:
+            self.vids |= {use.v: use.vid, use.o: use.origin_vid}
+            member = of[use.node, use.inc]
+            member.delivered += use.rows
+            if use.others:
+                member.uses.setdefault(use.v, Used()).add(use)
+        for sent in by_kind[Sent]:
+            self.vids[sent.v] = sent.vid
+            member = of[sent.node, sent.inc]
+            member.sent += sent.rows
+            member.sent_last = max(member.sent_last, sent.last)
+        for member in self.members:
+            self._follow(member)
+
+    def _note(self, member: Member, row: Fate | Install | Marker) -> None:
+        if isinstance(row, Fate) and (row.component is not None or row.op in LASTING):
+            self.changed_ns = max(self.changed_ns, row.sim_ns or 0)
+        match row:
+            case Install():
+                member.installs.append(row)
+                self.vids[row.v] = row.vid
+                if row.prev is not None:
+                    self.vids[row.prev] = row.prev_vid or ""
+            case Marker():
+                member.markers.setdefault(row.v, row)
+                member.marks.append(row.lseq)
+                self.vids[row.v] = row.vid
+            case Fate(component=list()):
+                member.reach = row
+            case Fate(op="STOP"):
+                member.stop = row
+            case Fate(op="CRASH"):
+                member.crashed = True
+            case Fate(op="LEAVE"):
+                member.left = member.left or row
+            case _ if row.stage:
+                member.steps.append(row)
+
+    def _follow(self, member: Member) -> None:
+        """Who stopped before the run did had left. And which view came after which."""
+        stop = member.stop
+        if stop is not None and member.left is None:
+            if not self.settled or stop.sim_ns is None or stop.sim_ns < self.end_ns:
+                member.left = stop
+        if member.left is not None:
+            self.changed_ns = max(self.changed_ns, member.left.sim_ns or 0)
+        last: int | None = None
+        for i, row in enumerate(member.installs):
+            before = row.prev if member.torn else last
+            member.before.append(before)
+            if before is not None:
+                member.next.setdefault(before, i)
+                member.came.setdefault(row.v, before)
+            last = row.v
+
+    # ------------------------------------------------------------------ what can be asked
+
+    def alive(self, member: Member) -> bool:
+        known = member.journal is not None and not member.torn
+        return known and not member.crashed and member.left is None
+
+    def whole(self, member: Member) -> bool:
+        """All that it did is in its journal."""
+        if member.journal is None or member.torn:
+            return False
+        return member.stop is not None or (self.settled and not member.crashed)
+
+    def _views(self) -> dict[int, View]:
+        found: dict[int, View] = {}
+        for member in self.known:
+            for row in member.installs:
+                if row.v not in found:
+                    first = (member.k, row.lseq)
+                    found[row.v] = View(row.v, row.vid, frozenset(row.inside), first)
+        return found
+
+    def _routes(self) -> Iterable[Route]:
+        through: dict[int, dict[int | None, list[Member]]] = {}
+        for member in self.known:
+            for v in dict.fromkeys(row.v for row in member.installs):
+                at = member.next.get(v)
+                to = None if at is None else member.installs[at].v
+                through.setdefault(v, {}).setdefault(to, []).append(member)
+        for member in self.known:
+            for v in member.uses:  # deliveries in views never installed
+                if v not in member.installed:
+                    through.setdefault(v, {}).setdefault(None, []).append(member)
+        for v, ways in through.items():
+            for w, members in ways.items():
+                if w is None:
+                    members = [m for m in members if not m.torn]
+                    if len(ways) > 1:
+                        members = [m for m in members if self.alive(m) and self.whole(m)]
+                if members:
+                    yield Route(v, w, members)
