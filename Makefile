@@ -27,12 +27,16 @@ install: $(READY) ## create .venv with the locked dependencies and phalanx itsel
 
 .PHONY: demo
 demo: $(READY) ## five real members, a crash, a split, a merge, and what their journals prove
-	@$(BIN)/phalanx demo
+	@$(java_ready) || { $(call install,$(JAVA_PACKAGES),the audit on Spark and the report); } || true
+	@if $(java_ready); then $(BIN)/phalanx demo --report demo-report.html; else $(BIN)/phalanx demo; fi
 
 .PHONY: test
 test: lint ## all checks and all tests that are not slow
-	@$(lan_ready) || { $(install_lan); } || true
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	@$(lan_ready) || { $(call install,$(LAN_PACKAGES),tests in network namespaces); } || true
+	@$(java_ready) || { $(call install,$(JAVA_PACKAGES),tests of the pipeline); } || true
+	@$(browser_ready) || { $(call install,$(BROWSER_PACKAGES),tests of the report in a browser); } || true
+	@if $(java_ready); then $(BIN)/python -m phalanx.pipeline.archive >/dev/null; fi
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
 # pytest exits with 5 when there is no slow test to run; the sweep still counts.
 .PHONY: test-long
@@ -92,16 +96,23 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --no-input --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Tests with members in network namespaces skip, and say so, where these are missing.
+# What Debian has and pip has not. Tests that need what is missing skip, and say so; without Java the
+# demo ends before Spark.
 LAN_PACKAGES := iproute2 nftables
 lan_ready = ( for program in nft ip; do command -v $$program >/dev/null || exit 1; done )
-define install_lan
+JAVA_PACKAGES := openjdk-17-jre-headless
+java_ready = command -v java >/dev/null
+BROWSER_PACKAGES := chromium
+browser_ready = command -v chromium >/dev/null
+
+# $(call install,PACKAGES,what they are for)
+define install
 if command -v apt-get >/dev/null && [ "$$(id -u)" -eq 0 ]; then \
-	echo "installing $(LAN_PACKAGES)"; \
+	echo "installing $(1)"; \
 	apt-get update -qq; \
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(LAN_PACKAGES) >/dev/null; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null; \
 else \
-	echo "for tests in network namespaces: apt-get install $(LAN_PACKAGES), and run as root"; \
+	echo "for $(2): apt-get install $(1), as root"; \
 fi
 endef
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from phalanx.pipeline.running import Progress
     from phalanx.pipeline.tables import Tables
+
+SMALL_BYTES = 64 << 20
+"""Of journals up to this size, a session that starts sooner is done sooner."""
 
 MASTER = click.option(
     "--master",
@@ -21,21 +26,30 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 
 
 @contextmanager
-def asked(paths: Sequence[str], master: str | None) -> Iterator[Tables]:
+def asked(
+    paths: Sequence[str], master: str | None, read: Progress | None = None
+) -> Iterator[Tables]:
     """The tables of what lies there. JournalError or PipelineError where that cannot be. A Spark
     session that this process had before is used, and stays."""
     from phalanx.pipeline.session import session
 
     mine = not _has_session()
-    spark = session(master)
+    spark = session(master, quick=_size(paths) < SMALL_BYTES)
     try:
         from phalanx.pipeline.opening import open_tables
 
-        with open_tables(spark, paths) as tables:
+        with open_tables(spark, paths, progress=read) as tables:
             yield tables
     finally:
         if mine:
             spark.stop()
+
+
+def _size(paths: Sequence[str]) -> int:
+    files = (
+        file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path])
+    )
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _has_session() -> bool:

@@ -6,11 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from phalanx.cli.asking import AS_JSON, MASTER, asked
 from phalanx.cli.ingest import progress
 from phalanx.sim.show import MEANING
 from phalanx.sim.spelling import one_line
@@ -18,18 +18,16 @@ from phalanx.sim.spelling import one_line
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit, Result, Run
 
-SMALL_BYTES = 64 << 20
-"""Of journals up to this size, a session that starts sooner is done sooner."""
 RUNS_SHOWN = 20
 
 
 @click.command("audit")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
-@click.option("--master", metavar="URL", help="Where Spark runs: spark://... or sc://...")
+@MASTER
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME", help="Judge only this; repeatable."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 def audit(
     paths: tuple[str, ...], master: str | None, properties: tuple[str, ...], as_json: bool
 ) -> None:
@@ -47,20 +45,10 @@ def audit(
     """
     from phalanx.pipeline.audit import audit as judge
     from phalanx.pipeline.audit import wanted
-    from phalanx.pipeline.opening import open_tables
-    from phalanx.pipeline.session import session
 
     wanted(properties or None)
-    spark = session(master, quick=_size(paths) < SMALL_BYTES)
-    try:
-        with (
-            progress("read") as read,
-            open_tables(spark, paths, progress=read) as tables,
-            _telling() as tell,
-        ):
-            found = judge(tables, properties or None, tell)
-    finally:
-        spark.stop()
+    with progress("read") as read, asked(paths, master, read) as tables, telling() as tell:
+        found = judge(tables, properties or None, tell)
     if as_json:
         click.echo(found.to_json())
     else:
@@ -70,15 +58,8 @@ def audit(
         raise click.exceptions.Exit(1)
 
 
-def _size(paths: tuple[str, ...]) -> int:
-    files = (
-        file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path])
-    )
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
 @contextmanager
-def _telling() -> Iterator[Callable[[str], None]]:
+def telling() -> Iterator[Callable[[str], None]]:
     """Tells on stderr what is being done, with the time that it took so far."""
     began = time.monotonic()
     terminal = sys.stderr.isatty()

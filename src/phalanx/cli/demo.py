@@ -7,60 +7,109 @@ import os
 import shutil
 import sys
 import tempfile
+import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from phalanx.demo.play import NAMES, perform
+from phalanx.cli.asking import asked
+from phalanx.cli.audit import lines
+from phalanx.cli.options import check_places, own_version, write_or_explain
+from phalanx.cli.report import write_page
+from phalanx.demo.play import NAMES, Play, perform
 from phalanx.journal import reader
 from phalanx.journal.events import Event, Life
-from phalanx.sim.evidence import judge
+from phalanx.sim.evidence import Evidence, judge
 from phalanx.sim.show import bands, verdicts
 
 
 @click.command("demo")
 @click.option("--keep", metavar="DIR", help="Keep the journals there.")
+@click.option("--report", metavar="FILE", help="Audit them on Spark too, and make this page.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
-def demo(keep: str | None, as_json: bool) -> None:
+def demo(keep: str | None, report: str | None, as_json: bool) -> None:
     """Five real processes on this machine: traffic, kill -9, a partition, a merge, a restart.
 
     They use multicast on the loopback interface and need no rights. Afterwards the checkers read
-    the journals and give each guarantee its verdict. Exit 1 if one is violated.
+    the journals and give each guarantee its verdict; with --report the audit on Spark does so as
+    well, and the run becomes a page to look at. Exit 1 if a guarantee is violated.
 
     \b
     Examples:
       phalanx demo
       phalanx demo --keep journals && phalanx check journals
+      phalanx demo --report demo.html
     """
+    if report is not None:
+        check_places(report)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
     try:
         play = perform(folder, f"demo-{os.getpid()}", lambda line: _say(line, as_json))
         (evidence,) = judge(reader.read_all([folder / "journals"]))
+        facts = _told(evidence, play, as_json)
+        violated = len(evidence.report.violations)
+        if report is not None:
+            audited = _audit(str(folder / "journals"), report, as_json)
+            facts["audit"] = audited
+            violated += len(audited["violated"])
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
-    rows, report = evidence.rows, evidence.report
     if as_json:
-        facts = {
-            "members": list(NAMES),
-            "rows": len(rows),
-            "seconds": play.timings,
-            "properties": {
-                name: {"verdict": found.verdict, "evaluated": found.evaluated}
-                for name, found in report.properties.items()
-            },
-            "violations": len(report.violations),
-        }
         click.echo(json.dumps(facts))
-    else:
+    sys.exit(1 if violated else 0)
+
+
+def _told(evidence: Evidence, play: Play, quietly: bool) -> dict[str, Any]:
+    """What the checkers say, for people unless quietly, and as facts."""
+    rows, found = evidence.rows, evidence.report
+    if not quietly:
         click.echo("\nViews over time (not to scale):\n")
         click.echo("\n".join(bands(_side_by_side(rows, play.killed_ns))))
         click.echo(f"\nWhat {len(rows):,} rows of the journals prove:\n")
-        click.echo("\n".join(verdicts(report)))
-        for violation in report.violations:
+        click.echo("\n".join(verdicts(found)))
+        for violation in found.violations:
             click.echo(f"violated: {violation}")
-    sys.exit(1 if report.violations else 0)
+    return {
+        "members": list(NAMES),
+        "rows": len(rows),
+        "seconds": play.timings,
+        "properties": {
+            name: {"verdict": result.verdict, "evaluated": result.evaluated}
+            for name, result in found.properties.items()
+        },
+        "violations": len(found.violations),
+    }
+
+
+def _audit(journals: str, out: str, quietly: bool) -> dict[str, Any]:
+    """The same journals on Spark: verdicts, and a page of them."""
+    from phalanx.pipeline.audit import audit
+    from phalanx.pipeline.report.assembly import assemble
+    from phalanx.pipeline.report.collect import collect
+    from phalanx.pipeline.report.verdicts import findings_of
+
+    _say("\nThe same journals on Spark:\n", quietly)
+    began = time.monotonic()
+    with asked([journals], None) as tables:
+        found = audit(tables)
+        judged = time.monotonic()
+        page = collect(tables, findings_of(found), version=own_version())
+    text = assemble(page)
+    write_or_explain(out, lambda: write_page(Path(out), text))
+    tally = Counter(result.verdict for result in found.properties.values())
+    _say(
+        f"  audit: {tally['holds']} guarantees hold, {tally['violated']} violated, "
+        f"{tally['unverifiable']} not verified ({judged - began:.0f} s)",
+        quietly,
+    )
+    for line in lines(found) if found.violated else ():
+        _say(line, quietly)
+    _say(f"  report: {out}, {len(text.encode()) // 1024} kB; open it in a browser", quietly)
+    return {"verdicts": dict(tally), "violated": list(found.violated), "report": out}
 
 
 def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:

@@ -13,7 +13,6 @@ try:  # importing takes long enough to be interrupted
     import os
     from collections.abc import Iterator, Sequence
     from contextlib import contextmanager, suppress
-    from importlib.metadata import PackageNotFoundError, version
     from typing import Any, NoReturn
 
     import click
@@ -30,6 +29,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.journal import journal
     from phalanx.cli.measures import measures
     from phalanx.cli.node import chat, node
+    from phalanx.cli.options import own_version
     from phalanx.cli.report import report
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
@@ -39,14 +39,6 @@ except KeyboardInterrupt:
 
 INTERRUPTED = 130
 NOBODY_READS = 141
-
-
-def own_version() -> str:
-    """The version that is installed."""
-    try:
-        return version("phalanx")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "0+unknown"
 
 
 class OneLineErrors(click.Group):

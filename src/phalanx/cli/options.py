@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,11 @@ def write_or_explain(path: str, action: Callable[[], object]) -> None:
         action()
     except OSError as error:
         raise CannotWrite(path, error.strerror or str(error)) from None
+
+
+def own_version() -> str:
+    """The version that is installed."""
+    try:
+        return version("phalanx")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from phalanx.cli.asking import AS_JSON, MASTER, asked
-from phalanx.cli.options import check_places, write_or_explain
+from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def report(
 
     with asked(paths, master) as tables:
         findings = findings_of(audit(tables))
-        page = collect(tables, findings, version=_version(), group=group, run=run)
+        page = collect(tables, findings, version=own_version(), group=group, run=run)
     text = assemble(page)
-    write_or_explain(out, lambda: _write(Path(out), text))
+    write_or_explain(out, lambda: write_page(Path(out), text))
     if as_json:
         click.echo(json.dumps(_facts(page, out, text)))
     else:
@@ -62,7 +62,7 @@ def report(
         raise click.exceptions.Exit(1)
 
 
-def _write(path: Path, text: str) -> None:
+def write_page(path: Path, text: str) -> None:
     """Whole or not at all."""
     fresh = path.with_name(f".{path.name}.tmp")
     try:
@@ -70,12 +70,6 @@ def _write(path: Path, text: str) -> None:
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def _version() -> str:
-    from phalanx.cli.main import own_version
-
-    return own_version()
 
 
 def _tally(run: Run) -> dict[str, int]:
