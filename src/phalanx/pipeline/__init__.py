@@ -7,4 +7,9 @@ opening   whatever holds journals becomes a set of tables
 ingest    journals into a lake, each row once
 store     the lake: Parquet files, of which a manifest lists those that are there
 source    raw and live journals as a table: `spark.read.format("phalanx")`
+audit     every guarantee over ranges of messages
+history   who was in which view when, and why a member was removed
+measures  latency, throughput, detectors, links, changes, partitions
+report    one page to look at
+campaign  simulations by the seed, on executors
 """
