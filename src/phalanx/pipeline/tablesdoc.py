@@ -69,6 +69,8 @@ COLUMNS = {
     "prev_state": "What it held before.",
     "evidence": "What changed its mind.",
     "relay": "Through whom the target can still be reached.",
+    "peer": "The member at the other end.",
+    "peer_inc": "The peer's incarnation.",
     "upto": "The number up to which everybody has them.",
     "op": "What happened.",
     "frames": "Frames in the window.",
