@@ -20,6 +20,9 @@ from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.past import NONE, Deliveries, Past, Sends, judge
 from phalanx.pipeline.audit.prepare import Prepared
 
+BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+"""Spark measures the batch that it fills after every row unless told not to, which took as long as
+all of the kernel. Batches are bounded by their rows anyway."""
 LARGE = 200_000
 """Rows of deliveries from which on a run is shared among tasks."""
 TASKS = 2
@@ -29,7 +32,17 @@ LATE += ", part_first bigint, part_last bigint, lseq bigint, cause bigint, check
 
 
 def pasts(p: Prepared) -> DataFrame:
-    """What the kernel says: rows of `past.Late`, and counts."""
+    """What the kernel says: rows of `past.Late`, and counts. Computed."""
+    conf = p.tables.spark.conf
+    before = conf.get(BATCH)
+    conf.set(BATCH, str((1 << 31) - 1))
+    try:
+        return _pasts(p).localCheckpoint()
+    finally:
+        conf.set(BATCH, before)
+
+
+def _pasts(p: Prepared) -> DataFrame:
     tasks = F.when(F.col("size") > LARGE, TASKS).otherwise(1).alias("tasks")
     runs = p.small["runs"].select("r", "ranks", "senders", tasks)
     runs = F.broadcast(runs)

@@ -82,11 +82,9 @@ def accepted(p: Prepared) -> list[DataFrame]:
     told = coded(p.tables["not_sent"], p.small).select(
         "r", F.col("k").alias("s"), "first", "last", "step", "lseq"
     )
-    submits = p.submits.withColumn("own", F.lit(1))
-    if p.small.rows["sets"]:
-        sets = F.broadcast(p.small["sets"].select("r", "t", "ks", "bare", "names"))
-        own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
-        submits = p.submits.join(sets, ["r", "t"], "left").withColumn("own", own.cast("int"))
+    sets = F.broadcast(p.small["sets"].select("r", "t", "ks", "bare", "names"))
+    own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
+    submits = p.submits.join(sets, ["r", "t"], "left").withColumn("own", own.cast("int"))
     weights = {"taken": submits, "sent": p.sends, "told": told}
     ranges = [
         frame.select(

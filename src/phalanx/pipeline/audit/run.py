@@ -96,8 +96,7 @@ def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
     if needed & {"integrity", "multicast-liveness", "self-delivery"}:
         frames += liveness.accepted(p)
     if needed & PAST:
-        late = keep(causal.pasts(p))
-        frames += causal.causality(p, late)
+        frames += causal.causality(p, causal.pasts(p))
     said = p.small["said"]
     frames.append(said.select(*[F.col(n).cast(t).alias(n) for n, t in SCHEMA.items()]))
     found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
