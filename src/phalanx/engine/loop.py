@@ -65,7 +65,8 @@ class Engine:
         """Where something waited when the thread woke up."""
         self._retires = retires
         self._turns: Turns | None = None
-        mine = Turns()  # of the thread that joins
+        self._port = node.config.port
+        mine = Turns(self._port)  # of the thread that joins
         self._pace = Pace(lambda: None if self._turns is None else self._turns(), mine.are_late)
         mine.close()
         self._warned = False
@@ -121,7 +122,7 @@ class Engine:
     # -------------------------------------------------------------- the thread
 
     def _run(self) -> None:
-        self._turns = Turns()
+        self._turns = Turns(self._port)
         try:
             while self._nodes or not self._retires(self):
                 now = time.monotonic_ns()

@@ -7,10 +7,11 @@ everybody is late. So the core is told a time that runs slower: all its time-out
 alike, and what is sent on time-outs becomes less in the same measure.
 
 The kernel says how long a thread that wanted to run had to wait (`/proc/thread-self/schedstat`),
-and how many want to run on all cores (`/proc/loadavg`). Both must be bad: the first alone is so
-for any busy thread among a few others, the second alone may be others' business. Where the kernel
-does not say, the clock is that of the machine. Journals, links and the application are given the
-machine's time always.
+how many want to run on all cores (`/proc/loadavg`), and how many sockets have our port
+(`/proc/net/udp`). All must be bad: the first alone is so for any busy thread among a few others,
+the second alone may be others' business, and a small group beside busy programs gets its turns
+soon enough. Where the kernel does not say, the clock is that of the machine. Journals, links and
+the application are given the machine's time always.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 WINDOW_NS = 250_000_000
 """How often waiting is looked at."""
 CROWD = 6
 """So many threads that want to run for each core are too many. Groups at full speed are
 three or four, and two spinning processes beside each core are no trouble."""
+COMPANY = 4
+"""From so many members for each core on, they are a crowd themselves."""
 SHARE = 3
 """This thread is one of those that suffer if it spent a third of its time waiting."""
 SMOOTH = 4
@@ -90,9 +94,10 @@ class Pace:
 
 
 class Turns:
-    """What the kernel says of the thread that makes this."""
+    """What the kernel says of the thread that makes this, a member on that port."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._files: list[int] = []
         self._cores = os.cpu_count() or 1
         try:
@@ -119,7 +124,10 @@ class Turns:
         try:
             ran, waited, _ = os.pread(self._files[0], 100, 0).split()
             wanting, _, _ = os.pread(self._files[1], 100, 0).split()[3].partition(b"/")
-            return int(ran), int(waited), int(wanting) * ONE // self._cores
+            crowd = int(wanting) * ONE // self._cores
+            if crowd >= CROWD * ONE and members_here(self._port) < COMPANY * self._cores:
+                crowd = 0
+            return int(ran), int(waited), crowd
         except (OSError, ValueError, IndexError):
             return None
 
@@ -128,6 +136,16 @@ class Turns:
             with contextlib.suppress(OSError):
                 os.close(file)
         self._files = []
+
+
+def members_here(port: int) -> int:
+    """How many sockets of this machine have the port."""
+    suffix = f":{port:04X}"
+    count = 0
+    for name in ("udp", "udp6"):
+        with contextlib.suppress(OSError), Path(f"/proc/net/{name}").open(encoding="ascii") as file:
+            count += sum(line.split(None, 2)[1].endswith(suffix) for line in file)
+    return count
 
 
 def steady() -> Pace:

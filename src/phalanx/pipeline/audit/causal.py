@@ -39,7 +39,7 @@ def pasts(p: Prepared) -> DataFrame:
     try:
         return _pasts(p).localCheckpoint()
     finally:
-        conf.set(BATCH, before)
+        conf.set(BATCH, before or "")
 
 
 def _pasts(p: Prepared) -> DataFrame:
