@@ -61,7 +61,8 @@ class Played:
         verdicts = {name: str(r.verdict) for name, r in report.properties.items()}
         if self.settled:
             return verdicts
-        named, have = set(), set()
+        named: set[tuple[str, int]] = set()
+        have: set[tuple[str, int]] = set()
         for row in self.rows:
             have.add((row.node, row.inc))
             if isinstance(row, ViewInstall):

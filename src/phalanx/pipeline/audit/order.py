@@ -31,9 +31,9 @@ def in_order(p: Prepared) -> DataFrame:
         {
             "nonbasic": nonbasic,
             "ordered": F.col("service") >= AGREED,
-            "place": F.col("pos") + F.col("first") - F.col("row_first"),
+            "place": F.col("pos"),
         }
-    ).drop("o", "bank", "bit", "step", "ns", "frame", "pos", "t", "digest", "row_first", "row_last")
+    ).drop("o", "bank", "bit", "step", "ns", "frame", "pos", "t", "digest")
     before = (Window.unboundedPreceding, -1)
     own = Window.partitionBy("r", "k", "v", "s", "spell").orderBy("lseq", "first")
     all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
@@ -53,12 +53,6 @@ def in_order(p: Prepared) -> DataFrame:
 def times() -> dict[str, Column]:
     """Of deliveries as `in_order` has them."""
     return {"fifo": F.expr("nonbasic and highest is not null")}
-
-
-def cut_times() -> dict[str, Column]:
-    """Of cells: a range that send rows cut is in order by itself."""
-    cut_here = F.col("head") & (F.col("c1") != F.col("first")) & (F.col("service") != BASIC)
-    return {"fifo": F.when(cut_here, F.col("n"))}
 
 
 def cases() -> list[Case]:
@@ -109,8 +103,9 @@ def _claims(p: Prepared) -> DataFrame:
     `lack` are those of the route's ordered members that did not, though it was for them."""
     cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
     ways = p.small["ways"].drop("together")
-    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
-    placed = F.when(F.col("service") >= AGREED, F.col("pos"))
+    placed = F.coalesce("placed", F.lit(0))
+    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(placed))
+    pos = F.when(F.col("service") >= AGREED, F.col("pos"))
     claims = cells.join(F.broadcast(ways), ["r", "v", "bank"]).select(
         "r",
         "v",
@@ -118,8 +113,8 @@ def _claims(p: Prepared) -> DataFrame:
         "s",
         "c1",
         "c2",
-        placed.alias("pos"),
-        (placed + F.col("c2") - F.col("c1")).alias("end"),
+        pos.alias("pos"),
+        (pos + F.col("c2") - F.col("c1")).alias("end"),
         "batch",
         "bank",
         (F.col("mask").bitwiseAND(F.col("along")) != 0).alias("here"),

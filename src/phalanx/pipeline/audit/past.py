@@ -208,8 +208,10 @@ def _pieces(past: Past, rows: Deliveries, i: int) -> Iterator[tuple[int, int, in
 
 
 class Judged(NamedTuple):
-    """How often each was asked, and what was found."""
+    """How often each was asked, and what was found. A range that send rows cut into parts is in
+    order by itself, which is asked of fifo."""
 
+    fifo: int
     causal: int
     reliable: int
     crossing: int
@@ -219,13 +221,15 @@ class Judged(NamedTuple):
 def judge(past: Past, rows: Deliveries) -> Judged:
     """Causal, reliable causal and no inversion across views, of one member."""
     parts = cut(past, rows)
-    judged = np.flatnonzero((parts.at >= 0) & ~rows.basic[parts.row])
+    nonbasic = ~rows.basic[parts.row]
+    fifo = int(nonbasic.sum() - (~rows.basic).sum())
+    judged = np.flatnonzero((parts.at >= 0) & nonbasic)
     part = Parts(*(column[judged] for column in parts))
     weight = past.weight[part.at]
     asked = int(weight.sum())
     at, s, number = _candidates(past, rows, part)
     crossing, late = _against(past, rows, part, at, s, number)
-    return Judged(asked, asked + int((part.first > 1).sum()), crossing, late)
+    return Judged(fifo, asked, asked + int((part.first > 1).sum()), crossing, late)
 
 
 def _candidates(past: Past, rows: Deliveries, part: Parts) -> tuple[Longs, Longs, Longs]:

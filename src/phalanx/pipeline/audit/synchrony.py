@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, found, lowest, witness
@@ -23,10 +23,12 @@ def synchrony(p: Prepared) -> list[DataFrame]:
     masks = p.small["ways"].where("together != 0").drop("along", "ordered")
     cells = p.cells.where(F.col("v").isNotNull()).where(F.col("service") != BASIC)
     along = F.col("together")
-    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("told")))
     shown = cells.join(F.broadcast(masks), ["r", "v", "bank"]).withColumns(
-        {"here": along.bitwiseAND(F.col("have")), "lack": lack}
+        {"here": along.bitwiseAND(F.col("told")), "lack": lack}
     )
+    if p.small.rows["sets"]:
+        shown = _of_the_first(shown)
     if p.banks > 1:
         shown = _over_banks(shown)
     seen = witness()
@@ -47,6 +49,15 @@ def synchrony(p: Prepared) -> list[DataFrame]:
             ),
         )
     ]
+
+
+def _of_the_first(shown: DataFrame) -> DataFrame:
+    """Should members not agree on whom messages are for, the first of the route is believed."""
+    mine = F.col("mask").bitwiseAND(F.col("together"))
+    first = F.when(mine != 0, F.struct("bank", mine.bitwiseAND(-mine).alias("bit")))
+    way = Window.partitionBy("r", "s", "c1", "v", "w")
+    ranked = shown.withColumn("_mine", first).withColumn("_first", F.min("_mine").over(way))
+    return ranked.where(F.col("_mine") == F.col("_first"))
 
 
 def _over_banks(shown: DataFrame) -> DataFrame:
