@@ -1,4 +1,4 @@
-"""Fifo's elders: causal, reliable causal, no inversion across views, and what a batch may hold.
+"""Fifo, causal, reliable causal, no inversion across views, and what a batch may hold.
 
 The work is done in `past`, one run at a time; a large run is shared among tasks by member, each
 with all of the run's sends. Here are the way there and the way back.
@@ -252,6 +252,17 @@ def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
         found(
             told,
             *[_late(name, fine & (kind == name)) for name in NAMES],
+            Case(
+                "fifo/",
+                kind == "fifo",
+                who="k",
+                s="s",
+                first="part_first",
+                last="part_last",
+                v="v",
+                note=F.concat("s_label", F.lit("#"), "number"),
+                rows=[("k", "cause"), ("k", "lseq")],
+            ),
             Case(
                 "integrity/loop",
                 kind == "loop",

@@ -126,7 +126,7 @@ def _of_cells(p: Prepared, needed: set[str]) -> list[DataFrame]:
 
 def _of_deliveries(p: Prepared, needed: set[str]) -> list[DataFrame]:
     """What is asked of each row, at one look: of deliveries, sends and markers."""
-    times = summed(order.times(), synchrony.times())
+    times = synchrony.times()
     cases = [*order.cases(), synchrony.region(), synchrony.side(), homes.misplaced("delivered")]
     frames = _asked_and_found(order.in_order(p), times, cases, needed)
     if "initial-view" in needed:
