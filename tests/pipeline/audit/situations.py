@@ -17,8 +17,11 @@ from tests.sim import test_checkers, test_checkers_messages, test_checkers_views
 from tests.sim.tale import Tale, calm, odyssey, renumbered
 from tests.sim.test_checkers_random import held_to, legal_tales
 
+from phalanx.config import lan
 from phalanx.journal import events as ev
 from phalanx.sim.checkers import Report, check
+from phalanx.sim.scenario import Scenario
+from phalanx.sim.world import World
 
 MODULES = (test_checkers_messages, test_checkers_views)
 
@@ -38,6 +41,19 @@ def kept() -> list[Played]:
         Played("odyssey", odyssey().rows, True, "flow"),
         Played("odyssey without a clock", odyssey().rows, False, "flow"),
     ]
+
+
+def simulated(scenario: Scenario, name: str = "run") -> Played:
+    """A run of the simulator, as it would be written."""
+    outcome = World(scenario, None).run()
+    return Played(
+        name,
+        outcome.rows,
+        outcome.exception is None,
+        lan(**scenario.config).mode,
+        scenario.undisturbed_ns(),
+        scenario.changes_max,
+    )
 
 
 # ---------------------------------------------------------------------------- told by others
