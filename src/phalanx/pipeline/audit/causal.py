@@ -1,4 +1,4 @@
-"""Fifo's elders: causal, reliable causal, no inversion across views, and what a batch may hold.
+"""Fifo, causal, reliable causal, no inversion across views, and what a batch may hold.
 
 The work is done in `past`, one run at a time; a large run is shared among tasks by member, each
 with all of the run's sends. Here are the way there and the way back.
@@ -34,7 +34,7 @@ LATE += ", part_first bigint, part_last bigint, lseq bigint, cause bigint, check
 def pasts(p: Prepared) -> DataFrame:
     """What the kernel says: rows of `past.Late`, and counts. Computed."""
     conf = p.tables.spark.conf
-    before = conf.get(BATCH)
+    before = conf.get(BATCH) or ""
     conf.set(BATCH, str((1 << 31) - 1))
     try:
         return _pasts(p).localCheckpoint()
@@ -188,8 +188,9 @@ def _deliveries_of(table: Any) -> Deliveries:
 
 
 def _judged(past: Past, r: int, rows: Deliveries) -> list[tuple[Any, ...]]:
-    causal, reliable, crossing, late = judge(past, rows)
+    fifo, causal, reliable, crossing, late = judge(past, rows)
     counts = (
+        ("fifo", fifo),
         ("causal", causal),
         ("reliable-causal", reliable),
         ("no-view-crossing-inversion", crossing),
@@ -243,10 +244,25 @@ def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
     told = known.where("checked is null")
     counts = known.where("checked is not null")
     return [
-        asked(counts, {name: F.when(fine & (kind == name), F.col("checked")) for name in NAMES}),
+        asked(
+            counts,
+            {name: F.when(fine & (kind == name), F.col("checked")) for name in NAMES}
+            | {"fifo": F.when(kind == "fifo", F.col("checked"))},
+        ),
         found(
             told,
             *[_late(name, fine & (kind == name)) for name in NAMES],
+            Case(
+                "fifo/",
+                kind == "fifo",
+                who="k",
+                s="s",
+                first="part_first",
+                last="part_last",
+                v="v",
+                note=F.concat("s_label", F.lit("#"), "number"),
+                rows=[("k", "cause"), ("k", "lseq")],
+            ),
             Case(
                 "integrity/loop",
                 kind == "loop",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.messages import BASIC, addressed, heard
+from phalanx.pipeline.audit.messages import AGREED, BASIC, addressed, heard
 from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.ranges import cut, grid
 
@@ -20,8 +20,9 @@ SENDER = ["r", "s"]
 
 def cells(deliveries: DataFrame, sends: DataFrame, small: Small, banks: int) -> DataFrame:
     """Columns of the way: see `heard`; `pos` is that of `c1`. Columns of the sending begin with
-    `s_`, and are null where there is none. `have` are those who delivered the cell in `v`,
-    `had` those who did in any view. `head`: the cell begins a part, that is a range of one
+    `s_`, and are null where there is none. `have` are those who delivered the cell in `v`, `told`
+    those who did so in order (not basic), `placed` those who did with an agreed position; `had`
+    are those who delivered it in any view. `head`: the cell begins a part, that is a range of one
     delivery and one sending. `once`: the first way of a cell and bank."""
     ways = heard(deliveries, banks).localCheckpoint()
     sent = sends.select(
@@ -53,15 +54,18 @@ def _together(both: DataFrame, banks: int) -> DataFrame:
     cell = Window.partitionBy("r", "s", "c1")
     banked = Window.partitionBy("r", "s", "c1", "bank")
     viewed = Window.partitionBy("r", "s", "c1", "bank", "v")
-    told = F.when(F.col("service") != BASIC, F.col("v"))
+    shown = F.when(F.col("service") != BASIC, F.col("v"))
+    ordered = (F.col("service") >= AGREED) & F.col("pos").isNotNull()
     had = F.bit_or("mask").over(banked)
     way = ["v", "service", "frame", "pos", "batch", "t", "first"]
     columns = {
         "have": F.bit_or("mask").over(viewed),
+        "told": F.bit_or(F.when(F.col("service") != BASIC, F.col("mask"))).over(viewed),
+        "placed": F.bit_or(F.when(ordered, F.col("mask"))).over(viewed),
         "had": had,
         "had_regular": F.bit_or("regular").over(banked),
         "twice": F.sum("n").over(banked) > F.bit_count(had),
-        "several": F.coalesce(F.min(told).over(cell) != F.max(told).over(cell), F.lit(False)),
+        "several": F.coalesce(F.min(shown).over(cell) != F.max(shown).over(cell), F.lit(False)),
         "head": F.col("c1") == F.greatest("first", F.coalesce("s_first", "first")),
         "once": F.row_number().over(banked.orderBy(*way)) == 1,
     }

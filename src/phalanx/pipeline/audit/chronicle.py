@@ -23,7 +23,9 @@ import msgspec
 BANK = 62
 """Members that one mask holds."""
 LAST = (1 << 62) - 1
-LASTING = ("START", "CRASH", "RECOVER")
+LASTING = ("START", "CRASH", "RECOVER", "")
+"""What rows of `life` and `topology` say that changes the truth about who is there. STOP may be
+the end."""
 
 
 class Journal(msgspec.Struct):
@@ -273,7 +275,7 @@ class Chronicle:
             self._follow(member)
 
     def _note(self, member: Member, row: Fate | Install | Marker) -> None:
-        if isinstance(row, Fate) and (row.component is not None or row.op in LASTING):
+        if isinstance(row, Fate) and not row.stage and row.op in LASTING:
             self.changed_ns = max(self.changed_ns, row.sim_ns or 0)
         match row:
             case Install():

@@ -1,5 +1,4 @@
-"""Order: of one sender (fifo), of agreed and safe messages (running prefix, weak total order), and
-of batches.
+"""Order of agreed and safe messages (running prefix, weak total order), and of batches.
 
 Positions count every ordered message of the view, whether it was addressed to me or not. So a
 hole at a member is legal exactly where another member shows that the message there was not for it.
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, found, witness
@@ -23,68 +22,40 @@ PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
 
 
 def in_order(p: Prepared) -> DataFrame:
-    """Deliveries, each next to what its member delivered before: `highest`, the highest number of
-    the same sender in the same spell in the view; `at` and `cut`, position and batch of the last
-    that had one in the view. Basic messages stand outside. `place` is the own position."""
-    nonbasic = F.col("service") != BASIC
+    """Deliveries, each next to what its member delivered before in the view: `at` and `cut`,
+    position and batch of the last that had one. Basic messages stand outside."""
     rows = p.deliveries.withColumns(
-        {
-            "nonbasic": nonbasic,
-            "ordered": F.col("service") >= AGREED,
-            "place": F.col("pos") + F.col("first") - F.col("row_first"),
-        }
-    ).drop("o", "bank", "bit", "step", "ns", "frame", "pos", "t", "digest", "row_first", "row_last")
-    before = (Window.unboundedPreceding, -1)
-    own = Window.partitionBy("r", "k", "v", "s", "spell").orderBy("lseq", "first")
-    all_ = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
-    highest = F.when(F.col("nonbasic"), F.struct("last", "first", "lseq"))
-    end = F.struct((F.col("place") + F.col("last") - F.col("first")).alias("end"), "lseq")
-    placed = F.col("ordered") & F.col("place").isNotNull()
+        {"nonbasic": F.col("service") != BASIC, "ordered": F.col("service") >= AGREED}
+    ).drop("o", "bank", "bit", "step", "ns", "frame", "t", "digest", "service")
+    before = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
+    before = before.rowsBetween(Window.unboundedPreceding, -1)
+    end = F.struct((F.col("pos") + F.col("last") - F.col("first")).alias("end"), "lseq")
+    placed = F.col("ordered") & F.col("pos").isNotNull()
     number = F.when(F.col("nonbasic") & F.col("batch").isNotNull(), F.struct("batch", "lseq"))
-    rows = rows.withColumn("highest", F.max(highest).over(own.rowsBetween(*before)))
     return rows.withColumns(
         {
-            "at": F.last(F.when(placed, end), ignorenulls=True).over(all_.rowsBetween(*before)),
-            "cut": F.last(number, ignorenulls=True).over(all_.rowsBetween(*before)),
+            "at": F.last(F.when(placed, end), ignorenulls=True).over(before),
+            "cut": F.last(number, ignorenulls=True).over(before),
         }
     )
 
 
-def times() -> dict[str, Column]:
-    """Of deliveries as `in_order` has them."""
-    return {"fifo": F.expr("nonbasic and highest is not null")}
-
-
-def cut_times() -> dict[str, Column]:
-    """Of cells: a range that send rows cut is in order by itself."""
-    cut_here = F.col("head") & (F.col("c1") != F.col("first")) & (F.col("service") != BASIC)
-    return {"fifo": F.when(cut_here, F.col("n"))}
-
-
 def cases() -> list[Case]:
-    """Rising numbers of each sender (fifo), rising positions and batches of members that are
-    compared with others."""
+    """Of deliveries: rising positions and batches of members that are compared with others."""
     compared = F.col("compared") & F.col("nonbasic")
-    placed = compared & F.col("ordered") & F.col("place").isNotNull()
+    placed = compared & F.col("ordered") & F.col("pos").isNotNull()
     given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
     return [
         Case(
-            "fifo/",
-            F.col("nonbasic") & (F.col("first") <= F.col("highest.last")),
-            note=F.concat(F.lit("its "), "highest.first", F.lit(".."), "highest.last"),
-            rows=[("k", "highest.lseq"), ("k", "lseq")],
-            **given,
-        ),
-        Case(
             f"{PREFIX}/placeless",
-            compared & F.col("ordered") & F.col("place").isNull(),
+            compared & F.col("ordered") & F.col("pos").isNull(),
             rows=[("k", "lseq")],
             **given,
         ),
         Case(
             f"{PREFIX}/back",
-            placed & (F.col("place") <= F.col("at.end")),
-            note=F.concat("place", F.lit(" after position "), "at.end"),
+            placed & (F.col("pos") <= F.col("at.end")),
+            note=F.concat("pos", F.lit(" after position "), "at.end"),
             rows=[("k", "at.lseq"), ("k", "lseq")],
             **given,
         ),
@@ -109,8 +80,9 @@ def _claims(p: Prepared) -> DataFrame:
     `lack` are those of the route's ordered members that did not, though it was for them."""
     cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
     ways = p.small["ways"].drop("together")
-    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
-    placed = F.when(F.col("service") >= AGREED, F.col("pos"))
+    placed = F.coalesce("placed", F.lit(0))
+    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(placed))
+    pos = F.when(F.col("service") >= AGREED, F.col("pos"))
     claims = cells.join(F.broadcast(ways), ["r", "v", "bank"]).select(
         "r",
         "v",
@@ -118,8 +90,8 @@ def _claims(p: Prepared) -> DataFrame:
         "s",
         "c1",
         "c2",
-        placed.alias("pos"),
-        (placed + F.col("c2") - F.col("c1")).alias("end"),
+        pos.alias("pos"),
+        (pos + F.col("c2") - F.col("c1")).alias("end"),
         "batch",
         "bank",
         (F.col("mask").bitwiseAND(F.col("along")) != 0).alias("here"),

@@ -1,4 +1,4 @@
-"""Cause and effect: each delivery of a member against its whole past.
+"""Cause and effect: each delivery of a member against what came before it, and its whole past.
 
 A send row names its direct dependencies only. A message has its sender's previous messages in its
 past, so the past is a vector: for each sender, the highest number. It is transitive, also through
@@ -210,6 +210,7 @@ def _pieces(past: Past, rows: Deliveries, i: int) -> Iterator[tuple[int, int, in
 class Judged(NamedTuple):
     """How often each was asked, and what was found."""
 
+    fifo: int
     causal: int
     reliable: int
     crossing: int
@@ -217,15 +218,51 @@ class Judged(NamedTuple):
 
 
 def judge(past: Past, rows: Deliveries) -> Judged:
-    """Causal, reliable causal and no inversion across views, of one member."""
+    """Fifo, causal, reliable causal and no inversion across views, of one member."""
     parts = cut(past, rows)
-    judged = np.flatnonzero((parts.at >= 0) & ~rows.basic[parts.row])
+    nonbasic = ~rows.basic[parts.row]
+    fifo, swapped = _fifo(rows, Parts(*(column[nonbasic] for column in parts)))
+    judged = np.flatnonzero((parts.at >= 0) & nonbasic)
     part = Parts(*(column[judged] for column in parts))
     weight = past.weight[part.at]
     asked = int(weight.sum())
     at, s, number = _candidates(past, rows, part)
     crossing, late = _against(past, rows, part, at, s, number)
-    return Judged(asked, asked + int((part.first > 1).sum()), crossing, late)
+    return Judged(fifo, asked, asked + int((part.first > 1).sum()), crossing, swapped + late)
+
+
+def _fifo(rows: Deliveries, parts: Parts) -> tuple[int, list[Late]]:
+    """Of each sender rising numbers, as long as the view stays the same."""
+    v, s = rows.v[parts.row], rows.s[parts.row]
+    if not len(v):
+        return 0, []
+    stay = np.concatenate([[0], np.cumsum(v[1:] != v[:-1])])
+    order = np.lexsort((s, stay))  # stable: within a sender as they were delivered
+    row, first, last, s, stay = (x[order] for x in (parts.row, parts.first, parts.last, s, stay))
+    group = np.concatenate([[0], np.cumsum((s[1:] != s[:-1]) | (stay[1:] != stay[:-1]))])
+    key = keys(group, last)
+    highest = np.maximum.accumulate(key)
+    holder = np.maximum.accumulate(np.where(key == highest, np.arange(len(key)), 0))
+    same = group[1:] == group[:-1]
+    late = []
+    for i in np.flatnonzero(same & (keys(group[1:], first[1:]) <= highest[:-1])) + 1:
+        before, here, there = int(holder[i - 1]), int(row[i]), int(row[holder[i - 1]])
+        late.append(
+            Late(
+                "fifo",
+                rows.k,
+                int(s[i]),
+                int(first[before]),
+                int(rows.v[here]),
+                int(rows.v[here]),
+                int(s[i]),
+                int(first[i]),
+                int(last[i]),
+                int(rows.lseq[here]),
+                int(rows.lseq[there]),
+            )
+        )
+    return int(same.sum()), late
 
 
 def _candidates(past: Past, rows: Deliveries, part: Parts) -> tuple[Longs, Longs, Longs]:

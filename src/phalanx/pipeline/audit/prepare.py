@@ -43,7 +43,7 @@ def prepare(tables: Tables) -> Prepared:
     sends, resent = once(sent, ["r", "s"])
     rows = keep(messages.delivered(tables, small))
     found = keep(cells(rows, sends, small, banks))
-    deliveries: DataFrame = _whole(rows)
+    deliveries = rows
     repeated: DataFrame | None = None
     doubled = found.where("twice").select("r", "s").distinct()
     if not doubled.isEmpty():
@@ -70,20 +70,18 @@ def keep(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint()
 
 
-def _whole(rows: DataFrame) -> DataFrame:
-    return rows.withColumns({"row_first": F.col("first"), "row_last": F.col("last")})
-
-
 def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame | None]:
-    """Rows as ranges that share no number, with the bounds of the row in `row_first` and
-    `row_last`; and the rows that repeat something, if there are any."""
+    """Rows as ranges that share no number; and the rows that repeat something, if any do."""
     bad = overlapping(rows, keys)
     if bad.isEmpty():
-        return _whole(rows), None
+        return rows, None
     bad = keep(bad)
-    clean = _whole(rows).join(F.broadcast(bad), keys, "left_anti")
+    clean = rows.join(F.broadcast(bad), keys, "left_anti")
     doubtful = rows.join(F.broadcast(bad), keys, "left_semi")
-    pieces = keep(first_wins(doubtful, keys, "lseq"))
+    pieces = first_wins(doubtful, keys, "lseq")
+    if "pos" in rows.columns:  # it is that of the first message
+        pieces = pieces.withColumn("pos", F.expr("pos + first - row_first"))
+    pieces = keep(pieces)
     kept = pieces.groupBy(*keys, "lseq").agg(F.sum(F.expr("last - first + 1")).alias("kept"))
     lost = doubtful.join(kept, [*keys, "lseq"], "left")
     again = lost.where("coalesce(kept, 0) < last - first + 1").drop("kept")
@@ -93,6 +91,6 @@ def once(rows: DataFrame, keys: list[str]) -> tuple[DataFrame, DataFrame | None]
 def _once(rows: DataFrame, doubled: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Deliveries of senders of which somebody delivered something twice, made unique."""
     doubled = F.broadcast(doubled)
-    fine = _whole(rows.join(doubled, ["r", "s"], "left_anti"))
+    fine = rows.join(doubled, ["r", "s"], "left_anti")
     pieces, again = once(keep(rows.join(doubled, ["r", "s"], "left_semi")), ["r", "k", "s"])
     return keep(fine.unionByName(pieces.select(*fine.columns))), again

@@ -39,7 +39,14 @@ KEPT = 3
 Tell = Callable[[str], None]
 
 PAST = frozenset(
-    ("causal", "reliable-causal", "no-view-crossing-inversion", "toto-refinement", "integrity")
+    {
+        "fifo",
+        "causal",
+        "reliable-causal",
+        "no-view-crossing-inversion",
+        "toto-refinement",
+        "integrity",
+    }
 )
 """What needs vectors: see `past`."""
 
@@ -112,14 +119,14 @@ def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
 def _of_cells(p: Prepared, needed: set[str]) -> list[DataFrame]:
     """What is asked of each cell, at one look."""
     parts = (integrity, homes, safe, liveness)
-    times = summed(*[part.times() for part in parts], order.cut_times())
+    times = summed(*[part.times() for part in parts])
     cases = [case for part in parts for case in part.cases()]
     return _asked_and_found(p.cells, times, cases, needed)
 
 
 def _of_deliveries(p: Prepared, needed: set[str]) -> list[DataFrame]:
     """What is asked of each row, at one look: of deliveries, sends and markers."""
-    times = summed(order.times(), synchrony.times())
+    times = synchrony.times()
     cases = [*order.cases(), synchrony.region(), synchrony.side(), homes.misplaced("delivered")]
     frames = _asked_and_found(order.in_order(p), times, cases, needed)
     if "initial-view" in needed:

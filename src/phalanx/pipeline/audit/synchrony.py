@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, found, lowest, witness
@@ -23,10 +23,12 @@ def synchrony(p: Prepared) -> list[DataFrame]:
     masks = p.small["ways"].where("together != 0").drop("along", "ordered")
     cells = p.cells.where(F.col("v").isNotNull()).where(F.col("service") != BASIC)
     along = F.col("together")
-    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("have")))
+    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("told")))
     shown = cells.join(F.broadcast(masks), ["r", "v", "bank"]).withColumns(
-        {"here": along.bitwiseAND(F.col("have")), "lack": lack}
+        {"here": along.bitwiseAND(F.col("told")), "lack": lack}
     )
+    if p.small.rows["sets"]:
+        shown = _of_the_first(shown)
     if p.banks > 1:
         shown = _over_banks(shown)
     seen = witness()
@@ -49,6 +51,16 @@ def synchrony(p: Prepared) -> list[DataFrame]:
     ]
 
 
+def _of_the_first(shown: DataFrame) -> DataFrame:
+    """Should members not agree on whom messages are for, the first of the route is believed."""
+    mine = F.col("mask").bitwiseAND(F.col("together"))
+    to = F.coalesce("t", F.lit(0))
+    one = F.struct("bank", mine.bitwiseAND(-mine).alias("bit"), to.alias("to"))
+    way = Window.partitionBy("r", "s", "c1", "v", "w")
+    ranked = shown.withColumn("_first", F.min(F.when(mine != 0, one)).over(way))
+    return ranked.where(to == F.col("_first.to"))
+
+
 def _over_banks(shown: DataFrame) -> DataFrame:
     """Somebody in one bank may have what somebody in another lacks."""
     lacks = F.max(F.when(F.col("lack") != 0, F.struct("bank", "lack")))
@@ -67,11 +79,11 @@ def _region() -> Column:
 
 
 def _marked() -> Column:
-    return ~F.col("torn") & F.expr("marker_lseq is not null and place is not null and nonbasic")
+    return ~F.col("torn") & F.expr("marker_lseq is not null and pos is not null and nonbasic")
 
 
 def times() -> dict[str, Column]:
-    """Of deliveries, with `place`, the position of their first message."""
+    """Of deliveries, as `order.in_order` has them."""
     return {"safe-marker": _region().cast("int") + _marked().cast("int")}
 
 
@@ -90,9 +102,9 @@ def region() -> Case:
 
 def side() -> Case:
     """And its position says the same."""
-    late = F.expr("lseq > marker_lseq and place < marker_pos")
-    early = F.expr("lseq < marker_lseq and place + last - first >= marker_pos")
-    note = [F.lit("at position "), F.col("place"), F.lit(" on the wrong side of the marker at ")]
+    late = F.expr("lseq > marker_lseq and pos < marker_pos")
+    early = F.expr("lseq < marker_lseq and pos + last - first >= marker_pos")
+    note = [F.lit("at position "), F.col("pos"), F.lit(" on the wrong side of the marker at ")]
     return Case(
         "safe-marker/side",
         _marked() & (late | early),

@@ -1,0 +1,231 @@
+"""Situations for the audit, each the rows of a small run: those that the tests of the checkers
+tell, and legal ones in which something was changed at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.pipeline.audit.played import Played
+from tests.sim import test_checkers, test_checkers_messages, test_checkers_views
+from tests.sim.tale import Tale, calm, odyssey, renumbered
+from tests.sim.test_checkers_random import held_to, legal_tales
+
+from phalanx.config import lan
+from phalanx.journal import events as ev
+from phalanx.sim.checkers import Report, check
+from phalanx.sim.scenario import Scenario
+from phalanx.sim.world import World
+
+MODULES = (test_checkers_messages, test_checkers_views)
+
+
+def broken() -> list[Played]:
+    """One for each property, that breaks it; the name is that of the property."""
+    return [
+        Played(name, how.tale().rows, how.settled, how.mode)
+        for name, how in test_checkers.BROKEN.items()
+    ]
+
+
+def kept() -> list[Played]:
+    """Legal ones, as a simulator and as real members would leave them."""
+    return [
+        Played("calm", calm().rows, True, "hold"),
+        Played("odyssey", odyssey().rows, True, "flow"),
+        Played("odyssey without a clock", odyssey().rows, False, "flow"),
+    ]
+
+
+def simulated(scenario: Scenario, name: str = "run") -> Played:
+    """A run of the simulator, as it would be written."""
+    outcome = World(scenario, None).run()
+    return Played(
+        name,
+        outcome.rows,
+        outcome.exception is None,
+        lan(**scenario.config).mode,
+        scenario.undisturbed_ns(),
+        scenario.changes_max,
+    )
+
+
+# ---------------------------------------------------------------------------- told by others
+
+
+def told(patch: pytest.MonkeyPatch) -> list[Played]:
+    """Every trace that the tests of the checkers put to them."""
+    found: list[Played] = []
+
+    def note(rows: list[ev.Event], settled: bool, known: dict[str, Any]) -> None:
+        facts = {
+            name: known[name] for name in ("mode", "undisturbed_ns", "changes_max") if name in known
+        }
+        if len({(row.run, row.group) for row in rows}) == 1:
+            found.append(Played(f"told {len(found)}", list(rows), settled, **facts))
+
+    def of_tale(tale: Tale, settled: bool = True, **known: Any) -> Report:
+        note(tale.rows, settled, known)
+        return check(tale.rows, expect_liveness=settled, **known)
+
+    def of_rows(rows: list[ev.Event], *, expect_liveness: bool, **known: Any) -> Report:
+        note(rows, expect_liveness, known)
+        return check(rows, expect_liveness=expect_liveness, **known)
+
+    patch.setattr(Tale, "check", of_tale)
+    for module in MODULES:
+        if hasattr(module, "check"):
+            patch.setattr(module, "check", of_rows)
+        for test, arguments in _tests(module):
+            test(**arguments)
+    patch.undo()
+    return found
+
+
+def _tests(module: ModuleType) -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
+    for name, test in vars(module).items():
+        if not name.startswith("test_"):
+            continue
+        choices = []
+        for mark in getattr(test, "pytestmark", []):
+            names, values = mark.args[:2]
+            names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
+            choices.append([_named(names, value) for value in values])
+        for chosen in product(*choices):
+            yield test, {name: value for given in chosen for name, value in given.items()}
+
+
+def _named(names: list[str], value: Any) -> dict[str, Any]:
+    values = getattr(value, "values", value)
+    return dict(zip(names, values if len(names) > 1 else [values], strict=True))
+
+
+# ---------------------------------------------------------------------------- changed at random
+
+
+def legal(count: int) -> list[Tale]:
+    """Random legal traces, always the same."""
+    found: list[Tale] = []
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(legal_tales())
+    def draw(tale: Tale) -> None:
+        found.append(tale)
+
+    draw()
+    return found[:count]
+
+
+def changed(count: int) -> list[Played]:
+    """Random legal traces with one or two things changed: settled ones and others."""
+    found = []
+    for i, tale in enumerate(legal(count)):
+        dice = Random(f"changed {i}")
+        rows = list(tale.rows)
+        for _ in range(dice.choice((0, 1, 1, 1, 2))):
+            rows = dice.choice(CHANGES)(dice, rows) if rows else rows
+        known = {n: v for n, v in held_to(tale).items() if n == "mode"}
+        if rows:
+            found.append(Played(f"changed {i}", rows, dice.random() < 0.7, **known))
+    return found
+
+
+Rows = list[ev.Event]
+
+
+def _drop(dice: Random, rows: Rows) -> Rows:
+    at = dice.randrange(len(rows))
+    return renumbered(rows[:at] + rows[at + 1 :])
+
+
+def _tear(dice: Random, rows: Rows) -> Rows:
+    at = dice.randrange(len(rows))
+    return rows[:at] + rows[at + 1 :]
+
+
+def _cut_off(dice: Random, rows: Rows) -> Rows:
+    at = dice.choice(rows)
+    return [r for r in rows if (r.node, r.inc) != (at.node, at.inc) or r.lseq < at.lseq]
+
+
+def _lose(dice: Random, rows: Rows) -> Rows:
+    who = dice.choice(rows)
+    return [r for r in rows if (r.node, r.inc) != (who.node, who.inc)]
+
+
+def _repeat(dice: Random, rows: Rows) -> Rows:
+    at = dice.randrange(len(rows))
+    to = dice.randrange(at, len(rows))
+    return renumbered([*rows[: to + 1], rows[at], *rows[to + 1 :]])
+
+
+def _swap(dice: Random, rows: Rows) -> Rows:
+    who = dice.choice(rows)
+    own = [i for i, r in enumerate(rows) if (r.node, r.inc) == (who.node, who.inc)]
+    if len(own) < 2:
+        return rows
+    i = dice.randrange(len(own) - 1)
+    a, b = own[i], own[i + 1]
+    out = list(rows)
+    out[a], out[b] = rows[b], rows[a]
+    return renumbered(out)
+
+
+def _change(dice: Random, rows: Rows) -> Rows:
+    """One column of one row that tells of messages or views. Not the frame of a message in a
+    batch: the checkers look at one member's batch, the audit at every member's."""
+    some = [i for i, r in enumerate(rows) if isinstance(r, ev.Deliver | ev.Send | ev.ViewInstall)]
+    if not some:
+        return rows
+    at = dice.choice(some)
+    row = rows[at]
+    vids = sorted({r.vid for r in rows if isinstance(r, ev.ViewInstall)}) or ["v1"]
+    ways: list[dict[str, Any]] = [{"vid": dice.choice(vids)}]
+    if isinstance(row, ev.Deliver):
+        ways += [
+            {"pos": (row.pos or 0) + dice.choice((-1, 1, 2))},
+            {"pos": None},
+            {"batch": (row.batch or 0) + dice.choice((-1, 1))},
+            {"region": "TRANSITIONAL" if row.region == "REGULAR" else "REGULAR"},
+            {"frame": row.frame + 1} if row.batch is None else {"frame": row.frame},
+            {"service": dice.choice(("BASIC", "CAUSAL", "AGREED", "SAFE"))},
+            {"origin_vid": dice.choice(vids)},
+            {"to": None, "to_incs": None},
+            {"to": [row.node], "to_incs": [row.inc]},
+            {"last": row.last + 1},
+            {"first": row.first + 1, "last": row.last + 1},
+            {"sim_ns": 0},
+        ]
+    elif isinstance(row, ev.Send):
+        ways += [
+            {"phase": 1 - row.phase},
+            {"service": dice.choice(("BASIC", "CAUSAL", "AGREED", "SAFE"))},
+            {"last": row.last + 1},
+            {"to": [row.node], "to_incs": [row.inc]},
+            {"dep_nodes": [], "dep_incs": [], "dep_numbers": []},
+        ]
+    elif isinstance(row, ev.ViewInstall):
+        ways += [
+            {"trans": [], "trans_incs": []},
+            {"prev_vid": dice.choice(vids)},
+            {"members": row.members[:-1], "member_incs": row.member_incs[:-1]},
+            {"joins": row.joins + 1},
+        ]
+    out = list(rows)
+    out[at] = msgspec.structs.replace(row, **dice.choice(ways))
+    return out
+
+
+CHANGES = (_drop, _tear, _cut_off, _lose, _repeat, _swap, _change, _change, _change, _change)

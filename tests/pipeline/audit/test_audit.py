@@ -1,0 +1,173 @@
+"""The audit against hand-made journals: each property once broken, alone, and all of them kept.
+
+All situations are in one audit, so that Spark starts little work: see `situations`. Where a trace
+cannot break one property without another, `Broken.also` of the checkers' tests says which: an
+undelivered message is missed by every kind of liveness that it is owed by, and two orders have two
+positions for one message.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.audit import situations
+from tests.pipeline.audit.played import Played, apart, tables_of
+from tests.sim.tale import Tale, odyssey
+from tests.sim.test_checkers import BROKEN
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, verdicts, wanted
+from phalanx.pipeline.audit.sentences import SENTENCES
+from phalanx.pipeline.tables import from_rows
+from phalanx.sim.checkers import PROPERTIES as NAMES
+from phalanx.sim.evidence import ALONE, SETTLED
+
+CHANGED = 250
+"""Random legal traces in which something was changed."""
+
+
+@pytest.fixture(scope="module")
+def played() -> dict[str, Played]:
+    with pytest.MonkeyPatch.context() as patch:
+        runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
+    runs += situations.changed(CHANGED)
+    rows = odyssey().rows
+    runs.append(Played("absent", [r for r in rows if (r.node, r.inc) != ("b", 1)], False, "flow"))
+    runs.append(Played("torn", [r for r in rows if (r.node, r.lseq) != ("b", 5)], False, "flow"))
+    runs.append(Played("crowd", crowd().rows))
+    runs.append(Played("crowd that lacks one", crowd(without=MANY[66]).rows))
+    return {run.name: run for run in runs}
+
+
+MANY = "".join(chr(0x4E00 + i) for i in range(70))
+"""Names of more members than one mask holds."""
+
+
+def crowd(without: str = "") -> Tale:
+    """All move on, and somebody may have missed a message."""
+    tale = Tale(MANY).send(MANY[0], 1, service="CAUSAL")
+    tale.deliver("".join(m for m in MANY if m not in without), MANY[0], 1)
+    return tale.install(MANY, "v2", MANY, 1)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, played: dict[str, Played]) -> Audit:
+    return audit(tables_of(spark, played.values()))
+
+
+@pytest.fixture(scope="module")
+def runs(judged: Audit) -> dict[str, Run]:
+    return {run.run: run for run in judged.runs}
+
+
+def test_the_names_are_those_of_the_checkers() -> None:
+    assert PROPERTIES == NAMES
+    assert (verdicts.ALONE, verdicts.SETTLED) == (ALONE, SETTLED)
+    assert {kind.partition("/")[0] for kind in SENTENCES} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
+    name: str, runs: dict[str, Run]
+) -> None:
+    run = runs[name]
+    assert set(run.violated) == {name} | BROKEN[name].also
+    result = run.properties[name]
+    assert result.violations >= 1
+    assert result.checked >= 1
+    for found in result.counterexamples:
+        assert found.property == name
+        assert (found.run, found.group, found.cluster) == (name, "g", "c")
+        assert found.nodes
+        assert found.rows
+        assert "{" not in found.text
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
+    name: str, runs: dict[str, Run]
+) -> None:
+    run = runs["calm" if name == "sending-view" else "odyssey"]
+    assert run.properties[name].verdict == "holds"
+    assert run.properties[name].checked >= 1
+
+
+def test_every_verdict_on_every_trace_is_that_of_the_checkers(
+    played: dict[str, Played], runs: dict[str, Run]
+) -> None:
+    found = {
+        name: apart({n: r.verdict for n, r in runs[name].properties.items()}, run.verdicts())
+        for name, run in played.items()
+    }
+    assert {name: differs for name, differs in found.items() if differs} == {}
+
+
+def test_the_counter_example_names_members_view_messages_and_rows(runs: dict[str, Run]) -> None:
+    (found,) = runs["virtual-synchrony"].properties["virtual-synchrony"].counterexamples
+    assert found.text == "a.1 delivered a.1#1 in v1 before v2, c.1 did not"
+    assert (found.nodes, found.vid) == (("a", "c"), "v1")
+    assert (found.sender, found.sender_inc, found.first, found.last) == ("a", 1, 1, 1)
+    assert [(row.node, row.inc, row.lseq) for row in found.rows] == [("a", 1, 3)]
+    (late,) = runs["causal"].properties["causal"].counterexamples
+    assert late.text == ("c.1 delivered b.1#1 in v1, which follows, but delivered a.1#1 only later")
+    assert {(row.node, row.lseq) for row in late.rows} == {("c", 2), ("c", 3)}
+
+
+def test_what_is_missing_is_said_and_held_against_nobody(runs: dict[str, Run]) -> None:
+    absent, torn = runs["absent"], runs["torn"]
+    assert absent.absent == ("b.1",)
+    assert absent.violated == torn.violated == ()
+    assert absent.properties["integrity"].why == "no journal of b.1"
+    assert absent.properties["fifo"].verdict == "holds"
+    assert torn.torn == ("b.1",)
+    assert torn.properties["fifo"].why == "rows are missing of b.1"
+    assert torn.properties["bounded-views"].why == "journals do not show that a group has settled"
+
+
+def test_a_group_may_have_more_members_than_one_mask_holds(runs: dict[str, Run]) -> None:
+    assert runs["crowd"].violated == ()
+    lacking = runs["crowd that lacks one"]
+    assert "virtual-synchrony" in lacking.violated
+    (found,) = lacking.properties["virtual-synchrony"].counterexamples
+    assert found.nodes == (MANY[0], MANY[66])
+
+
+def test_overall_a_property_is_violated_if_any_run_violates_it(judged: Audit) -> None:
+    assert judged.violated == PROPERTIES
+    total = judged.properties["fifo"]
+    assert total.violations == sum(run.properties["fifo"].violations for run in judged.runs)
+    assert 0 < len(total.counterexamples) <= 3
+    facts = json.loads(judged.to_json())
+    assert set(facts) == {"properties", "runs"}
+    assert set(facts["properties"]) == set(PROPERTIES)
+    assert {"verdict", "checked", "violations", "counterexamples", "why"} <= set(
+        facts["properties"]["fifo"]
+    )
+
+
+def test_only_what_is_asked_for_is_judged_and_findings_are_a_table(spark: SparkSession) -> None:
+    runs = [run for run in situations.broken() if run.name in ("fifo", "virtual-synchrony")]
+    tables = tables_of(spark, runs)
+    some = audit(tables, ["virtual-synchrony"])
+    assert list(some.properties) == ["virtual-synchrony"]
+    assert some.violated == ("virtual-synchrony",)
+    found = audit_frames(tables, ["virtual-synchrony", "fifo"])
+    rows = {(row.run, row.property): row for row in found.collect()}
+    assert set(rows) == {("fifo", "fifo"), ("virtual-synchrony", "virtual-synchrony")}
+    assert rows["fifo", "fifo"].nodes == ["c", "a"]
+
+
+def test_an_unknown_property_is_named_with_the_choice() -> None:
+    with pytest.raises(PipelineError, match=r"'speed': .* choose among self-inclusion, "):
+        wanted(["speed"])
+
+
+def test_two_journals_of_one_life_are_refused(spark: SparkSession) -> None:
+    journals = situations.kept()[0].journals()
+    header, rows = journals[0]
+    twice = [*journals, (msgspec.structs.replace(header, journal="another"), rows)]
+    with pytest.raises(PipelineError, match=r"a second journal of a\.1"):
+        audit(from_rows(spark, twice))

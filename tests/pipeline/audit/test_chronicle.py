@@ -1,0 +1,83 @@
+"""Lives and views, one run at a time and without Spark: verdicts against those of the checkers."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.audit import situations
+from tests.pipeline.audit.chronicles import chronicle
+from tests.pipeline.audit.played import Played
+from tests.sim.tale import Tale, odyssey
+
+from phalanx.pipeline.audit.membership import membership
+from phalanx.pipeline.audit.saying import Says
+from phalanx.pipeline.audit.settling import settling
+from phalanx.sim.kinds import KINDS, MEMBERS, Kind
+
+OF_VIEWS = (
+    "self-inclusion",
+    "local-monotonicity",
+    "vid-sanity",
+    "mutual-agreement",
+    "transitional-set",
+    "membership-precision",
+    "protocol-termination",
+    "bounded-views",
+)
+SEEDS = 6
+
+
+def verdicts(played: Played) -> dict[str, str]:
+    run, says = chronicle(played), Says()
+    membership(run, says)
+    settling(run, says)
+    broken = {found["property"] for found in says.findings}
+    return {
+        name: "violated" if name in broken else "holds" if says.times[name] else "unverifiable"
+        for name in OF_VIEWS
+    }
+
+
+def expected(played: Played) -> dict[str, str]:
+    report = played.report()
+    return {name: report.properties[name].verdict for name in OF_VIEWS}
+
+
+def test_hand_made_traces_are_judged_as_by_the_checkers(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [*situations.broken(), *situations.kept(), *situations.told(monkeypatch)]
+    assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
+
+
+def test_changed_traces_are_judged_as_by_the_checkers() -> None:
+    runs = situations.changed(200)
+    assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
+    assert {v for r in runs for v in verdicts(r).values()} == {"holds", "violated", "unverifiable"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_simulated_runs_are_judged_as_by_the_checkers(kind: Kind) -> None:
+    for seed in range(SEEDS):
+        played = situations.simulated(KINDS[kind](seed, *MEMBERS[kind]))
+        assert verdicts(played) == expected(played), f"{kind} {seed}"
+
+
+def test_a_change_that_begins_is_no_disturbance() -> None:
+    """Steps of a change say START as lives do."""
+    tale = Tale("ab").topology("ab")
+    since = tale.now
+    for removals in range(1, 10):
+        tale.change("ab", "START", "COLLECT").install("ab", f"v{removals + 1}", "ab", removals)
+    run = chronicle(Played("r", tale.rows))
+    assert run.changed_ns == since
+    assert verdicts(Played("r", tale.rows))["bounded-views"] == "violated"
+
+
+def test_routes_are_who_went_through_a_view_alike() -> None:
+    run = chronicle(Played("odyssey", odyssey().rows))
+    told = {
+        (run.vids[route.v], run.vids.get(route.w or 0)): [m.label for m in route.members]
+        for route in run.routes
+    }
+    assert told["v1", "v2"] == ["a.1", "b.1"]
+    assert told["v1", "v3"] == ["c.1", "d.1"]
+    assert told["v6", None] == ["a.1", "c.1", "d.2"]
+    assert ("v3", None) not in told, "d crashed in it, and c moved on"
