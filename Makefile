@@ -48,8 +48,8 @@ test-long: $(READY) ## the slow tests and a long sweep; takes as long as it take
 
 .PHONY: lint
 lint: $(READY) ## ruff and mypy
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(BIN)/ruff check --no-cache
+	$(BIN)/ruff format --check --no-cache
 	$(BIN)/mypy $(TYPED)
 
 .PHONY: format

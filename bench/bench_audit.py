@@ -49,7 +49,6 @@ THREE = tuple(audit_duckdb.CHECKS)
 
 def spark(folder: Path, properties: tuple[str, ...] | None = None) -> dict[str, Any]:
     from phalanx.pipeline.audit import audit
-
     from phalanx.pipeline.opening import open_tables
     from phalanx.pipeline.session import session
 

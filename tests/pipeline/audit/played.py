@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,6 @@ def stopped(rows: Sequence[Event]) -> bool:
     return any(isinstance(row, Life) and row.op == "STOP" for row in rows)
 
 
-def apart(found: dict[str, str], expected: dict[str, str]) -> dict[str, tuple[str, str]]:
+def apart(found: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Where two sets of verdicts differ: (audit, checkers)."""
     return {n: (found[n], expected[n]) for n in PROPERTIES if found[n] != expected[n]}

@@ -129,7 +129,7 @@ def test_a_delivery_is_cut_by_send_rows_and_what_was_never_sent_stays_a_part() -
 
 
 def test_a_long_past_is_judged_in_chunks_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"s": 0, "first": n} for n in range(1, 40)]
+    rows: list[dict[str, Any]] = [{"s": 0, "first": n} for n in range(1, 40)]
     rows += [{"s": 1, "first": n, "deps": [(0, n)]} for n in range(1, 40)]
     past = sends(*rows)
     order = [(s, n, n) for n in range(1, 40) for s in ((1, 0) if n % 7 == 0 else (0, 1))]
