@@ -47,6 +47,8 @@ STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
+    # Where in our code each column was made: three more calls for every call.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 NEAR = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

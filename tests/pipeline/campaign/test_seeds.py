@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import zipfile
 from pathlib import Path
 from subprocess import run as run_process
@@ -10,8 +11,9 @@ from sys import executable
 import msgspec
 import pytest
 
+import phalanx
 from phalanx.journal.arrow import arrow
-from phalanx.pipeline.campaign.code import code_version
+from phalanx.pipeline.campaign.code import PLAYED, code_version, sources
 from phalanx.pipeline.campaign.seeds import Campaign, named, play, schema
 from phalanx.pipeline.shipping import packed
 from phalanx.sim.run import RunResult, run
@@ -95,3 +97,29 @@ def test_the_zip_for_a_cluster_is_the_same_code_and_gives_the_same_row(tmp_path:
         [executable, "-c", program], env=env, capture_output=True, text=True, check=True, timeout=60
     )
     assert said.stdout.split() == [code_version(), play(SMALL, "v", 1).digest]
+
+
+def test_the_version_covers_all_that_a_seed_is_played_with() -> None:
+    """Followed from import to import; the face of the package, which imports all, plays nothing."""
+    home = Path(phalanx.__file__).parent
+    source = {f"phalanx/{p.relative_to(home)}": p.read_text() for p in home.rglob("*.py")}
+    reached: set[str] = set()
+    todo = ["phalanx/pipeline/campaign/seeds.py"]
+    while todo:
+        name = todo.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for node in ast.walk(ast.parse(source[name])):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            paths = [part.replace(".", "/") for part in names if part != "phalanx"]
+            todo += [p for path in paths for p in (f"{path}.py", f"{path}/__init__.py")]
+            todo = [path for path in todo if path in source]
+    assert len(reached) > 40
+    assert {name for name in reached if not name.startswith(PLAYED)} == set()
+    assert reached <= {name for name, _ in sources()}
