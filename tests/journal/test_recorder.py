@@ -74,7 +74,7 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
             fx.PeerJudged(B, "SEMI", "SUSPECTED", "RELAY", C),
             fx.PeerJudged(C, "FAULTY", "SUSPECTED", "SILENCE"),
             fx.ChangeStepped(b"\x0a\x0b", "COMMIT", "COMMIT", (VIEW.id,), (C,), (B,)),
-            fx.LinkCounted(B, VIEW.id, frames=9, missed=3, asked=2, repeated=1),
+            fx.LinkCounted(B, VIEW.id, frames=9, upto=12, missed=3, asked=2, repeated=1),
             fx.Stopped("left"),
         ],
         9,

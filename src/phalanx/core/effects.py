@@ -285,6 +285,8 @@ class LinkCounted(msgspec.Struct, frozen=True, gc=False):
     view: ViewId
     frames: int
     """Of the peer, that are here."""
+    upto: int
+    """The number of the last of them."""
     missed: int
     """Of those, and of others, that were known to exist before they came whole: a packet was
     lost, or overtaken by later ones."""

@@ -95,6 +95,7 @@ class Stay:
                 peer=member,
                 view=self.view.id,
                 frames=have[rank] - closing.get(member, 0),
+                upto=have[rank],
                 missed=missed[rank],
                 asked=asked[rank],
                 repeated=repeated[rank],

@@ -13,9 +13,9 @@ from __future__ import annotations
 from phalanx.core.effects import (
     Datagrams,
     DeadlinePassed,
-    Deliver,
     Effect,
     Given,
+    LinkCounted,
     Stopped,
     Submit,
     Transmit,
@@ -270,12 +270,10 @@ class Driver:
     def _watch(self, now: int, seat: Seat, effects: list[Effect]) -> None:
         """Frames have entered the member's DAG, or its view is another one."""
         member = seat.member
-        if member.view is not seat.view:
-            # What entered in this step before the view changed is no longer in `have`; what was
-            # delivered of it must have been there.
+        if member.view is not seat.view:  # maybe by way of another, all in this step
             for effect in effects:
-                if type(effect) is Deliver:
-                    self._insert(now, seat, effect.sender, effect.frame)
+                if type(effect) is LinkCounted:
+                    self._insert(now, seat, effect.peer, effect.upto)
         for sender, upto in zip(member.view.members, member.have, strict=True):
             self._insert(now, seat, sender, upto)
         seat.view = member.view
