@@ -3,7 +3,7 @@ tell, and legal ones in which something was changed at random."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from random import Random
 from types import ModuleType
@@ -20,6 +20,8 @@ from tests.sim.test_checkers_random import held_to, legal_tales
 from phalanx.config import lan
 from phalanx.journal import events as ev
 from phalanx.sim.checkers import Report, check
+from phalanx.sim.kinds import MEMBERS, Kind, scenario_of
+from phalanx.sim.mutants import apply
 from phalanx.sim.scenario import Scenario
 from phalanx.sim.world import World
 
@@ -54,6 +56,31 @@ def simulated(scenario: Scenario, name: str = "run") -> Played:
         scenario.undisturbed_ns(),
         scenario.changes_max,
     )
+
+
+def by_seed(seeds: Mapping[Kind, range]) -> Iterator[Played]:
+    """Runs that chance makes."""
+    for kind, some in seeds.items():
+        for seed in some:
+            yield simulated(scenario_of(seed, *MEMBERS[kind], kind), f"{kind}-{seed}")
+
+
+def mutated(mutant: str, kind: Kind, seed: int) -> Played:
+    """A run of a protocol that has one rule broken."""
+    with apply(mutant):
+        scenario = scenario_of(seed, *MEMBERS[kind], kind)
+        return simulated(scenario, f"{mutant}-{kind}-{seed}")
+
+
+MANY = "".join(chr(0x4E00 + i) for i in range(70))
+"""Names of more members than one mask holds."""
+
+
+def crowd(without: str = "") -> Tale:
+    """All move on, and somebody may have missed a message."""
+    tale = Tale(MANY).send(MANY[0], 1, service="CAUSAL")
+    tale.deliver("".join(m for m in MANY if m not in without), MANY[0], 1)
+    return tale.install(MANY, "v2", MANY, 1)
 
 
 # ---------------------------------------------------------------------------- told by others

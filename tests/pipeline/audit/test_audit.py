@@ -1,6 +1,6 @@
 """The audit against hand-made journals: each property once broken, alone, and all of them kept.
 
-All situations are in one audit, so that Spark starts little work: see `situations`. Where a trace
+All situations are in one audit, so that Spark starts little work: see `conftest`. Where a trace
 cannot break one property without another, `Broken.also` of the checkers' tests says which: an
 undelivered message is missed by every kind of liveness that it is owed by, and two orders have two
 positions for one message.
@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
-from tests.sim.tale import Tale, odyssey
 from tests.sim.test_checkers import BROKEN
 
 from phalanx.errors import PipelineError
@@ -24,43 +23,6 @@ from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
 from phalanx.sim.checkers import PROPERTIES as NAMES
 from phalanx.sim.evidence import ALONE, SETTLED
-
-CHANGED = 250
-"""Random legal traces in which something was changed."""
-
-
-@pytest.fixture(scope="module")
-def played() -> dict[str, Played]:
-    with pytest.MonkeyPatch.context() as patch:
-        runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
-    runs += situations.changed(CHANGED)
-    rows = odyssey().rows
-    runs.append(Played("absent", [r for r in rows if (r.node, r.inc) != ("b", 1)], False, "flow"))
-    runs.append(Played("torn", [r for r in rows if (r.node, r.lseq) != ("b", 5)], False, "flow"))
-    runs.append(Played("crowd", crowd().rows))
-    runs.append(Played("crowd that lacks one", crowd(without=MANY[66]).rows))
-    return {run.name: run for run in runs}
-
-
-MANY = "".join(chr(0x4E00 + i) for i in range(70))
-"""Names of more members than one mask holds."""
-
-
-def crowd(without: str = "") -> Tale:
-    """All move on, and somebody may have missed a message."""
-    tale = Tale(MANY).send(MANY[0], 1, service="CAUSAL")
-    tale.deliver("".join(m for m in MANY if m not in without), MANY[0], 1)
-    return tale.install(MANY, "v2", MANY, 1)
-
-
-@pytest.fixture(scope="module")
-def judged(spark: SparkSession, played: dict[str, Played]) -> Audit:
-    return audit(tables_of(spark, played.values()))
-
-
-@pytest.fixture(scope="module")
-def runs(judged: Audit) -> dict[str, Run]:
-    return {run.run: run for run in judged.runs}
 
 
 def test_the_names_are_those_of_the_checkers() -> None:
@@ -96,11 +58,11 @@ def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
 
 
 def test_every_verdict_on_every_trace_is_that_of_the_checkers(
-    played: dict[str, Played], runs: dict[str, Run]
+    traces: dict[str, Played], runs: dict[str, Run]
 ) -> None:
     found = {
         name: apart({n: r.verdict for n, r in runs[name].properties.items()}, run.verdicts())
-        for name, run in played.items()
+        for name, run in traces.items()
     }
     assert {name: differs for name, differs in found.items() if differs} == {}
 
@@ -132,7 +94,7 @@ def test_a_group_may_have_more_members_than_one_mask_holds(runs: dict[str, Run])
     lacking = runs["crowd that lacks one"]
     assert "virtual-synchrony" in lacking.violated
     (found,) = lacking.properties["virtual-synchrony"].counterexamples
-    assert found.nodes == (MANY[0], MANY[66])
+    assert found.nodes == (situations.MANY[0], situations.MANY[66])
 
 
 def test_overall_a_property_is_violated_if_any_run_violates_it(judged: Audit) -> None:

@@ -9,39 +9,15 @@ A failure prints the names of the runs; `situations.simulated` plays them again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit.played import Played, apart, tables_of
-from tests.pipeline.audit.situations import simulated
+from tests.pipeline.audit.situations import by_seed, mutated
 
 from phalanx.pipeline.audit import Audit, audit
 from phalanx.sim.checkers import PROPERTIES
-from phalanx.sim.kinds import KINDS, MEMBERS, Kind, scenario_of
-from phalanx.sim.mutants import MUTANTS, apply
-
-SEEDS: dict[Kind, int] = {"fixed": 60, "membership": 60, "storm": 30}
-MUTATED: tuple[tuple[str, Kind, int], ...] = (
-    ("duplicate-let-through", "fixed", 0),
-    ("causal-without-waiting", "fixed", 0),
-    ("subset-shown-to-stranger", "fixed", 0),
-    ("epoch-not-raised", "storm", 1),
-)
-"""Broken rules, and where chance shows them soon."""
-BATCH = 500
-
-
-def played(seeds: dict[Kind, range]) -> Iterator[Played]:
-    for kind, some in seeds.items():
-        for seed in some:
-            yield simulated(scenario_of(seed, *MEMBERS[kind], kind), f"{kind}-{seed}")
-
-
-def mutated(mutant: str, kind: Kind, seed: int) -> Played:
-    with apply(mutant):
-        scenario = scenario_of(seed, *MEMBERS[kind], kind)
-        return simulated(scenario, f"{mutant}-{kind}-{seed}")
+from phalanx.sim.kinds import KINDS, Kind
+from phalanx.sim.mutants import MUTANTS
 
 
 def differences(found: Audit, runs: list[Played]) -> dict[str, object]:
@@ -54,15 +30,15 @@ def differences(found: Audit, runs: list[Played]) -> dict[str, object]:
     return told
 
 
-def test_simulated_runs_are_judged_as_by_the_checkers(spark: SparkSession) -> None:
-    good = list(played({kind: range(count) for kind, count in SEEDS.items()}))
-    bad = [mutated(*one) for one in MUTATED]
-    found = audit(tables_of(spark, [*good, *bad]))
-    assert differences(found, [*good, *bad]) == {}
-    violated = {run.run for run in found.runs if run.violated}
+def test_simulated_runs_are_judged_as_by_the_checkers(
+    good: list[Played], bad: list[Played], judged: Audit
+) -> None:
+    assert differences(judged, [*good, *bad]) == {}
+    names = {run.name for run in (*good, *bad)}
+    violated = {run.run for run in judged.runs if run.violated and run.run in names}
     assert violated == {run.name for run in bad}, "each mutant is caught, and nothing else"
     for run in bad:
-        assert_same_blame(run, found)
+        assert_same_blame(run, judged)
 
 
 def assert_same_blame(run: Played, found: Audit) -> None:
@@ -79,7 +55,7 @@ def assert_same_blame(run: Played, found: Audit) -> None:
 @pytest.mark.slow
 def test_five_thousand_correct_runs_audited_together_raise_no_alarm(spark: SparkSession) -> None:
     seeds = {kind: range(1000, 1000 + n) for kind, n in zip(KINDS, (2000, 2000, 1000), strict=True)}
-    runs = list(played(seeds))
+    runs = list(by_seed(seeds))
     found = audit(tables_of(spark, runs))
     assert found.violated == ()
     assert differences(found, runs) == {}

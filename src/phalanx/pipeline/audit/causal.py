@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.batched import batches
-from phalanx.pipeline.audit.findings import Case, asked, found
+from phalanx.pipeline.audit.findings import Case, Look
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.past import NONE, Deliveries, Past, Sends, judge
 from phalanx.pipeline.audit.prepare import Prepared
@@ -226,7 +226,7 @@ def _batch(out: list[tuple[Any, ...]]) -> Any:
 NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 
 
-def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
+def causality(p: Prepared, late: DataFrame) -> list[Look]:
     """What the kernel found, as findings. Causality is asked of whole journals only, a torn one
     may lack what came first; batches of members on a route."""
     people = p.small["people"].select("r", "k", "label", "torn")
@@ -240,45 +240,28 @@ def causality(p: Prepared, late: DataFrame) -> list[DataFrame]:
         .join(F.broadcast(on_route), ["r", "k", "v"], "left")
     )
     fine = ~F.col("torn")
-    kind = F.col("kind")
-    told = known.where("checked is null")
-    counts = known.where("checked is not null")
-    return [
-        asked(
-            counts,
-            {name: F.when(fine & (kind == name), F.col("checked")) for name in NAMES}
-            | {"fifo": F.when(kind == "fifo", F.col("checked"))},
-        ),
-        found(
-            told,
-            *[_late(name, fine & (kind == name)) for name in NAMES],
-            Case(
-                "fifo/",
-                kind == "fifo",
-                who="k",
-                s="s",
-                first="part_first",
-                last="part_last",
-                v="v",
-                note=F.concat("s_label", F.lit("#"), "number"),
-                rows=[("k", "cause"), ("k", "lseq")],
-            ),
-            Case(
-                "integrity/loop",
-                kind == "loop",
-                who="k",
-                s="s",
-                first="part_first",
-                last="part_last",
-                rows=[("k", "lseq")],
-            ),
-            *[
-                _in_batch(f"toto-refinement/{way}", F.col("compared") & (kind == way))
-                for way in ("order", "follows")
-            ],
-        ),
-        found(_homeless(p, told), _late("reliable-causal", fine)),
+    kind, counted = F.col("kind"), F.col("checked").isNotNull()
+    times = {name: F.when(fine & (kind == name), F.col("checked")) for name in NAMES}
+    times["fifo"] = F.when(kind == "fifo", F.col("checked"))
+    given: dict[str, Any] = {"who": "k", "s": "s", "first": "part_first", "last": "part_last"}
+    cases = [_late(name, ~counted & fine & (kind == name)) for name in NAMES]
+    cases.append(
+        Case(
+            "fifo/",
+            ~counted & (kind == "fifo"),
+            v="v",
+            note=F.concat("s_label", F.lit("#"), "number"),
+            rows=[("k", "cause"), ("k", "lseq")],
+            **given,
+        )
+    )
+    cases.append(Case("integrity/loop", kind == "loop", rows=[("k", "lseq")], **given))
+    cases += [
+        _in_batch(f"toto-refinement/{way}", F.col("compared") & (kind == way))
+        for way in ("order", "follows")
     ]
+    homeless = _homeless(p, known.where("checked is null"))
+    return [Look(known, times, cases), Look(homeless, cases=[_late("reliable-causal", fine)])]
 
 
 def _homeless(p: Prepared, told: DataFrame) -> DataFrame:

@@ -1,14 +1,17 @@
-"""What checks say, in one shape: rows that count how often a property was asked, and rows that
-each show one way in which it was broken.
+"""What checks ask of rows, in one shape, and what they say.
 
-A check names what it found by its kind, `property/way`. Until the end members are ranks and
-views are numbers; only what is shown is put into words, by the sentence of its kind.
+A check is a `Look` at a frame: how often its rows put properties to the test, and the cases in
+which they break one, each named by its kind, `property/way`. All looks are counted first, which is
+one number a row and case; most often nothing is found, and that is all. Only kinds that were found
+are looked up, with the rows that show them. Until the end members are ranks and views are numbers;
+what is shown is put into words by the sentence of its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,7 +23,6 @@ ROWS = "array<struct<k: int, lseq: bigint>>"
 SCHEMA = {
     "r": "bigint",
     "property": "string",
-    "checked": "bigint",
     "kind": "string",
     "who": "int",
     "other": "int",
@@ -48,6 +50,11 @@ PUBLISHED = (
     "text",
     "rows",
 )
+
+
+def property_of(kind: str) -> str:
+    return kind.partition("/")[0]
+
 
 Given = Column | str | None
 Shown = tuple[str | Column, str | Column]
@@ -77,7 +84,7 @@ class Case:
             F.array(*pairs).cast(ROWS), lambda row: row.k.isNotNull() & row.lseq.isNotNull()
         )
         said: dict[str, Given] = {
-            "property": F.lit(self.kind.partition("/")[0]),
+            "property": F.lit(property_of(self.kind)),
             "kind": F.lit(self.kind),
             "rows": shown,
         }
@@ -89,35 +96,57 @@ class Case:
 SAID = ("who", "other", "s", "first", "last", "v", "w", "note")
 
 
-def found(frame: DataFrame, *cases: Case) -> DataFrame:
-    """The rows of a frame that are cases of violations, as findings: one look at each row,
-    whatever it may be a case of."""
-    if len(cases) == 1:
-        told = frame.where(cases[0].when).select("r", cases[0].told().alias("_case"))
-    else:
-        told = frame.select(
-            "r",
-            F.explode(F.array_compact(F.array(*[case.told() for case in cases]))).alias("_case"),
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A frame, how often its rows put properties to the test (a number, or a condition), and the
+    cases of violations among them."""
+
+    frame: DataFrame
+    times: Mapping[str, Column] = field(default_factory=dict)
+    cases: Sequence[Case] = ()
+
+    def at(self, properties: Collection[str]) -> Look:
+        """What it asks of these properties."""
+        return replace(
+            self,
+            times={name: often for name, often in self.times.items() if name in properties},
+            cases=[case for case in self.cases if property_of(case.kind) in properties],
         )
-    return told.select("r", "_case.*").select(*SCHEMA)
+
+    def into(self, kinds: Collection[str]) -> Look:
+        """What shows these kinds of violations."""
+        return replace(self, times={}, cases=[c for c in self.cases if c.kind in kinds])
+
+    def counted(self) -> DataFrame:
+        """By run: how often each property was asked, and each kind found."""
+        numbers = dict(self.times) | {case.kind: case.when for case in self.cases}
+        sums = [
+            F.struct(F.lit(name).alias("name"), F.sum(number.cast("long")).alias("times"))
+            for name, number in numbers.items()
+        ]
+        return self.frame.groupBy("r").agg(F.array(*sums).alias("_")).select("r", F.inline("_"))
+
+    def found(self) -> DataFrame:
+        """Its cases, one look at each row, whatever it may be a case of."""
+        frame = self.frame
+        if len(self.cases) == 1:
+            told = frame.where(self.cases[0].when).select("r", self.cases[0].told().alias("_case"))
+        else:
+            cases = F.array_compact(F.array(*[case.told() for case in self.cases]))
+            told = frame.select("r", F.explode(cases).alias("_case"))
+        return told.select("r", "_case.*").select(*SCHEMA)
 
 
-def asked(frame: DataFrame, times: Mapping[str, Column]) -> DataFrame:
-    """How often properties were put to the test, by run: the sum of a number, or how often a
-    condition holds."""
-    sums = [
-        F.struct(
-            F.lit(name).alias("property"),
-            F.coalesce(F.sum(often.cast("long")), F.lit(0).cast("long")).alias("checked"),
-        )
-        for name, often in times.items()
-    ]
-    counted = frame.groupBy("r").agg(F.array(*sums).alias("_asked"))
-    each = counted.select("r", F.inline("_asked"))
-    known = {"r", "property", "checked"}
-    return each.select(
-        *[(F.col(n) if n in known else F.lit(None)).cast(t).alias(n) for n, t in SCHEMA.items()]
-    )
+def counted(looks: Iterable[Look]) -> DataFrame:
+    """What all of them count: run, name of a property or kind, times, where it is not zero."""
+    frames = [look.counted() for look in looks if look.times or look.cases]
+    return reduce(DataFrame.unionByName, frames).where("times > 0")
+
+
+def found(looks: Iterable[Look]) -> DataFrame | None:
+    """What all of them find."""
+    frames = [look.found() for look in looks if look.cases]
+    return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def summed(*all_times: Mapping[str, Column]) -> dict[str, Column]:

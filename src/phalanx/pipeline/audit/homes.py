@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, witness
+from phalanx.pipeline.audit.findings import Case, Look, witness
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.audit.small import coded, elsewhere, number, spell_of
@@ -41,7 +41,7 @@ def cases() -> list[Case]:
     return [Case("sending-view/", held, **given), Case("same-view/moved", early, **given)]
 
 
-def one_view(p: Prepared) -> list[DataFrame]:
+def one_view(p: Prepared) -> list[Look]:
     """Two views of one cell: somebody that delivered it in one installed the other as well, and
     the other way round."""
     parts = p.cells.where("n > 0 and s_lseq is not null").where(F.col("service") != BASIC)
@@ -69,21 +69,23 @@ def one_view(p: Prepared) -> list[DataFrame]:
     both = pairs.join(back, [*cell, "v", "w"]).where("v < w")
     a, b = witness(), witness("other")
     return [
-        asked(each, {"same-view": F.col("same")}),
-        found(
+        Look(each, {"same-view": F.col("same")}),
+        Look(
             both,
-            Case(
-                "same-view/several",
-                F.lit(True),
-                who=a[0],
-                other=b[0],
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                w="w",
-                rows=[a, b],
-            ),
+            cases=[
+                Case(
+                    "same-view/several",
+                    F.lit(True),
+                    who=a[0],
+                    other=b[0],
+                    s="s",
+                    first="c1",
+                    last="c2",
+                    v="v",
+                    w="w",
+                    rows=[a, b],
+                )
+            ],
         ),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, lowest, witness
+from phalanx.pipeline.audit.findings import Case, Look, lowest, witness
 from phalanx.pipeline.audit.messages import BASIC, SERVICES
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.ranges import cut, grid
@@ -93,7 +93,7 @@ def _cases(name: str, apply: Column) -> list[Case]:
 # ---------------------------------------------------------------------------- receivers
 
 
-def receivers(p: Prepared) -> list[DataFrame]:
+def receivers(p: Prepared) -> list[Look]:
     """Those whom messages are for stay the same, from the submission to the delivery."""
     return [*_delivered(p), *_as_accepted(p)] if p.small.rows["sets"] else []
 
@@ -115,7 +115,7 @@ def _nodes(prefix: str) -> Column:
     return F.array_sort(F.when(F.col(f"{prefix}_bare"), names).otherwise(stripped))
 
 
-def _delivered(p: Prepared) -> list[DataFrame]:
+def _delivered(p: Prepared) -> list[Look]:
     """A delivery names the receivers that the sending named. A carried message may name those of
     them alone that are in the next view."""
     meant = F.col("mask").bitwiseAND(F.col("s_meant")) != 0
@@ -140,15 +140,17 @@ def _delivered(p: Prepared) -> list[DataFrame]:
     given = _given() | {"note": F.concat(_to("row"), F.lit(", it was sent to "), _to("sent"))}
     basic = F.col("service") == BASIC
     return [
-        found(
+        Look(
             rows,
-            Case("integrity/receivers", ~same, **given),
-            Case("basic/receivers", ~same & basic, **given),
+            cases=[
+                Case("integrity/receivers", ~same, **given),
+                Case("basic/receivers", ~same & basic, **given),
+            ],
         )
     ]
 
 
-def _as_accepted(p: Prepared) -> list[DataFrame]:
+def _as_accepted(p: Prepared) -> list[Look]:
     """A message leaves for whom it was accepted for, less those who left its sender's view. A torn
     journal may lack the view that they left."""
     submits = p.submits.where("not torn")
@@ -184,18 +186,20 @@ def _as_accepted(p: Prepared) -> list[DataFrame]:
         .otherwise(subset & stay)
     )
     return [
-        found(
+        Look(
             known,
-            Case(
-                "integrity/accepted",
-                ~same,
-                who="s",
-                s="s",
-                first="c1",
-                last="c2",
-                note=F.concat(_to("row"), F.lit(" and sent to "), _to("sent")),
-                rows=[("s", "lseq"), ("s", "s_lseq")],
-            ),
+            cases=[
+                Case(
+                    "integrity/accepted",
+                    ~same,
+                    who="s",
+                    s="s",
+                    first="c1",
+                    last="c2",
+                    note=F.concat(_to("row"), F.lit(" and sent to "), _to("sent")),
+                    rows=[("s", "lseq"), ("s", "s_lseq")],
+                )
+            ],
         ),
     ]
 
@@ -210,7 +214,7 @@ def since(lived: Column, lseq: Column) -> Column:
 # ---------------------------------------------------------------------------- once, and whole
 
 
-def bodies(p: Prepared) -> list[DataFrame]:
+def bodies(p: Prepared) -> list[Look]:
     """Members that got the same range got the same bodies, where bodies were summed up."""
     one = F.struct("k", "lseq")
     alike = (
@@ -224,19 +228,21 @@ def bodies(p: Prepared) -> list[DataFrame]:
         )
     )
     return [
-        asked(alike, {"integrity": F.col("n")}),
-        found(
+        Look(
             alike,
-            Case(
-                "integrity/bodies",
-                F.col("differs"),
-                who="a.k",
-                other="b.k",
-                s="s",
-                first="first",
-                last="last",
-                rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
-            ),
+            {"integrity": F.col("n")},
+            [
+                Case(
+                    "integrity/bodies",
+                    F.col("differs"),
+                    who="a.k",
+                    other="b.k",
+                    s="s",
+                    first="first",
+                    last="last",
+                    rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
+                )
+            ],
         ),
     ]
 

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, asked, found, lowest
+from phalanx.pipeline.audit.findings import Case, Look, lowest
 from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import BASIC, SAFE
 from phalanx.pipeline.audit.prepare import Prepared
@@ -77,7 +77,7 @@ def cases() -> list[Case]:
 # ---------------------------------------------------------------------------- accepted
 
 
-def accepted(p: Prepared) -> list[DataFrame]:
+def accepted(p: Prepared) -> list[Look]:
     """Every accepted message leaves, or is reported and rightly so."""
     told = coded(p.tables["not_sent"], p.small).select(
         "r", F.col("k").alias("s"), "first", "last", "step", "lseq"
@@ -105,24 +105,23 @@ def accepted(p: Prepared) -> list[DataFrame]:
     mine = unsent & (F.col("own") > 0)
     given: dict[str, Any] = {"who": "s", "s": "s", "first": "first", "last": "last"}
     return [
-        asked(
+        Look(
             books,
             {
                 "integrity": F.expr("sent > 0 and not torn"),
                 "multicast-liveness": F.col("lasting"),
                 "self-delivery": mine,
             },
-        ),
-        found(
-            books,
-            Case("multicast-liveness/unsent", unsent, **given),
-            Case("self-delivery/accepted", mine, **given),
+            [
+                Case("multicast-liveness/unsent", unsent, **given),
+                Case("self-delivery/accepted", mine, **given),
+            ],
         ),
         _reported(p, submits.join(F.broadcast(people.where("lasting")), SENDER), told),
     ]
 
 
-def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
+def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> Look:
     """Views that count: from the one it was accepted in to the one at the end of the step that
     reports it."""
     reports = told.select(
@@ -150,16 +149,18 @@ def _reported(p: Prepared, submits: DataFrame, told: DataFrame) -> DataFrame:
         ),
     )
     judged = both.withColumn("stayed", F.get(F.array_sort(meant), F.lit(0)))
-    return found(
+    return Look(
         judged,
-        Case(
-            "multicast-liveness/reported",
-            F.col("stayed").isNotNull(),
-            who="s",
-            s="s",
-            first=F.greatest("first", "from"),
-            last=F.least("last", "upto"),
-            note="stayed",
-            rows=[("s", "lseq"), ("s", "told")],
-        ),
+        cases=[
+            Case(
+                "multicast-liveness/reported",
+                F.col("stayed").isNotNull(),
+                who="s",
+                s="s",
+                first=F.greatest("first", "from"),
+                last=F.least("last", "upto"),
+                note="stayed",
+                rows=[("s", "lseq"), ("s", "told")],
+            )
+        ],
     )

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, found, witness
+from phalanx.pipeline.audit.findings import Case, Look, witness
 from phalanx.pipeline.audit.messages import AGREED, BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 from phalanx.pipeline.ranges import cut, grid
@@ -69,7 +69,7 @@ def cases() -> list[Case]:
     ]
 
 
-def total_order(p: Prepared) -> list[DataFrame]:
+def total_order(p: Prepared) -> list[Look]:
     """Each message has one position and one batch on a route, and each position one message."""
     claims = _claims(p)
     return [_moved(claims), _taken(claims), _skipped(p.small["climbs"], claims)]
@@ -105,7 +105,7 @@ def _claims(p: Prepared) -> DataFrame:
     return claims.where("here")
 
 
-def _moved(claims: DataFrame) -> DataFrame:
+def _moved(claims: DataFrame) -> Look:
     """One message at two positions, or in two batches."""
     places = claims.groupBy("r", "v", "w", "s", "c1", "c2").agg(
         *[
@@ -135,10 +135,10 @@ def _moved(claims: DataFrame) -> DataFrame:
                 rows=[a, b],
             )
         )
-    return found(places, *cases)
+    return Look(places, cases=cases)
 
 
-def _taken(claims: DataFrame) -> DataFrame:
+def _taken(claims: DataFrame) -> Look:
     """Two messages at one position."""
     cells = (
         claims.where("pos is not null")
@@ -149,24 +149,26 @@ def _taken(claims: DataFrame) -> DataFrame:
     before = along.rowsBetween(Window.unboundedPreceding, -1)
     seen = cells.withColumn("before", F.max(F.struct("end", "witness")).over(before))
     a, b = witness(), witness("before.witness")
-    return found(
+    return Look(
         seen,
-        Case(
-            f"{PREFIX}/taken",
-            F.col("pos") <= F.col("before.end"),
-            who=a[0],
-            other=b[0],
-            s="s",
-            first="c1",
-            last="c2",
-            v="v",
-            note=F.concat("pos", F.lit(", where another message is")),
-            rows=[b, a],
-        ),
+        cases=[
+            Case(
+                f"{PREFIX}/taken",
+                F.col("pos") <= F.col("before.end"),
+                who=a[0],
+                other=b[0],
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                note=F.concat("pos", F.lit(", where another message is")),
+                rows=[b, a],
+            )
+        ],
     )
 
 
-def _skipped(climbs: DataFrame, claims: DataFrame) -> DataFrame:
+def _skipped(climbs: DataFrame, claims: DataFrame) -> Look:
     """A hole below a position that the member has, where another has a message for it."""
     each = climbs.withColumn("w0", F.coalesce("w", F.lit(0))).drop("w")
     lacking = claims.where("lack != 0 and pos is not null").withColumn(
@@ -174,24 +176,26 @@ def _skipped(climbs: DataFrame, claims: DataFrame) -> DataFrame:
     )
     holes = lacking.join(F.broadcast(each), ["r", "v", "w0", "bank"])
     seen = witness()
-    return found(
+    return Look(
         holes,
-        Case(
-            f"{PREFIX}/skipped",
-            F.expr("lack & bit != 0 and pos < highest"),
-            who=seen[0],
-            other="k",
-            s="s",
-            first="c1",
-            last="c2",
-            v="v",
-            note=F.col("pos").cast("string"),
-            rows=[seen],
-        ),
+        cases=[
+            Case(
+                f"{PREFIX}/skipped",
+                F.expr("lack & bit != 0 and pos < highest"),
+                who=seen[0],
+                other="k",
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                note=F.col("pos").cast("string"),
+                rows=[seen],
+            )
+        ],
     )
 
 
-def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
+def weak_total_order(p: Prepared, broken: DataFrame) -> Look:
     """Each two that moved on together delivered what both have in one order. Asked of views that
     are broken already (columns r, v), message by message and pair by pair: where each message has
     one position and positions rise, sequences do not differ."""
@@ -214,19 +218,21 @@ def weak_total_order(p: Prepared, broken: DataFrame) -> DataFrame:
     named = apart.join(
         F.broadcast(people), (apart["r"] == people["r"]) & (apart["last"]["s"] == people["_s"])
     ).drop(people["r"])
-    return found(
+    return Look(
         named,
-        Case(
-            f"{WEAK}/",
-            F.lit(True),
-            who="a",
-            other="b",
-            s="s",
-            first="c1",
-            last="c2",
-            v="v",
-            w="w",
-            note=F.concat("label", F.lit("#"), "last.c1"),
-            rows=[("a", "a_lseq"), ("b", "b_lseq")],
-        ),
+        cases=[
+            Case(
+                f"{WEAK}/",
+                F.lit(True),
+                who="a",
+                other="b",
+                s="s",
+                first="c1",
+                last="c2",
+                v="v",
+                w="w",
+                note=F.concat("label", F.lit("#"), "last.c1"),
+                rows=[("a", "a_lseq"), ("b", "b_lseq")],
+            )
+        ],
     )

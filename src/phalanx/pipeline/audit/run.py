@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.errors import PipelineError
@@ -19,8 +20,19 @@ from phalanx.pipeline.audit import (
     safe,
     synchrony,
 )
-from phalanx.pipeline.audit.findings import PUBLISHED, SCHEMA, Case, asked, found, summed, told
+from phalanx.pipeline.audit.findings import (
+    PUBLISHED,
+    SCHEMA,
+    Look,
+    counted,
+    found,
+    property_of,
+    summed,
+    told,
+)
+from phalanx.pipeline.audit.order import PREFIX, WEAK
 from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
+from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.audit.verdicts import (
     PROPERTIES,
@@ -36,7 +48,12 @@ from phalanx.pipeline.tables import Tables
 KEPT = 3
 """Counter-examples that are kept of each property of each run."""
 
+RUNS_NAMED = 100
+"""So many runs are looked at alone; more are not worth naming one by one."""
+
 Tell = Callable[[str], None]
+Key = tuple[int, str]
+"""A run, and a property or a kind of violation."""
 
 PAST = frozenset(
     {
@@ -61,16 +78,31 @@ def audit(
     p = prepare(tables)
     facts = _facts(p.small)
     tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
-    counts, shown = _collected(p, _findings(p, names, tell))
-    return _audit(facts, names, counts, shown)
+    looks = _looks(p, _needed(names))
+    times = _said(p) + _counted(looks)
+    broken = _broken(times)
+    if WEAK in names and any(kind.startswith(f"{PREFIX}/") for kind in broken):
+        tell("comparing orders")
+        looks.append(_in_pairs(p, looks, broken))
+        times += _counted(looks[-1:])
+    broken = {kind: runs for kind, runs in _broken(times).items() if property_of(kind) in names}
+    shown: dict[Key, list[Violation]] = {}
+    if broken:
+        tell("looking up what was found")
+        shown = _shown(p, looks, broken)
+    return _audit(facts, names, times, shown)
 
 
 def audit_frames(tables: Tables, properties: Sequence[str] | None = None) -> DataFrame:
     """Every violation as a row: the gold table `findings`. What it stores on the way is stored
     until the session ends."""
+    names = wanted(properties)
     p = prepare(tables)
-    found = _findings(p, wanted(properties), lambda _: None).where("kind is not null")
-    return told(found, p.small["lexicon"]).select(*PUBLISHED)
+    looks = _looks(p, _needed(names))
+    if WEAK in names:
+        looks.append(_in_pairs(p, looks, dict.fromkeys(SENTENCES, ())))
+    rows = _rows(p, [look.at(names) for look in looks])
+    return told(rows.where(F.col("property").isin(*names)), p.small["lexicon"]).select(*PUBLISHED)
 
 
 def wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
@@ -82,101 +114,125 @@ def wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name in PROPERTIES if properties is None or name in properties)
 
 
-# ---------------------------------------------------------------------------- findings
+# ---------------------------------------------------------------------------- looks
 
 
-def _findings(p: Prepared, wanted: tuple[str, ...], tell: Tell) -> DataFrame:
-    """What all checks say, stored."""
-    weak = "weak-total-order" in wanted
-    needed = {*wanted, *(["running-prefix"] if weak else [])}
-    frames = [*_of_cells(p, needed), *_of_deliveries(p, needed)]
-    if needed & {"running-prefix", "toto-refinement"}:
-        frames += order.total_order(p)
+def _looks(p: Prepared, needed: set[str]) -> list[Look]:
+    """All that is asked of rows for the sake of these properties."""
+    looks = [_at_cells(p), *_at_deliveries(p)]
+    if {"running-prefix", "toto-refinement"} & needed:
+        looks += order.total_order(p)
     if "virtual-synchrony" in needed:
-        frames += synchrony.synchrony(p)
+        looks += synchrony.synchrony(p)
     if "same-view" in needed:
-        frames += homes.one_view(p)
+        looks += homes.one_view(p)
     if "integrity" in needed:
-        frames += integrity.bodies(p)
-    if needed & {"integrity", "basic"}:
-        frames += integrity.receivers(p)
-    if needed & {"integrity", "multicast-liveness", "self-delivery"}:
-        frames += liveness.accepted(p)
-    if needed & PAST:
-        frames += causal.causality(p, causal.pasts(p))
-    said = p.small["said"]
-    frames.append(said.select(*[F.col(n).cast(t).alias(n) for n, t in SCHEMA.items()]))
-    found = keep(_union(frames).where(F.col("property").isin(*sorted(needed))))
-    if not weak:
-        return found
-    tell("comparing orders")
-    broken = found.where("property = 'running-prefix' and kind is not null").select("r", "v")
-    if not broken.isEmpty():
-        found = found.unionByName(order.weak_total_order(p, broken))
-    return found.where(F.col("property").isin(*wanted))
+        looks += integrity.bodies(p)
+    if {"integrity", "basic"} & needed:
+        looks += integrity.receivers(p)
+    if {"integrity", "multicast-liveness", "self-delivery"} & needed:
+        looks += liveness.accepted(p)
+    if PAST & needed:
+        looks += causal.causality(p, causal.pasts(p))
+    return [look.at(needed) for look in looks]
 
 
-def _of_cells(p: Prepared, needed: set[str]) -> list[DataFrame]:
+def _at_cells(p: Prepared) -> Look:
     """What is asked of each cell, at one look."""
     parts = (integrity, homes, safe, liveness)
     times = summed(*[part.times() for part in parts])
-    cases = [case for part in parts for case in part.cases()]
-    return _asked_and_found(p.cells, times, cases, needed)
+    return Look(p.cells, times, [case for part in parts for case in part.cases()])
 
 
-def _of_deliveries(p: Prepared, needed: set[str]) -> list[DataFrame]:
+def _at_deliveries(p: Prepared) -> Iterator[Look]:
     """What is asked of each row, at one look: of deliveries, sends and markers."""
-    times = synchrony.times()
     cases = [*order.cases(), synchrony.region(), synchrony.side(), homes.misplaced("delivered")]
-    frames = _asked_and_found(order.in_order(p), times, cases, needed)
-    if "initial-view" in needed:
-        frames.append(found(p.sent, homes.misplaced("sent")))
-        frames.append(found(homes.markers(p), homes.misplaced("marked")))
+    yield Look(order.in_order(p), synchrony.times(), cases)
+    yield Look(p.sent, cases=[homes.misplaced("sent")])
+    yield Look(homes.markers(p), cases=[homes.misplaced("marked")])
     if p.repeated is not None:
         cases = [*integrity.again(), synchrony.region(), homes.misplaced("delivered")]
-        frames.append(found(p.repeated, *cases))
+        yield Look(p.repeated, cases=cases)
     if p.resent is not None:
-        frames.append(found(p.resent, integrity.resent()))
-    return frames
+        yield Look(p.resent, cases=[integrity.resent()])
 
 
-def _asked_and_found(
-    rows: DataFrame, times: dict[str, Column], cases: list[Case], needed: set[str]
-) -> list[DataFrame]:
-    times = {name: often for name, often in times.items() if name in needed}
-    cases = [case for case in cases if case.kind.partition("/")[0] in needed]
-    frames = [asked(rows, times)] if times else []
-    return [*frames, found(rows, *cases)] if cases else frames
+# ---------------------------------------------------------------------------- findings
 
 
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, frames)
+def _needed(names: Collection[str]) -> set[str]:
+    """Orders are compared pair by pair only in views where positions are broken."""
+    return {*names, *([PREFIX] if WEAK in names else [])}
 
 
-Key = tuple[int, str]
+def _said(p: Prepared) -> Counter[Key]:
+    """How often properties were asked in Python, and what was found there."""
+    times: Counter[Key] = Counter()
+    for row in p.small.rows["said"]:
+        kind = row.get("kind")
+        times[row["r"], kind or row["property"]] += 1 if kind else row["checked"]
+    return times
 
 
-def _collected(
-    p: Prepared, found: DataFrame
-) -> tuple[dict[Key, tuple[int, int]], dict[Key, list[Violation]]]:
-    """Per run and property: how often it was asked, how often broken, the first violations."""
-    counts = found.groupBy("r", "property").agg(
-        F.coalesce(F.sum("checked"), F.lit(0)).alias("checked"), F.count("kind").alias("found")
-    )
-    told_of = {(row.r, row.property): (row.checked, row.found) for row in counts.collect()}
-    if not any(found for _, found in told_of.values()):
-        return told_of, {}
+def _counted(looks: Sequence[Look]) -> Counter[Key]:
+    """The same, by looks."""
+    times: Counter[Key] = Counter()
+    for row in counted(looks).collect():
+        times[row.r, row.name] += row.times
+    return times
+
+
+def _broken(times: Mapping[Key, int]) -> dict[str, Collection[int]]:
+    """The kinds that were found, and in which runs."""
+    broken: dict[str, Collection[int]] = {}
+    for r, name in times:
+        if "/" in name:
+            broken[name] = {*broken.get(name, ()), r}
+    return broken
+
+
+def _in_pairs(p: Prepared, looks: Sequence[Look], broken: Mapping[str, Collection[int]]) -> Look:
+    """Orders pair by pair in views in which there is no one order of positions."""
+    kinds = {kind: runs for kind, runs in broken.items() if property_of(kind) == PREFIX}
+    found_of = found(_into(looks, kinds))
+    assert found_of is not None
+    return order.weak_total_order(p, keep(found_of.select("r", "v").distinct()))
+
+
+def _into(looks: Sequence[Look], broken: Mapping[str, Collection[int]]) -> list[Look]:
+    """What shows these kinds, in the runs that have them if these are few."""
+    found = []
+    for look in looks:
+        look = look.into(broken)
+        runs = {r for case in look.cases for r in broken[case.kind]}
+        few = 0 < len(runs) <= RUNS_NAMED
+        found.append(replace(look, frame=look.frame.where(F.col("r").isin(*runs))) if few else look)
+    return found
+
+
+def _rows(p: Prepared, looks: Sequence[Look]) -> DataFrame:
+    """All violations."""
+    said = p.small["said"].where("kind is not null")
+    said = said.select(*[F.col(n).cast(t).alias(n) for n, t in SCHEMA.items()])
+    rows = found(looks)
+    return said if rows is None else rows.unionByName(said)
+
+
+def _shown(
+    p: Prepared, looks: Sequence[Look], broken: Mapping[str, Collection[int]]
+) -> dict[Key, list[Violation]]:
+    """Per run and property: the first violations."""
     first = Window.partitionBy("r", "property").orderBy(
         F.size("rows").desc(), "s", "first", "who", "other", "kind"
     )
-    some = found.where("kind is not null").withColumn("_n", F.row_number().over(first))
+    rows = _rows(p, _into(looks, broken)).where(F.col("kind").isin(*broken))
+    some = rows.withColumn("_n", F.row_number().over(first)).where(F.col("_n") <= KEPT).drop("_n")
     shown: dict[Key, list[Violation]] = {}
-    words = told(some.where(F.col("_n") <= KEPT).drop("_n"), p.small["lexicon"])
-    for row in words.collect():
+    for row in told(some, p.small["lexicon"]).collect():
         shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
     for key in shown:
         shown[key].sort(key=lambda v: (v.sender or "", v.sender_inc or 0, v.first or 0, v.text))
-    return told_of, shown
+    return shown
 
 
 # ---------------------------------------------------------------------------- verdicts
@@ -216,13 +272,18 @@ def _facts(small: Small) -> dict[int, Run]:
 def _audit(
     facts: dict[int, Run],
     wanted: tuple[str, ...],
-    counts: dict[Key, tuple[int, int]],
+    times: Mapping[Key, int],
     shown: dict[Key, list[Violation]],
 ) -> Audit:
+    violations: Counter[Key] = Counter()
+    for (r, name), often in times.items():
+        if "/" in name:
+            violations[r, property_of(name)] += often
     runs = []
     for r, run in sorted(facts.items(), key=lambda item: item[1].run):
         for name in wanted:
-            checked, found = counts.get((r, name), (0, 0))
-            run.properties[name] = judged(name, run, checked, shown.get((r, name), ()), found)
+            key = (r, name)
+            checked, examples = times.get(key, 0), shown.get(key, ())
+            run.properties[name] = judged(name, run, checked, examples, violations[key])
         runs.append(run)
     return Audit({name: overall(name, runs, KEPT) for name in wanted}, tuple(runs))

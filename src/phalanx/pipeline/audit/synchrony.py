@@ -12,12 +12,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.audit.findings import Case, found, lowest, witness
+from phalanx.pipeline.audit.findings import Case, Look, lowest, witness
 from phalanx.pipeline.audit.messages import BASIC
 from phalanx.pipeline.audit.prepare import Prepared
 
 
-def synchrony(p: Prepared) -> list[DataFrame]:
+def synchrony(p: Prepared) -> list[Look]:
     """Of each cell that somebody on a route delivered in the view: who on it did not, though it
     was for it."""
     masks = p.small["ways"].where("together != 0").drop("along", "ordered")
@@ -33,20 +33,22 @@ def synchrony(p: Prepared) -> list[DataFrame]:
         shown = _over_banks(shown)
     seen = witness()
     return [
-        found(
+        Look(
             shown,
-            Case(
-                "virtual-synchrony/",
-                (F.col("here") != 0) & (F.col("lack") != 0),
-                who=seen[0],
-                other=lowest(F.col("lack")),
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                w="w",
-                rows=[seen],
-            ),
+            cases=[
+                Case(
+                    "virtual-synchrony/",
+                    (F.col("here") != 0) & (F.col("lack") != 0),
+                    who=seen[0],
+                    other=lowest(F.col("lack")),
+                    s="s",
+                    first="c1",
+                    last="c2",
+                    v="v",
+                    w="w",
+                    rows=[seen],
+                )
+            ],
         )
     ]
 
