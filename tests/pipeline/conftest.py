@@ -17,10 +17,11 @@ from phalanx.pipeline.session import session
 DAEMONS = {"cluster", "connect"}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `-n 2 --dist loadgroup` one process has the session and one the daemons: each is
     started once."""
-    if not config.pluginmanager.hasplugin("xdist"):
+    if not hasattr(config, "workerinput"):  # only in a process that xdist started
         return
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))

@@ -47,6 +47,8 @@ STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
+    # Every table that is sent to the tasks takes a page at least, and an audit sends dozens.
+    "spark.buffer.pageSize": "2m",
     # Where in our code each column was made: three more calls for every call.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

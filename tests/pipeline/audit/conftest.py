@@ -1,0 +1,66 @@
+"""One audit that most tests look at: hand-made traces, changed ones, simulated runs, correct and of
+broken protocols. An audit has a price of its own, whatever it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.audit import situations
+from tests.pipeline.audit.played import Played, tables_of
+from tests.sim.tale import odyssey
+
+from phalanx.pipeline.audit import Audit, Run, audit
+from phalanx.sim.kinds import Kind
+
+CHANGED = 250
+"""Random legal traces in which something was changed."""
+SEEDS: dict[Kind, range] = {"fixed": range(60), "membership": range(60), "storm": range(30)}
+MUTATED: tuple[tuple[str, Kind, int], ...] = (
+    ("duplicate-let-through", "fixed", 0),
+    ("causal-without-waiting", "fixed", 0),
+    ("subset-shown-to-stranger", "fixed", 2),
+    ("epoch-not-raised", "storm", 1),
+)
+"""Broken rules, and where chance shows them soon."""
+
+
+@pytest.fixture(scope="session")
+def good() -> list[Played]:
+    """Correct runs of the simulator."""
+    return list(situations.by_seed(SEEDS))
+
+
+@pytest.fixture(scope="session")
+def bad() -> list[Played]:
+    """Runs of broken protocols."""
+    return [situations.mutated(*one) for one in MUTATED]
+
+
+@pytest.fixture(scope="session")
+def traces() -> dict[str, Played]:
+    """Small ones that tell of one thing each."""
+    with pytest.MonkeyPatch.context() as patch:
+        runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
+    runs += situations.changed(CHANGED)
+    rows = odyssey().rows
+    runs.append(Played("absent", [r for r in rows if (r.node, r.inc) != ("b", 1)], False, "flow"))
+    runs.append(Played("torn", [r for r in rows if (r.node, r.lseq) != ("b", 5)], False, "flow"))
+    runs.append(Played("crowd", situations.crowd().rows))
+    lacking = situations.crowd(without=situations.MANY[66])
+    runs.append(Played("crowd that lacks one", lacking.rows))
+    return {run.name: run for run in runs}
+
+
+@pytest.fixture(scope="session")
+def judged(
+    spark: SparkSession, traces: dict[str, Played], good: list[Played], bad: list[Played]
+) -> Audit:
+    every: Iterable[Played] = (*traces.values(), *good, *bad)
+    return audit(tables_of(spark, every))
+
+
+@pytest.fixture(scope="session")
+def runs(judged: Audit) -> dict[str, Run]:
+    return {run.run: run for run in judged.runs}
