@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from phalanx.pipeline import ingest as ingesting
+from phalanx.pipeline.audit import audit
 from phalanx.pipeline.opening import open_tables
 from phalanx.pipeline.session import session
 
@@ -22,9 +23,11 @@ def main(url: str, journals: str, lake: str) -> None:
         with open_tables(spark, [journals], lake=Path(lake)) as tables:
             views = [row.vid for row in tables["view_install"].select("vid").collect()]
             latest = tables["deliver"].selectExpr("sum(last - first + 1) as n").collect()
+            judged = audit(tables, ["virtual-synchrony"]).properties["virtual-synchrony"]
         raw = spark.read.format("phalanx").option("table", "deliver").load(journals)
         found = raw.where("node = 'a'").count()
-        print(json.dumps({"views": sorted(views), "delivered": latest[0].n, "raw": found}))
+        told = {"views": sorted(views), "delivered": latest[0].n, "raw": found}
+        print(json.dumps(told | {"judged": [judged.verdict, judged.checked]}))
     finally:
         spark.stop()
 

@@ -9,29 +9,44 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.journal.folder import keep
+from tests.journal.folder import keep, segment
+from tests.pipeline.audit import situations
 from tests.pipeline.daemons import PACKAGES
 from tests.pipeline.lakes import held, written
 from tests.sim.tale import odyssey
 
-SECONDS_MAX = 170.0
+from phalanx.pipeline.audit import PROPERTIES
+
+SECONDS_MAX = 250.0
 
 
-def census(url: str, journals: Path, lake: Path) -> Any:
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own: this one may have a session already."""
     root = PACKAGES.parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PACKAGES), str(root)])}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.census", url, str(journals), str(lake)],
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
         capture_output=True,
         text=True,
         env=environment,
         timeout=SECONDS_MAX,
         check=False,
     )
+
+
+def census(url: str, journals: Path, lake: Path) -> Any:
+    done = program("tests.pipeline.census", url, str(journals), str(lake))
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr == "", "Spark has nothing to say on the terminal"
+    return json.loads(done.stdout)
+
+
+def audited(journals: Path, *where: str) -> Any:
+    """What the command says of journals in which something is wrong."""
+    done = program("phalanx.cli.main", "audit", str(journals), "--json", *where)
+    assert done.returncode == 1, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
@@ -47,3 +62,18 @@ def test_ingest_tables_and_source_give_the_same_elsewhere(
     delivered = expected["deliver"]
     assert found["delivered"] == sum(row["last"] - row["first"] + 1 for row in delivered)
     assert found["raw"] == sum(row["node"] == "a" for row in delivered)
+    assert found["judged"] == ["holds", 4]
+
+
+@pytest.mark.slow
+def test_an_audit_says_the_same_everywhere(cluster: str, connect: str, tmp_path: Path) -> None:
+    for run in (*situations.broken(), *situations.kept()):
+        folder = tmp_path / run.name
+        folder.mkdir()
+        for header, rows in run.journals():
+            segment(folder, rows, **msgspec.structs.asdict(header))
+    here = audited(tmp_path)
+    assert set(here["properties"]) == set(PROPERTIES)
+    assert all(found["verdict"] == "violated" for found in here["properties"].values())
+    assert audited(tmp_path, "--master", cluster) == here
+    assert audited(tmp_path, "--master", connect) == here

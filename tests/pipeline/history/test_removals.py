@@ -70,6 +70,18 @@ def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row])
     ]
 
 
+def test_the_last_rows_of_a_killed_member_may_lack_its_view(spark: SparkSession) -> None:
+    journals = []
+    for run in ("killed", "stopped"):
+        bea = Hand("bea.1", run).view(0, "v1", "bea.1 gus.1").view(9, "v2", "bea.1")
+        gus = Hand("gus.1", run).view(0, "v0", "gus.1")
+        if run == "stopped":
+            gus.life(5, "STOP")
+        journals += [bea.journal, gus.journal]
+    told = {row["run"]: row["fate"] for row in removals(from_rows(spark, journals)).collect()}
+    assert told == {"killed": "ENDED", "stopped": "NEVER"}
+
+
 def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
     found: list[Row],
 ) -> None:
@@ -100,7 +112,7 @@ def test_a_removal_is_told_as_a_story(tables: Tables) -> None:
 
 STORY = """
 cyd.1 was removed: view v1 became v2
-  its journal ends in that view, without a stop: it was killed, or lives on unread
+  its journal just ends, without a stop: it was killed, or lives on unread
   from 2027-01-15T08:00:00.010000Z:
          +0.000 ms  bea.1  holds it for suspected: nothing was heard of it
         +20.000 ms  bea.1  holds it for faulty: it was heard but acknowledged nothing

@@ -4,10 +4,11 @@ The journal of the one who was removed knows best what became of it, and no cloc
 
     LEFT      it asked to leave in this view or before
     CRASHED   its journal ends in this view with a crash, which only a simulator writes down
-    ENDED     its journal ends in this view without a stop: it was killed, or is cut off
+    ENDED     its journal just ends, in this view or before it: it was killed, or is cut off. The
+              last rows of who was killed are not written: that this view is not there says nothing
     STOPPED   its journal ends in this view with a stop, and it had not asked to leave
     APART     it went on to another view: it was alive, and had lost the others as they had lost it
-    NEVER     its journal has other views but not this one
+    NEVER     its journal is whole, and has other views but not this one
     UNKNOWN   there is no journal of it
 """
 
@@ -33,10 +34,12 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
         .groupBy("journal")
         .agg(F.min("lseq").alias("_left"))
     )
+    crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
     lives = tables["journals"].select(
         *[F.col(name).alias(f"_{name}") for name in LIFE], "journal", "boot_id", "end_t_ns",
-        "end_sim_ns",
+        "end_sim_ns", (F.col("stopped") == 1).alias("_whole"),
     )  # fmt: skip
+    lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
     spans = stays(tables).select(
         "journal",
         F.col("vid").alias("_vid"),
@@ -54,7 +57,8 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
     )
     fate = (
         F.when(F.col("_journal").isNull(), "UNKNOWN")
-        .when(F.col("_vid").isNull(), "NEVER")
+        .when(F.col("_vid").isNull() & (F.col("_whole") | F.col("_crash").isNotNull()), "NEVER")
+        .when(F.col("_vid").isNull(), "ENDED")
         .when(F.col("_left") < F.col("_to"), "LEFT")
         .when(F.col("_end") == "VIEW", "APART")
         .when(F.col("_end") == "CRASH", "CRASHED")

@@ -12,7 +12,7 @@ from phalanx.pipeline.history.why import Proof, Removal
 FATE = {
     "LEFT": "it left by itself",
     "CRASHED": "it had crashed",
-    "ENDED": "its journal ends in that view, without a stop: it was killed, or lives on unread",
+    "ENDED": "its journal just ends, without a stop: it was killed, or lives on unread",
     "STOPPED": "its journal ends in that view, with a stop",
     "APART": "it was alive, and went on to a view of its own",
     "NEVER": "it never installed that view itself",

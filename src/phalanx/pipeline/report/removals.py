@@ -70,22 +70,13 @@ def _removal(run: RunAxis, views: list[View], row: Row, most: int) -> Removal:
         at=first,
         lead=first - began,
         took=last - began,
-        fate=_fate(run, row),
+        fate=row.fate,
         view=index.get(row.vid, -1),
         next_view=index.get(row.next_vid, -1),
         by=[label((one.node, one.inc)) for one in row.observers],
         steps=[_step(at - began, proof) for at, proof in sorted(kept, key=_in_time)],
         steps_total=len(steps) if row.steps <= CHAIN_MAX else row.steps,
     )
-
-
-def _fate(run: RunAxis, row: Row) -> str:
-    """A journal that just ends may lack its last rows: that a view is not in it means nothing."""
-    open_end = any(
-        (j.node, j.inc, j.ended) == (row.member, row.member_inc, "OPEN") for j in run.journals
-    )
-    fate: str = row.fate
-    return "ENDED" if fate == "NEVER" and open_end else fate
 
 
 def _placed(proof: Row, shifts: dict[Member, int]) -> int:
