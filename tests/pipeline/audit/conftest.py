@@ -14,9 +14,9 @@ from tests.sim.tale import odyssey
 from phalanx.pipeline.audit import Audit, Run, audit
 from phalanx.sim.kinds import Kind
 
-CHANGED = 200
+CHANGED = 120
 """Random legal traces in which something was changed."""
-SEEDS: dict[Kind, range] = {"fixed": range(24), "membership": range(16), "storm": range(8)}
+SEEDS: dict[Kind, range] = {"fixed": range(16), "membership": range(8), "storm": range(6)}
 MUTATED: tuple[tuple[str, Kind, int], ...] = (
     ("duplicate-let-through", "fixed", 0),
     ("causal-without-waiting", "fixed", 0),
