@@ -155,7 +155,11 @@ def test_an_interrupt_of_a_sweep_prints_what_was_done_and_exits_130() -> None:
     with pytest.raises(subprocess.TimeoutExpired):  # it has started, and does not end by itself
         sweep.wait(3)
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: the workers get it too
-    out, err = sweep.communicate(timeout=20)
+    try:
+        out, err = sweep.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        os.killpg(sweep.pid, signal.SIGKILL)
+        raise
     assert sweep.returncode == 130
     assert " runs, 0 violations, 0 stuck\n" in out
     assert err == "phalanx: interrupted\n"

@@ -76,7 +76,10 @@ def test_ctrl_c_leaves_and_exits_as_interrupted(group: str) -> None:
     ada = started("node", group, "--local", "--name", "ada")
     until(ada, "view")
     ada.send_signal(signal.SIGINT)
-    _, errors = ada.communicate(timeout=SECONDS)
+    try:
+        _, errors = ada.communicate(timeout=SECONDS)
+    finally:
+        ada.kill()
     assert ada.returncode == 130
     assert errors.strip() == "phalanx: interrupted"
 
