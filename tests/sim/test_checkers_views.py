@@ -326,10 +326,17 @@ def test_an_old_life_in_the_last_view_is_not_precise() -> None:
 
 
 def test_two_that_reach_each_other_do_not_live_under_one_name() -> None:
-    tale = Tale("a").install("A", "vA", "A").topology("a", "A").stop()
+    tale = Tale("a").install("A", "vA", "A").topology("aA").stop()
     report = tale.check()
     assert report.violated == ("membership-precision",)
     assert "a.1 and a.2 live under one name, within reach" in str(report.violations[0])
+
+
+def test_two_that_are_apart_may_live_under_one_name() -> None:
+    tale = Tale("b").install("a", "va", "a").install("A", "vA", "A").topology("a", "A", "b")
+    report = tale.stop().check()
+    assert report.violated == ()
+    assert report.properties["membership-precision"].evaluated == 1, "b is alone, and only b"
 
 
 def test_a_change_ends_with_a_view_or_is_forgotten() -> None:

@@ -105,7 +105,7 @@ class Population:
         ]
         changed: list[Seat] = []
         for group in self._groups:
-            names = sorted({seat.me.name for seat in group})
+            names = sorted(seat.me.name for seat in group)
             for seat in group:
                 if seat.component != names:
                     seat.component = names

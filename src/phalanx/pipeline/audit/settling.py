@@ -1,6 +1,8 @@
 """How changes of membership end: precision, termination, bounded views. Asked of runs that have
 settled, of members that live to the end. Components are told by the last topology rows; of the
-names in them those count that a living member has."""
+names in them those count that a living member has. Where more processes say that they reach the
+same names than there are names, they are apart and bear the same ones: then names do not tell who
+reaches whom."""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ def settling(run: Chronicle, says: Says) -> None:
 
 def _precision(run: Chronicle, member: Member, told: Fate, reach: list[str], says: Says) -> None:
     name = "membership-precision"
-    says.asked(name)
     due = [m for m in run.living if m.node in reach and _reach(m) in (reach, None)]
+    if len(due) > len(reach):
+        return
+    says.asked(name)
     shown = [(member, told.lseq), *[(member, row.lseq) for row in member.installs[-1:]]]
     namesake = next((m for m in due if m is not member and m.node == member.node), None)
     if namesake is not None:

@@ -2,7 +2,9 @@
 is only counted.
 
 Asked of a run that has settled, of members that live to its end. Components are told by the
-last topology rows; of the names in them those count that a living member has.
+last topology rows; of the names in them those count that a living member has. Where more
+processes say that they reach the same names than there are names, they are apart and bear the
+same ones: then names do not tell who reaches whom.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ def _precision(trace: Trace, alive: list[Member], out: Findings) -> None:
         if reach is None:
             continue
         due = [m for m in alive if m[0] in reach and lives.reach(m) in (reach, None)]
+        if len(due) > len(reach):
+            continue
         out.evaluated("membership-precision")
         namesakes = [m for m in due if m != member and m[0] == member[0]]
         if namesakes:
