@@ -32,6 +32,7 @@ from phalanx.core.effects import (
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.explore.histories import Finding, Histories, events_of
 from phalanx.explore.member import NOW, Explored, Timer
+from phalanx.explore.scribe import Scribe
 
 Packets = tuple[bytes, ...]
 Place = tuple[MemberId, int]
@@ -54,7 +55,8 @@ class Setting(msgspec.Struct, frozen=True):
 class Crowd:
     """A group of processes. Whoever moves it looks at `wrong` after each step."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, scribe: Scribe | None = None) -> None:
+        self._scribe = scribe
         components, hold = setting.components, setting.hold
         service = self.service = setting.service
         n = self.n = sum(map(len, components))
@@ -78,7 +80,11 @@ class Crowd:
             view = boot_view([self.ids[i] for i in sorted(component)])
             member = Explored(self.ids[p], view, config)
             self.members.append(member)
-            self._history[p] = self._histories.begin(p, events_of(member.start(NOW), self.index))
+            effects = member.start(NOW)
+            self._history[p] = self._histories.begin(p, events_of(effects, self.index))
+            if scribe is not None:
+                scribe.began(self.ids[p], effects)
+        self._note_sides()
 
     # -------------------------------------------------------------- what can be asked
 
@@ -127,6 +133,8 @@ class Crowd:
                 self._send(p, tuple(effect.packets))
             elif isinstance(effect, Stopped):
                 self.gone.add(p)
+        if self._scribe is not None:
+            self._scribe.did(p, effects)
         events = events_of(effects, self.index)
         if events:
             self._history[p] = self._histories.extend(p, self._history[p], events)
@@ -177,11 +185,19 @@ class Crowd:
     def crash(self, p: int) -> None:
         self.steps.append(f"crash {p}")
         self.gone.add(p)
+        if self._scribe is not None:
+            self._scribe.crashed(p)
+            self._note_sides()
 
     def split(self, side: list[int]) -> None:
         """Only who is on one side can reach each other; with all on one, it heals."""
         self.steps.append(" ".join(["split", *map(str, side)]))
         self.side = side
+        self._note_sides()
+
+    def _note_sides(self) -> None:
+        if self._scribe is not None:
+            self._scribe.parted(self.live(), self.side)
 
     def calm(self) -> None:
         """Nothing more happens until all is quiet, on each side of a split for itself."""
@@ -194,6 +210,8 @@ class Crowd:
     def settle(self) -> Finding | None:
         """Everything heals, and nobody but chance has been in the way of one common view."""
         self.split([0] * self.n)
+        if self._scribe is not None:
+            self._scribe.healed()
         found = self._calm_down()
         for _ in range(4 + 2 * self.n):
             if found is not None or self._is_united():

@@ -31,6 +31,7 @@ from phalanx.errors import FileError
 from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.histories import Finding
 from phalanx.explore.member import TIMERS
+from phalanx.explore.scribe import Scribe
 
 WORDS: dict[str, int] = {
     "deliver": 2,
@@ -59,9 +60,9 @@ class Story(msgspec.Struct, frozen=True):
     about: str = ""
 
 
-def play(story: Story) -> Finding | None:
+def play(story: Story, scribe: Scribe | None = None) -> Finding | None:
     """What goes wrong when it happens again; None if nothing does."""
-    crowd = Crowd(story.setting)
+    crowd = Crowd(story.setting, scribe)
     for step in story.steps:
         _do(crowd, step)
         if crowd.wrong is not None:

@@ -17,6 +17,7 @@ from phalanx.core.effects import Service
 from phalanx.explore import stories
 from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.histories import Finding
+from phalanx.explore.scribe import Scribe
 from phalanx.explore.stories import Story
 from phalanx.sim.hunt import Played
 
@@ -30,12 +31,12 @@ Chance = tuple[float, Callable[[], None]]
 class Walk:
     """The walk of a seed, with groups of lo to hi: the same in every process."""
 
-    def __init__(self, seed: int, lo: int = 2, hi: int = 5) -> None:
+    def __init__(self, seed: int, lo: int = 2, hi: int = 5, scribe: Scribe | None = None) -> None:
         dice = self._dice = Random(f"walk {seed}")
         n = dice.randrange(lo, hi + 1)
         components, hold = _components(dice, n), dice.random() < 0.25
         self.setting = Setting(components, hold, dice.choice(SERVICES))
-        self.crowd = Crowd(self.setting)
+        self.crowd = Crowd(self.setting, scribe)
         self._messages = dice.randrange(12)
         self._suspicions = dice.randrange(4)
         self._crashes = dice.choice((0, 0, 1))

@@ -106,6 +106,13 @@ def taken_over_again(self: Mover, border: Border) -> list[Carried]:
     return [i for p, i in self._carry.items() if ending.carries(i) and covers(ending.closing, *p)]
 
 
+def read_from_the_start(self: Stay, carried: list[Carried], out: list[Effect]) -> None:
+    """What was delivered already is delivered again, whole."""
+    for item in carried:
+        item.frame.cursor = 0
+    _BEGIN(self, carried, out)
+
+
 def nothing_waits(self: Stay, frame: Frame) -> bool:
     if self.transit:
         self._held.append(frame)
@@ -113,6 +120,7 @@ def nothing_waits(self: Stay, frame: Frame) -> bool:
 
 
 _INSTALL = Mover.install
+_BEGIN = Stay.begin
 _CLOSE = Stay.close
 
 # ------------------------------------------------------------------ tags and phases
@@ -200,7 +208,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "carried-frames-delivered-twice": Mutant(
         "deliver in a view that ends also what the next one carries on",
-        ((Mover, "_is_ending", carried_on_too), (Mover, "_taken_over", taken_over_again)),
+        (
+            (Mover, "_is_ending", carried_on_too),
+            (Mover, "_taken_over", taken_over_again),
+            (Stay, "begin", read_from_the_start),
+        ),
         "walk",
     ),
     "followers-of-held-frames": Mutant(
