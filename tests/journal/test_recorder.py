@@ -282,3 +282,10 @@ def test_the_digest_is_of_the_bodies_alone_and_only_on_demand() -> None:
     (plain,) = recorder().record(1, [effect])
     assert isinstance(plain, ev.Deliver)
     assert plain.digest is None
+    taken = fx.Accepted(1, 2, fx.Service.SAFE, None, 6, [b"one", b"two"])
+    (submit,) = recorder(digests=True).record(1, [taken])
+    assert isinstance(submit, ev.Submit)
+    assert submit.digest == row.digest
+    (plain_submit,) = recorder().record(1, [taken])
+    assert isinstance(plain_submit, ev.Submit)
+    assert plain_submit.digest is None

@@ -111,6 +111,18 @@ def test_integrity_compares_bodies_with_the_truth_where_it_is_known() -> None:
     assert both_wrong.check(contents=contents).properties["integrity"].found == 2
 
 
+def test_bodies_are_those_that_were_submitted() -> None:
+    tale = Tale("ab").submit("a", 1, digest=5, service="CAUSAL").send("a", 1, service="CAUSAL")
+    assert tale.deliver("a", "a", 1, digest=5).check(settled=False).violated == ()
+    report = tale.deliver("b", "a", 1, digest=6).check()
+    assert report.violated == ("integrity",)
+    told = "b.1 delivered a.1#1 with other bodies than were submitted"
+    assert told in report.violations[0].text
+    both_wrong = Tale("ab").submit("a", 1, digest=5, service="CAUSAL")
+    both_wrong.send("a", 1, service="CAUSAL").deliver("ab", "a", 1, digest=6)
+    assert both_wrong.check().properties["integrity"].found == 2
+
+
 @pytest.mark.parametrize("settled", [True, False])
 def test_integrity_sees_a_sender_that_is_not_in_the_view(settled: bool) -> None:
     report = Tale("abc").deliver("a", "e", 1, service="CAUSAL").stop().check(settled)

@@ -102,6 +102,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     service: Service
     to: tuple[MemberId, ...] | None
     size: int
+    bodies: Sequence[bytes] = ()
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

@@ -158,7 +158,7 @@ class Speaker(ABC):
         first = self._numbered + 1
         self._numbered += len(bodies)
         receivers = self._members(ranks)
-        out.append(Accepted(first, self._numbered, service, receivers, sum(lengths)))
+        out.append(Accepted(first, self._numbered, service, receivers, sum(lengths), bodies))
 
     def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
         if to is None:

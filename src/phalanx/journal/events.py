@@ -20,8 +20,8 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 3
-"""1: everything up to `corrupt`; 2: `gap`; 3: `link`."""
+SCHEMA_VERSION = 4
+"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T", "F", "X", "M"]
@@ -52,6 +52,8 @@ class Submit(Row, frozen=True, kw_only=True, tag="submit"):
     """Names of the addressed members; None is the whole view."""
     to_incs: list[int] | None = None
     """Their incarnations, in the same order."""
+    digest: int | None = None
+    """CRC-32 of the bodies put together, where the recorder was asked for it."""
 
 
 class Send(Row, frozen=True, kw_only=True, tag="send"):
@@ -194,7 +196,8 @@ class Clock(Row, frozen=True, kw_only=True, tag="clock"):
 
 
 class Topology(Row, frozen=True, kw_only=True, tag="topology"):
-    """Ground truth of a simulation: the node can exchange packets with these from now on."""
+    """Ground truth of a simulation: the node can exchange packets with these from now on. A name
+    is there as often as processes bear it."""
 
     component: list[str]
 

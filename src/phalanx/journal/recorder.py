@@ -10,7 +10,7 @@ other sender, its last message that was delivered here since the previous send r
 previous message is implied (PROTOCOLS D.3 item 1). Basic messages are outside that order.
 
 This runs on the hot path: a row costs one struct and no loop over messages, except that
-`digests=True` reads every delivered byte once more.
+`digests=True` reads every submitted and every delivered byte once more.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class Recorder:
                 case fx.Sent():
                     row = self._send(effect, lseq + 1, common)
                 case fx.Accepted():
-                    to = effect.to
+                    to, digest = effect.to, None
+                    if self._digests and effect.bodies:
+                        digest = crc32(b"".join(effect.bodies))
                     row = ev.Submit(
                         first=effect.first,
                         last=effect.last,
@@ -108,6 +110,7 @@ class Recorder:
                         bytes=effect.size,
                         to=None if to is None else [m.name for m in to],
                         to_incs=None if to is None else [m.incarnation for m in to],
+                        digest=digest,
                         lseq=lseq + 1,
                         **common,
                     )

@@ -215,17 +215,32 @@ def since(lived: Column, lseq: Column) -> Column:
 
 
 def bodies(p: Prepared) -> list[Look]:
-    """Members that got the same range got the same bodies, where bodies were summed up."""
-    one = F.struct("k", "lseq")
+    """Members that got the same range got the same bodies, and those that were submitted as such,
+    where bodies were summed up."""
+    none = F.lit(None).cast("long")
+    got = p.rows.where("digest is not null").select(
+        "r", "s", "first", "last", "k", "lseq", "digest", none.alias("given"), none.alias("origin")
+    )
+    given = p.submits.where("digest is not null").select(
+        *("r", "s", "first", "last"),
+        *(none.alias(name) for name in ("k", "lseq", "digest")),
+        F.col("digest").alias("given"),
+        F.col("lseq").alias("origin"),
+    )
+    one, least, most = F.struct("k", "lseq"), F.min("digest"), F.max("digest")
     alike = (
-        p.rows.where("digest is not null")
+        got.unionByName(given)
         .groupBy("r", "s", "first", "last")
         .agg(
-            F.count("*").alias("n"),
+            F.count("digest").alias("n"),
             F.min_by(one, "digest").alias("a"),
             F.max_by(one, "digest").alias("b"),
-            (F.min("digest") != F.max("digest")).alias("differs"),
+            least.alias("least"),
+            most.alias("most"),
+            F.max("given").alias("given"),
+            F.max("origin").alias("origin"),
         )
+        .withColumn("wrong", F.when(F.expr("least != given"), F.col("a")).otherwise(F.col("b")))
     )
     return [
         Look(
@@ -233,15 +248,24 @@ def bodies(p: Prepared) -> list[Look]:
             {"integrity": F.col("n")},
             [
                 Case(
+                    "integrity/altered",
+                    F.expr("least != given or most != given"),
+                    who="wrong.k",
+                    s="s",
+                    first="first",
+                    last="last",
+                    rows=[("wrong.k", "wrong.lseq"), ("s", "origin")],
+                ),
+                Case(
                     "integrity/bodies",
-                    F.col("differs"),
+                    F.expr("given is null and least != most"),
                     who="a.k",
                     other="b.k",
                     s="s",
                     first="first",
                     last="last",
                     rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
-                )
+                ),
             ],
         ),
     ]

@@ -133,7 +133,7 @@ def delivered(tables: Tables, small: Small) -> DataFrame:
 def submitted(tables: Tables, small: Small) -> DataFrame:
     """What was accepted, by sender."""
     rows = coded(tables["submit"], small)
-    bounds = ("first", "last", "lseq", "step", "torn")
+    bounds = ("first", "last", "lseq", "step", "torn", "digest")
     return rows.select("r", F.col("k").alias("s"), *bounds, receivers().alias("t"))
 
 

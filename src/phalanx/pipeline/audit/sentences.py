@@ -27,6 +27,7 @@ SENTENCES = {
     "integrity/origin": "{who} delivered {what} as sent in {v}, it was sent in {w}",
     "integrity/early": "{who} delivered {what} in {v} before it was sent",
     "integrity/accepted": "{what} was accepted for {note}",
+    "integrity/altered": "{who} delivered {what} with other bodies than were submitted",
     "integrity/bodies": "{who} and {other} got different bodies of {what}",
     "integrity/loop": (
         "{what} depends on itself: something it follows was delivered before it was sent"

@@ -17,7 +17,12 @@ Contents = Callable[[str, int, int, int], int]
 
 
 def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> None:
-    digests: dict[tuple[Member, int, int], Deliver] = {}
+    digests: dict[tuple[Member, int, int], Submit | Deliver] = {
+        (member, row.first, row.last): row
+        for member, rows in trace.submits.items()
+        for row in rows
+        if row.digest is not None
+    }
     for member, parts in trace.parts.items():
         judged = {"BASIC": 0, "other": 0}
         for part in parts:
@@ -161,21 +166,26 @@ def _content(
     row: Deliver,
     digest: int,
     contents: Contents | None,
-    seen: dict[tuple[Member, int, int], Deliver],
+    seen: dict[tuple[Member, int, int], Submit | Deliver],
     out: Findings,
 ) -> None:
-    """Bodies are compared with the truth, or else with what others got for the same range."""
+    """Bodies are compared with the truth, or else with what was submitted or what others got as
+    the same range."""
     sender = (row.sender, row.sender_inc)
     out.evaluated("integrity")
+    what = messages(sender, row.first, row.last)
     if contents is not None:
         if contents(row.sender, row.sender_inc, row.first, row.last) != digest:
-            what = messages(sender, row.first, row.last)
             text = f"{row.node}.{row.inc} delivered {what} with other bodies than were sent"
             out.violated("integrity", text, [row], row.sender)
         return
     first = seen.setdefault((sender, row.first, row.last), row)
-    if first.digest != digest:
-        what = messages(sender, row.first, row.last)
+    if first.digest == digest:
+        return
+    if isinstance(first, Submit):
+        text = f"{row.node}.{row.inc} delivered {what} with other bodies than were submitted"
+        out.violated("integrity", text, [row, first], row.sender)
+    else:
         text = f"{first.node}.{first.inc} and {row.node}.{row.inc} got different bodies of {what}"
         out.violated("integrity", text, [first, row], row.sender)
 
