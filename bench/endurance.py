@@ -150,7 +150,7 @@ def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) 
             undo.callback(remotes[-1].close)
         for remote in remotes:
             remote.joined(120)
-        all_in_view(remotes, 180)
+        all_in_view(remotes, 120)
         merged = time.monotonic() - began
         views = [len(remote.views) for remote in remotes]
         before = _cpu(remotes)

@@ -20,7 +20,7 @@ from tests.sim.tale import odyssey
 from phalanx.pipeline.audit import PROPERTIES
 from phalanx.sim.checkers import check
 
-SECONDS_MAX = 250.0
+SECONDS_MAX = 170.0
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:

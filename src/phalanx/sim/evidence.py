@@ -97,18 +97,37 @@ class Evidence:
         found = self.report.properties[name]
         if found.found:
             return Judgement("violated", "")
-        if name in SETTLED and not self.truth.settled:
-            return Judgement("unverifiable", "journals do not show that a group has settled")
-        if name == "sending-view" and self.mode != "hold":
-            told = "not the same in all headers" if self.mode is None else f"{self.mode!r} here"
-            return Judgement("unverifiable", f"only mode 'hold' promises it, it is {told}")
-        if self.absent and name not in ALONE:
-            return Judgement("unverifiable", f"no journal of {_names(self.absent)}")
-        if self.torn:
-            return Judgement("unverifiable", f"rows are missing of {_names(list(self.torn))}")
-        if not found.evaluated:
-            return Judgement("unverifiable", "nothing put it to the test")
-        return Judgement("holds", "")
+        why = lacking(
+            name,
+            settled=self.truth.settled,
+            mode=self.mode,
+            absent=[label(member) for member in self.absent],
+            torn=[label(member) for member in self.torn],
+            checked=found.evaluated,
+        )
+        return Judgement("unverifiable" if why else "holds", why)
+
+
+def lacking(
+    name: str,
+    *,
+    settled: bool,
+    mode: str | None,
+    absent: Sequence[str],
+    torn: Sequence[str],
+    checked: int,
+) -> str:
+    """What a guarantee that nothing contradicts lacks to be verified; empty if nothing."""
+    if name in SETTLED and not settled:
+        return "journals do not show that a group has settled"
+    if name == "sending-view" and mode != "hold":
+        told = "not the same in all headers" if mode is None else f"{mode!r} here"
+        return f"only mode 'hold' promises it, it is {told}"
+    if absent and name not in ALONE:
+        return f"no journal of {_names(absent)}"
+    if torn:
+        return f"rows are missing of {_names(torn)}"
+    return "" if checked else "nothing put it to the test"
 
 
 def violations_in(folder: Path) -> list[str]:
@@ -190,9 +209,9 @@ def _lack(rows: Sequence[Event]) -> str:
     return "; ".join(told[:NAMED_MAX]) + more
 
 
-def _names(members: Sequence[Member]) -> str:
+def _names(members: Sequence[str]) -> str:
     more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
-    return ", ".join(map(label, members[:NAMED_MAX])) + more
+    return ", ".join(members[:NAMED_MAX]) + more
 
 
 def _file(reading: Reading, journal: str) -> str:

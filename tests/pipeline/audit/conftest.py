@@ -45,8 +45,10 @@ def traces() -> dict[str, Played]:
         runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
     runs += situations.changed(CHANGED)
     rows = odyssey().rows
-    runs.append(Played("absent", [r for r in rows if (r.node, r.inc) != ("b", 1)], False, "flow"))
-    runs.append(Played("torn", [r for r in rows if (r.node, r.lseq) != ("b", 5)], False, "flow"))
+    for known in (False, True):  # what a simulator knows is not believed of a part
+        one, two = (("absent", "torn"), ("absent, settled", "torn, settled"))[known]
+        runs.append(Played(one, [r for r in rows if (r.node, r.inc) != ("b", 1)], known, "flow"))
+        runs.append(Played(two, [r for r in rows if (r.node, r.lseq) != ("b", 5)], known, "flow"))
     return {run.name: run for run in runs}
 
 

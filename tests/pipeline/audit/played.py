@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from pyspark.sql import SparkSession
 
-from phalanx.journal.events import SCHEMA_VERSION, Event, Life, ViewInstall
-from phalanx.journal.segment import Header
+from phalanx.journal.events import SCHEMA_VERSION, Event
+from phalanx.journal.reader import Reading
+from phalanx.journal.segment import Header, Segment
 from phalanx.pipeline.tables import Tables, from_rows
-from phalanx.sim.checkers import PROPERTIES, Mode, Report, check
-from phalanx.sim.evidence import ALONE, SETTLED
+from phalanx.sim.checkers import PROPERTIES, Mode
+from phalanx.sim.evidence import Evidence, judge
 
 
 @dataclass(frozen=True)
@@ -43,37 +45,18 @@ class Played:
             for (node, inc), rows in by_member.items()
         ]
 
-    def report(self) -> Report:
-        if self.settled:
-            return check(
-                self.rows,
-                expect_liveness=True,
-                mode=self.mode,
-                undisturbed_ns=self.undisturbed_ns,
-                changes_max=self.changes_max,
-            )
-        apart = [msgspec.structs.replace(row, sim_ns=None) for row in self.rows]
-        return check(apart, expect_liveness=False, mode=self.mode)
+    def evidence(self) -> Evidence:
+        """What the checkers say of the journals."""
+        segments, journals = [], {}
+        for header, rows in self.journals():
+            segments.append(Segment(path=Path(header.journal), header=header))
+            journals[header.journal] = rows
+        (found,) = judge(Reading(segments, journals))
+        return found
 
     def verdicts(self) -> dict[str, str]:
-        """As `evidence` has it where nobody knows that the run settled."""
-        report = self.report()
-        verdicts = {name: str(r.verdict) for name, r in report.properties.items()}
-        if self.settled:
-            return verdicts
-        named: set[tuple[str, int]] = set()
-        have: set[tuple[str, int]] = set()
-        for row in self.rows:
-            have.add((row.node, row.inc))
-            if isinstance(row, ViewInstall):
-                named.update(zip(row.members, row.member_incs, strict=True))
-        absent = named - have
-        torn = report.statistics["torn-journals"]
-        for name, verdict in verdicts.items():
-            lacking = name in SETTLED or (absent and name not in ALONE) or torn
-            if verdict == "holds" and lacking:
-                verdicts[name] = "unverifiable"
-        return verdicts
+        found = self.evidence()
+        return {name: found.judgement(name).verdict for name in PROPERTIES}
 
 
 def _header(run: str, node: str, inc: int, config: dict[str, Any]) -> Header:
@@ -94,10 +77,6 @@ def _header(run: str, node: str, inc: int, config: dict[str, Any]) -> Header:
 
 def tables_of(spark: SparkSession, runs: Iterable[Played]) -> Tables:
     return from_rows(spark, (journal for run in runs for journal in run.journals()))
-
-
-def stopped(rows: Sequence[Event]) -> bool:
-    return any(isinstance(row, Life) and row.op == "STOP" for row in rows)
 
 
 def apart(found: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, tuple[str, str]]:

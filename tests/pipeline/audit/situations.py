@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
+from pathlib import Path
 from random import Random
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -18,11 +19,16 @@ from tests.sim.tale import Tale, calm, odyssey, renumbered
 from tests.sim.test_checkers_random import held_to, legal_tales
 
 from phalanx.config import lan
+from phalanx.explore import stories
+from phalanx.explore.scribe import Scribe
+from phalanx.explore.walks import Walk, play
 from phalanx.journal import events as ev
 from phalanx.sim.checkers import Report, check
+from phalanx.sim.hunt import hunt
 from phalanx.sim.kinds import MEMBERS, Kind, scenario_of
 from phalanx.sim.mutants import apply
 from phalanx.sim.scenario import Scenario
+from phalanx.sim.scenariofile import load
 from phalanx.sim.world import World
 
 MODULES = (test_checkers_messages, test_checkers_views)
@@ -71,6 +77,55 @@ def mutated(mutant: str, kind: Kind, seed: int) -> Played:
         scenario = scenario_of(seed, *MEMBERS[kind], kind)
         return simulated(scenario, f"{mutant}-{kind}-{seed}")
 
+
+def walked(what: int | Path, name: str) -> Played:
+    """A random walk of a small group, or a story in a file."""
+    scribe = Scribe()
+    if isinstance(what, int):
+        walk = Walk(what, scribe=scribe)
+        setting, finding = walk.setting, walk.run()
+    else:
+        story = stories.load(what)
+        setting, finding = story.setting, stories.play(story, scribe)
+    return Played(
+        name,
+        scribe.rows,
+        finding is None or finding.check in AT_END,
+        "hold" if setting.hold else "flow",
+        scribe.settling_ns,
+        setting.changes_max,
+    )
+
+
+SEEN: dict[str, tuple[Kind, int]] = {
+    "safe-without-stability": ("storm", 6),
+    "part-of-large-message-lost": ("fixed", 2),
+}
+"""Where journals show what the simulator knows by itself: that somebody had not got a message that
+is safe, and what was submitted in one go with others."""
+
+
+def caught(mutant: str, seeds: range, folder: Path) -> Played:
+    """The first run in which a checker catches a mutant: of a seed, or of its file."""
+    if mutant in SEEN:
+        kind, seed = SEEN[mutant]
+        with apply(mutant):
+            return simulated(scenario_of(seed, *MEMBERS[kind], kind), mutant)
+    catch = hunt(mutant, seeds, play, directed=folder)
+    assert not catch.survived, f"{mutant} survived {catch.seeds_needed} seeds and {folder}"
+    with apply(mutant):
+        if catch.scenario is None:
+            assert catch.seed is not None
+            if catch.ground == "walk":
+                return walked(catch.seed, mutant)
+            kind = cast("Kind", catch.ground)
+            return simulated(scenario_of(catch.seed, *MEMBERS[kind], kind), mutant)
+        file = folder / catch.scenario
+        return simulated(load(file), mutant) if file.suffix == ".toml" else walked(file, mutant)
+
+
+AT_END = frozenset({"J4", "J6", "J8", "J2f", "JC"})
+"""What a crowd finds once nothing more happens; at anything else it ends there."""
 
 MANY = "".join(chr(0x4E00 + i) for i in range(70))
 """Names of more members than one mask holds."""

@@ -38,7 +38,7 @@ def verdicts(played: Played) -> dict[str, str]:
 
 
 def expected(played: Played) -> dict[str, str]:
-    report = played.report()
+    report = played.evidence().report
     return {name: report.properties[name].verdict for name in OF_VIEWS}
 
 

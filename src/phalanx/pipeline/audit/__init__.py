@@ -6,11 +6,13 @@ past, batched                   the part that is numpy: cause and effect
 findings, sentences             one shape for all that is found, and the words for it
 verdicts, run                   holds, violated, unverifiable; and all of it put together
 
-Nothing here imports the checkers of the simulator: they judge the same properties by another
-program, and a test compares the two on thousands of runs.
+Of the checkers of the simulator nothing is used but the names of the properties, and what a
+verdict needs (`sim.evidence`): they judge the same properties by another program, and a test
+compares the two on thousands of runs.
 """
 
 from phalanx.pipeline.audit.run import audit, audit_frames, wanted
-from phalanx.pipeline.audit.verdicts import PROPERTIES, Audit, Result, Run, Violation
+from phalanx.pipeline.audit.verdicts import Audit, Result, Run, Violation
+from phalanx.sim.checkers import PROPERTIES
 
 __all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames", "wanted"]

@@ -221,7 +221,7 @@ class Chronicle:
         for row in rows:
             by_kind[type(row)].append(row)
         self.journals: list[Journal] = by_kind[Journal]
-        self.settled = all(journal.settled for journal in self.journals)
+        self.settled = self._all_known(by_kind[Install])
         self.undisturbed_ns = max((j.undisturbed_ns for j in self.journals), default=0)
         self.changes_max = max(
             (j.changes_max for j in self.journals if j.changes_max is not None), default=None
@@ -243,6 +243,16 @@ class Chronicle:
         self.living = [m for m in self.known if self.settled and self.alive(m)]
 
     # ------------------------------------------------------------------ reading
+
+    def _all_known(self, installs: Iterable[Install]) -> bool:
+        """All headers say the same, that the run settled, and nothing of it is missing."""
+        truths = {(j.settled, j.undisturbed_ns, j.changes_max) for j in self.journals}
+        here = {f"{journal.node}.{journal.inc}" for journal in self.journals}
+        return (
+            len(truths) == 1
+            and all(journal.settled and not journal.torn for journal in self.journals)
+            and all(here.issuperset(row.inside) for row in installs)
+        )
 
     def _ranked(self, by_kind: dict[type, list[Any]]) -> list[Member]:
         names = {(j.node, j.inc) for j in self.journals}

@@ -35,7 +35,6 @@ from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.audit.verdicts import (
-    PROPERTIES,
     Audit,
     Run,
     Violation,
@@ -44,6 +43,7 @@ from phalanx.pipeline.audit.verdicts import (
     violation,
 )
 from phalanx.pipeline.tables import Tables
+from phalanx.sim.checkers import PROPERTIES
 
 KEPT = 3
 """Counter-examples that are kept of each property of each run."""

@@ -10,59 +10,12 @@ always is: journals do not show that whatever was going to happen has happened.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-Verdict = Literal["holds", "violated", "unverifiable"]
-
-PROPERTIES = (
-    "self-inclusion",
-    "local-monotonicity",
-    "initial-view",
-    "vid-sanity",
-    "mutual-agreement",
-    "integrity",
-    "no-duplication",
-    "sending-view",
-    "same-view",
-    "virtual-synchrony",
-    "transitional-set",
-    "self-delivery",
-    "fifo",
-    "causal",
-    "reliable-causal",
-    "weak-total-order",
-    "running-prefix",
-    "toto-refinement",
-    "safe-prefix",
-    "safe-marker",
-    "no-view-crossing-inversion",
-    "basic",
-    "membership-precision",
-    "multicast-liveness",
-    "termination-of-delivery",
-    "safe-indication-liveness",
-    "protocol-termination",
-    "bounded-views",
-)
-"""The names of `sim.checkers`, in their order; a test compares them."""
-
-ALONE = frozenset(
-    {"self-inclusion", "local-monotonicity", "initial-view", "no-duplication", "fifo"}
-)
-"""What one journal shows, whatever others did."""
-SETTLED = frozenset(
-    {
-        "membership-precision",
-        "multicast-liveness",
-        "termination-of-delivery",
-        "safe-indication-liveness",
-        "protocol-termination",
-        "bounded-views",
-    }
-)
-NAMED_MAX = 5
+from phalanx.sim.checkers import Verdict
+from phalanx.sim.evidence import lacking
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -144,27 +97,15 @@ def judged(
     """The verdict on one property of one run, with all that is missing taken into account."""
     if found:
         return Result("violated", checked, found, counterexamples=tuple(violations))
-    why = _missing(name, facts, checked)
+    why = lacking(
+        name,
+        settled=facts.settled,
+        mode=facts.mode,
+        absent=facts.absent,
+        torn=facts.torn,
+        checked=checked,
+    )
     return Result("unverifiable" if why else "holds", checked, why=why)
-
-
-def _missing(name: str, facts: Run, checked: int) -> str:
-    if name == "sending-view" and facts.mode != "hold":
-        told = "not the same in all headers" if facts.mode is None else f"{facts.mode!r} here"
-        return f"only mode 'hold' promises it, it is {told}"
-    if not facts.settled:
-        if name in SETTLED:
-            return "journals do not show that a group has settled"
-        if facts.absent and name not in ALONE:
-            return f"no journal of {_names(facts.absent)}"
-        if facts.torn:
-            return f"rows are missing of {_names(facts.torn)}"
-    return "" if checked else "nothing put it to the test"
-
-
-def _names(members: Sequence[str]) -> str:
-    more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
-    return ", ".join(members[:NAMED_MAX]) + more
 
 
 def overall(name: str, runs: Sequence[Run], kept: int) -> Result:
