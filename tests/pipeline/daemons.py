@@ -95,7 +95,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": " ".join([*QUICK, *archive.options()]),
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.catalogImplementation": "in-memory",
     }
     command = ["spark-submit", "--master", "local[2]"]

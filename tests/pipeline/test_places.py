@@ -13,11 +13,14 @@ import msgspec
 import pytest
 from tests.journal.folder import keep, segment
 from tests.pipeline.audit import situations
+from tests.pipeline.census import SEEDS
 from tests.pipeline.daemons import PACKAGES
 from tests.pipeline.lakes import held, written
 from tests.sim.tale import odyssey
 
 from phalanx.pipeline.audit import PROPERTIES
+from phalanx.pipeline.campaign.code import code_version
+from phalanx.pipeline.campaign.seeds import play
 from phalanx.sim.checkers import check
 
 SECONDS_MAX = 170.0
@@ -64,7 +67,9 @@ def test_ingest_tables_and_source_give_the_same_elsewhere(
     assert found["delivered"] == sum(row["last"] - row["first"] + 1 for row in delivered)
     assert found["raw"] == sum(row["node"] == "a" for row in delivered)
     checked = check(odyssey().rows, expect_liveness=False).properties["virtual-synchrony"]
-    assert found["judged"] == ["holds", checked.evaluated]
+    assert found["judged"] == ["virtual-synchrony", "holds", checked.evaluated]
+    played = [play(SEEDS, code_version(), seed) for seed in range(4)]
+    assert found["seeds"] == [[row.seed, row.digest] for row in played]
 
 
 @pytest.mark.slow

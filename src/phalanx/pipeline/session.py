@@ -43,6 +43,11 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
 }
 """What may be set at any time, also through Connect."""
+COMPILED = {
+    "spark.sql.codegen.wholeStage": ("true", "false"),
+    "spark.sql.codegen.factoryMode": ("FALLBACK", "NO_CODEGEN"),
+}
+"""Whether queries become Java programs, which pays off with many rows; or quickly."""
 STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -76,7 +81,8 @@ def session(
         _need_java()
         _start(_conf(master, name, quick, memory))
         built = SparkSession.builder
-    for key, value in SETTINGS.items():
+    settings = SETTINGS | {key: choice[quick] for key, choice in COMPILED.items()}
+    for key, value in settings.items():
         built = built.config(key, value)
     made = built.getOrCreate()
     if not master.startswith("local["):
@@ -96,12 +102,13 @@ def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
     if is_near(master):
         settings |= NEAR
     if master.startswith("local"):
-        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 2))
+        settings["spark.sql.shuffle.partitions"] = "1" if quick else str(2 * (os.cpu_count() or 2))
     else:
         if given is not None:
             settings["spark.executor.memory"] = given
         if quick:
             settings["spark.executor.extraJavaOptions"] = " ".join(QUICK)
+            settings["spark.sql.shuffle.partitions"] = "2"
     settings["spark.driver.memory"] = given or f"{_memory() >> 20}m"
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     options = [f"-Dlog4j2.configurationFile={quiet}", *(QUICK if quick else ()), *archive.options()]

@@ -81,7 +81,8 @@ def test_a_campaign_adds_up_to_what_a_sweep_does(resumed: Resumed) -> None:
     assert found.never_evaluated == tally.never_evaluated
 
 
-@pytest.mark.parametrize("place", [pytest.param("cluster", marks=pytest.mark.slow), "connect"])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["cluster", "connect"])
 def test_seeds_come_to_the_same_on_a_cluster_and_through_connect(
     place: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from phalanx.pipeline.audit import messages
 from phalanx.pipeline.audit.cells import cells
 from phalanx.pipeline.audit.chronicle import BANK
-from phalanx.pipeline.audit.small import Small, chronicles
+from phalanx.pipeline.audit.small import Small
 from phalanx.pipeline.ranges import first_wins, overlapping
 from phalanx.pipeline.tables import Tables
 
@@ -36,8 +36,7 @@ class Prepared:
     banks: int
 
 
-def prepare(tables: Tables) -> Prepared:
-    small = chronicles(tables)
+def prepare(tables: Tables, small: Small) -> Prepared:
     banks = 1 + max((m["k"] for m in small.rows["people"]), default=0) // BANK
     sent = keep(messages.sent(tables, small))
     sends, resent = once(sent, ["r", "s"])

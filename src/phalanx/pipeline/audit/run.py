@@ -33,7 +33,7 @@ from phalanx.pipeline.audit.findings import (
 from phalanx.pipeline.audit.order import PREFIX, WEAK
 from phalanx.pipeline.audit.prepare import Prepared, keep, prepare
 from phalanx.pipeline.audit.sentences import SENTENCES
-from phalanx.pipeline.audit.small import Small
+from phalanx.pipeline.audit.small import Small, chronicles
 from phalanx.pipeline.audit.verdicts import (
     Audit,
     Run,
@@ -75,8 +75,9 @@ def audit(
     two journals of one life, or an unknown property."""
     names = wanted(properties)
     tell("reading journals")
-    p = prepare(tables)
-    facts = _facts(p.small)
+    small = chronicles(tables)
+    facts = _facts(small)
+    p = prepare(tables, small)
     tell(f"checking {len(facts)} run{'s' * (len(facts) != 1)}")
     looks = _looks(p, _needed(names))
     times = _said(p) + _counted(looks)
@@ -97,7 +98,7 @@ def audit_frames(tables: Tables, properties: Sequence[str] | None = None) -> Dat
     """Every violation as a row: the gold table `findings`. What it stores on the way is stored
     until the session ends."""
     names = wanted(properties)
-    p = prepare(tables)
+    p = prepare(tables, chronicles(tables))
     looks = _looks(p, _needed(names))
     if WEAK in names:
         looks.append(_in_pairs(p, looks, dict.fromkeys(SENTENCES, ())))
