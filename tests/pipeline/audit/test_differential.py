@@ -1,5 +1,5 @@
 """The audit against the checkers of the simulator on simulated runs: two programs that share
-nothing but the schema say the same of every property of every run.
+nothing of the judging say the same of every property of every run.
 
 1. Correct runs: every verdict is equal, and nothing is violated.
 2. Runs of broken protocols (mutants): every verdict is equal, and each counter-example names
