@@ -41,7 +41,7 @@ test: lint ## all checks and all tests that are not slow
 # pytest exits with 5 when there is no slow test to run; the sweep still counts.
 .PHONY: test-long
 test-long: $(READY) ## the slow tests and a long sweep; takes as long as it takes
-	$(BIN)/python -m pytest -n $(JOBS) -m slow || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m slow || [ $$? -eq 5 ]
 	$(BIN)/phalanx sim sweep --kind fixed --seeds 0:5000 --members 2:8
 	$(BIN)/phalanx sim sweep --seeds 0:10000 --members 3:8
 	$(BIN)/phalanx sim sweep --kind storm --seeds 0:2000

@@ -9,12 +9,16 @@ A failure prints the names of the runs; `situations.simulated` plays them again.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit.played import Played, apart, tables_of
-from tests.pipeline.audit.situations import by_seed, caught, mutated
+from tests.pipeline.audit.situations import caught, mutated
 from tests.sweeps.test_mutants import FOLDER
 
 from phalanx.pipeline.audit import Audit, Violation, audit
@@ -77,13 +81,23 @@ def _meets(example: Violation, named: re.Match[str]) -> bool:
 
 
 @pytest.mark.slow
-def test_five_thousand_correct_runs_audited_together_raise_no_alarm(spark: SparkSession) -> None:
-    seeds = {kind: range(1000, 1000 + n) for kind, n in zip(KINDS, (2000, 2000, 1000), strict=True)}
-    runs = list(by_seed(seeds))
-    found = audit(tables_of(spark, runs))
-    assert found.violated == ()
-    assert differences(found, runs) == {}
-    assert all(found.properties[name].verdict == "holds" for name in PROPERTIES)
+def test_five_thousand_correct_runs_audited_together_raise_no_alarm(tmp_path: Path) -> None:
+    """Played and judged by `phalanx sim sweep`, judged again by `phalanx audit`."""
+    for kind, count in zip(KINDS, (2000, 2000, 1000), strict=True):
+        seeds = ["--kind", kind, "--seeds", f"1000:{1000 + count}"]
+        phalanx("sim", "sweep", *seeds, "--journals", str(tmp_path / kind))
+    found = json.loads(phalanx("audit", *(str(tmp_path / kind) for kind in KINDS), "--json"))
+    assert len(found["runs"]) == 5000
+    verdicts = {name: result["verdict"] for name, result in found["properties"].items()}
+    assert verdicts == dict.fromkeys(PROPERTIES, "holds")
+
+
+def phalanx(*arguments: str) -> str:
+    """What a command prints; it must end well."""
+    command = [sys.executable, "-m", "phalanx.cli.main", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, (arguments, done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout
 
 
 @pytest.mark.slow
