@@ -19,18 +19,18 @@ DAEMONS = {"cluster", "connect"}
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `-n 2 --dist loadgroup` one process has the session and one the daemons: each is
-    started once."""
-    if not hasattr(config, "workerinput"):  # only in a process that xdist started
-        return
+    """What needs Spark is marked so. With `-n 2 --dist loadgroup` one process has the session and
+    one the daemons: each is started once."""
+    spread = hasattr(config, "workerinput")  # only in a process that xdist started
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         given = getattr(item, "callspec", None)
         asked |= {v for v in given.params.values() if isinstance(v, str)} if given else set()
-        if asked & DAEMONS:
-            item.add_marker(pytest.mark.xdist_group("daemons"))
-        elif "spark" in asked:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        group = "daemons" if asked & DAEMONS else "spark" if "spark" in asked else None
+        if group is not None:
+            item.add_marker(pytest.mark.spark)
+            if spread:
+                item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

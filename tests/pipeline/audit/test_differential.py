@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit.played import Played, apart, tables_of
-from tests.pipeline.audit.situations import caught, mutated
+from tests.pipeline.audit.situations import caught, changed, mutated
 from tests.sweeps.test_mutants import FOLDER
 
 from phalanx.pipeline.audit import Audit, Violation, audit
@@ -28,6 +28,7 @@ from phalanx.sim.mutants import MUTANTS
 
 MEMBER = re.compile(r"\b(\w+)\.\d+\b")
 MESSAGES = re.compile(r"\b(\w+)\.(\d+)#(\d+)(?:\.\.(\d+))?")
+CHANGED = 500
 SEEDS = 60
 """In so many chance shows what nothing was written for."""
 
@@ -98,6 +99,12 @@ def phalanx(*arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, (arguments, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout
+
+
+@pytest.mark.slow
+def test_many_changed_traces_are_judged_as_by_the_checkers(spark: SparkSession) -> None:
+    runs = changed(CHANGED)
+    assert differences(audit(tables_of(spark, runs)), runs) == {}
 
 
 @pytest.mark.slow
