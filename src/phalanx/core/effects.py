@@ -103,6 +103,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     to: tuple[MemberId, ...] | None
     size: int
     bodies: Sequence[bytes] = ()
+    """As they were submitted, for whoever writes down what they were."""
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

@@ -173,15 +173,16 @@ def _content(
     the same range."""
     sender = (row.sender, row.sender_inc)
     out.evaluated("integrity")
-    what = messages(sender, row.first, row.last)
     if contents is not None:
         if contents(row.sender, row.sender_inc, row.first, row.last) != digest:
+            what = messages(sender, row.first, row.last)
             text = f"{row.node}.{row.inc} delivered {what} with other bodies than were sent"
             out.violated("integrity", text, [row], row.sender)
         return
     first = seen.setdefault((sender, row.first, row.last), row)
     if first.digest == digest:
         return
+    what = messages(sender, row.first, row.last)
     if isinstance(first, Submit):
         text = f"{row.node}.{row.inc} delivered {what} with other bodies than were submitted"
         out.violated("integrity", text, [row, first], row.sender)
