@@ -75,13 +75,14 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or LOCAL
     reach(master)
+    settings = dict(SETTINGS)
     if master.startswith("sc://"):
         built = SparkSession.builder.remote(master)
+        settings |= _compiled(quick)
     else:
         _need_java()
         _start(_conf(master, name, quick, memory))
         built = SparkSession.builder
-    settings = SETTINGS | {key: choice[quick] for key, choice in COMPILED.items()}
     for key, value in settings.items():
         built = built.config(key, value)
     made = built.getOrCreate()
@@ -93,12 +94,16 @@ def session(
     return made
 
 
+def _compiled(quick: bool) -> dict[str, str]:
+    return {key: choice[quick] for key, choice in COMPILED.items()}
+
+
 def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
     from pyspark import SparkConf
 
     conf = SparkConf().setMaster(master).setAppName(name)
     given = memory or os.environ.get(MEMORY)
-    settings = dict(STATIC)
+    settings = STATIC | _compiled(quick)
     if is_near(master):
         settings |= NEAR
     if master.startswith("local"):

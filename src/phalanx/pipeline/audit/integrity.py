@@ -242,33 +242,23 @@ def bodies(p: Prepared) -> list[Look]:
         )
         .withColumn("wrong", F.when(F.expr("least != given"), F.col("a")).otherwise(F.col("b")))
     )
-    return [
-        Look(
-            alike,
-            {"integrity": F.col("n")},
-            [
-                Case(
-                    "integrity/altered",
-                    F.expr("least != given or most != given"),
-                    who="wrong.k",
-                    s="s",
-                    first="first",
-                    last="last",
-                    rows=[("wrong.k", "wrong.lseq"), ("s", "origin")],
-                ),
-                Case(
-                    "integrity/bodies",
-                    F.expr("given is null and least != most"),
-                    who="a.k",
-                    other="b.k",
-                    s="s",
-                    first="first",
-                    last="last",
-                    rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
-                ),
-            ],
-        ),
-    ]
+    about: dict[str, Any] = {"s": "s", "first": "first", "last": "last"}
+    altered = Case(
+        "integrity/altered",
+        F.expr("least != given or most != given"),
+        who="wrong.k",
+        rows=[("wrong.k", "wrong.lseq"), ("s", "origin")],
+        **about,
+    )
+    apart = Case(
+        "integrity/bodies",
+        F.expr("given is null and least != most"),
+        who="a.k",
+        other="b.k",
+        rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
+        **about,
+    )
+    return [Look(alike, {"integrity": F.col("n")}, [altered, apart])]
 
 
 def again() -> list[Case]:
