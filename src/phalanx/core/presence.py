@@ -51,8 +51,9 @@ class Presence:
         self._ask_ns = 0
         self._namesake_ns: dict[MemberId, int] = {}
         """Since when a younger process with the name of a member is known."""
-        self._acked: dict[int, int] = {}
-        """Per slot, how many of our frames it had acknowledged when that was looked at."""
+        self._acked: dict[int, tuple[int, int]] = {}
+        """Per slot, how many of our frames it had acknowledged when that was looked at, and how
+        many of its frames were here."""
 
     def start(self, now: int, stay: Stay) -> None:
         self.detector.reset(now, stay.view.members, stay.rank)
@@ -290,12 +291,16 @@ class Presence:
         ]
 
     def _mark(self, now: int, stay: Stay) -> None:
-        """Tell the detector who lacks frames of ours and has acknowledged nothing since."""
+        """Tell the detector who lacks frames of ours and has acknowledged nothing since. What a
+        member acknowledges stands in its frames: while we catch up with those, it may be there."""
         steady = not (self._kernel.changing or stay.young)
-        sent = stay.dag.have[stay.rank]
+        sent, behind = stay.dag.have[stay.rank], {slot for slot, _ in stay.domain.recovery.missing}
         for slot in range(stay.dag.n):
             if slot != stay.rank:
                 acked = stay.dag.latest[slot][stay.rank]
-                lag = steady and acked < sent and self._acked.get(slot, -1) == acked
-                self._acked[slot] = acked
+                have = stay.dag.have[slot]
+                before, had = self._acked.get(slot, (-1, 0))
+                catches_up = slot in behind and have > had
+                lag = steady and acked < sent and acked == before and not catches_up
+                self._acked[slot] = (acked, have)
                 self.detector.expect(now, slot, lag)

@@ -31,6 +31,8 @@ Place = tuple[int, int]
 Named = tuple[MemberId, int]
 """The same of a sender that has no slot here."""
 
+TRIES = 4
+"""So often at least a frame is asked for in the time after which silence is a failure."""
 ALL = -1
 """As a fragment mask: every fragment."""
 
@@ -54,6 +56,7 @@ class Recovery:
         "_config",
         "_dice",
         "_due_ns",
+        "_wait_max",
         "asked",
         "missed",
         "missing",
@@ -63,6 +66,7 @@ class Recovery:
     def __init__(self, config: Config, dice: Dice) -> None:
         self._config = config
         self._dice = dice
+        self._wait_max = max(config.nack_retry_ns, config.fail_ns // TRIES)
         self.missing: dict[Place, Missing] = {}
         self._answers: dict[Place | Named, Missing] = {}
         self._due_ns: int | None = None
@@ -150,8 +154,9 @@ class Recovery:
         return out
 
     def _wait(self, tries: int) -> int:
-        """Until it is asked for again."""
-        return self._config.nack_retry_ns << min(tries, 6) >> 1
+        """Until it is asked for again: each time longer, but often enough before who does not
+        acknowledge is taken for faulty."""
+        return min(self._config.nack_retry_ns << min(tries, 6) >> 1, self._wait_max)
 
     # -------------------------------------------------------------- answering
 
