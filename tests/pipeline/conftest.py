@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         given = getattr(item, "callspec", None)
-        asked |= {v for v in given.params.values() if isinstance(v, str)} if given else set()
+        asked |= {given.params["place"]} if given and "place" in given.params else set()
         group = "daemons" if asked & DAEMONS else "spark" if "spark" in asked else None
         if group is not None:
             item.add_marker(pytest.mark.spark)

@@ -122,6 +122,6 @@ def test_a_session_is_set_up_with_nothing_to_configure(spark: SparkSession) -> N
 
 
 def test_who_asks_for_a_session_later_does_not_change_it(spark: SparkSession) -> None:
-    quickly = {key: quick for key, (_, quick) in session.COMPILED.items()}
+    quickly = {key: quick for key, (_, quick) in session.PLANNING.items()}
     assert session.session() is spark
     assert {key: spark.conf.get(key) for key in quickly} == quickly

@@ -43,11 +43,13 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
 }
 """What may be set at any time, also through Connect."""
-COMPILED = {
+PLANNING = {
     "spark.sql.codegen.wholeStage": ("true", "false"),
     "spark.sql.codegen.factoryMode": ("FALLBACK", "NO_CODEGEN"),
+    "spark.sql.constraintPropagation.enabled": ("true", "false"),
 }
-"""Whether queries become Java programs, which pays off with many rows; or quickly."""
+"""Whether queries become Java programs and filters are deduced from others, which pays off with
+many rows; or quickly."""
 STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -78,7 +80,7 @@ def session(
     settings = dict(SETTINGS)
     if master.startswith("sc://"):
         built = SparkSession.builder.remote(master)
-        settings |= _compiled(quick)
+        settings |= _planning(quick)
     else:
         _need_java()
         _start(_conf(master, name, quick, memory))
@@ -94,8 +96,8 @@ def session(
     return made
 
 
-def _compiled(quick: bool) -> dict[str, str]:
-    return {key: choice[quick] for key, choice in COMPILED.items()}
+def _planning(quick: bool) -> dict[str, str]:
+    return {key: choice[quick] for key, choice in PLANNING.items()}
 
 
 def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
@@ -103,7 +105,7 @@ def _conf(master: str, name: str, quick: bool, memory: str | None) -> SparkConf:
 
     conf = SparkConf().setMaster(master).setAppName(name)
     given = memory or os.environ.get(MEMORY)
-    settings = STATIC | _compiled(quick)
+    settings = STATIC | _planning(quick)
     if is_near(master):
         settings |= NEAR
     if master.startswith("local"):
