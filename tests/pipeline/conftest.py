@@ -15,28 +15,31 @@ from tests.pipeline.daemons import connect_server, standalone
 from phalanx.pipeline.session import session
 
 DAEMONS = {"cluster", "connect"}
+ALONE = {"daemons", "audit"}
+"""Groups of tests that a process of its own may run; all others are one group."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs Spark is marked so. With `-n 2 --dist loadgroup` one process has the session and
-    one the daemons: each is started once."""
+    """What needs Spark is marked so. With `--dist loadgroup` the tests of a group are run by one
+    process: the audits, what needs daemons, and all others. So two processes have about as much
+    to do, and each starts Spark once."""
     spread = hasattr(config, "workerinput")  # only in a process that xdist started
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         given = getattr(item, "callspec", None)
         asked |= {given.params["place"]} if given and "place" in given.params else set()
-        group = "daemons" if asked & DAEMONS else "spark" if "spark" in asked else None
-        if group is not None:
+        if asked & {*DAEMONS, "spark"}:
             item.add_marker(pytest.mark.spark)
             if spread:
-                item.add_marker(pytest.mark.xdist_group(group))
+                group = "daemons" if asked & DAEMONS else item.path.parent.name
+                item.add_marker(pytest.mark.xdist_group(group if group in ALONE else "spark"))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark in this process, on the cores of this machine. Starts sooner, runs long work slower."""
-    found = session(quick=True, memory="1g")
+    found = session(quick=True, memory="2g")
     yield found
     found.stop()
 
