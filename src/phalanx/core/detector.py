@@ -57,8 +57,9 @@ GAP_DECAY_BITS = 5
 """The worst gap of a peer is forgotten by one part in 32 at each sign."""
 STRETCH_MAX = 4
 """A time-out grows with the measured gaps to at most so many times `fail_ns`."""
-STALLED_AFTER = 2
-"""Nothing acknowledged for so many times `fail_ns`, though heard."""
+STALLED_AFTER = 4
+"""Nothing acknowledged for so many times `fail_ns`, though heard. Where packets are lost at random
+a frame must have been asked for so often by then that it would have come."""
 STEPS = 8
 """When all is well, one check in this part of `fail_ns`."""
 ASK = 4

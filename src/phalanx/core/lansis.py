@@ -272,6 +272,11 @@ class Lansis(Holdings):
         self._waiting[frame.sender][frame.number] = frame
         self._waiting_bytes += len(frame.payload)
 
+    def spoke(self, sender: int) -> bool:
+        """A frame of this view waits for others: its sender has installed the view."""
+        waiting = self._waiting[sender].values()
+        return any(frame.tag == self._tag and not frame.phase for frame in waiting)
+
     def insert(self, frame: Frame) -> None:
         """Enter a ready frame: a foreign one, or one's own."""
         self.dag.insert(frame)

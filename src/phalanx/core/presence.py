@@ -291,16 +291,20 @@ class Presence:
         ]
 
     def _mark(self, now: int, stay: Stay) -> None:
-        """Tell the detector who lacks frames of ours and has acknowledged nothing since. What a
-        member acknowledges stands in its frames: while we catch up with those, it may be there."""
+        """Tell the detector who lacks frames of ours and has acknowledged nothing since."""
         steady = not (self._kernel.changing or stay.young)
         sent, behind = stay.dag.have[stay.rank], {slot for slot, _ in stay.domain.recovery.missing}
         for slot in range(stay.dag.n):
             if slot != stay.rank:
-                acked = stay.dag.latest[slot][stay.rank]
-                have = stay.dag.have[slot]
+                acked, have = stay.dag.latest[slot][stay.rank], stay.dag.have[slot]
                 before, had = self._acked.get(slot, (-1, 0))
-                catches_up = slot in behind and have > had
+                catches_up = slot in behind and self._catches_up(had, have)
                 lag = steady and acked < sent and acked == before and not catches_up
                 self._acked[slot] = (acked, have)
                 self.detector.expect(now, slot, lag)
+
+    def _catches_up(self, had: int, have: int) -> bool:
+        """What a member acknowledges stands in its frames: in those that are missing here it may
+        have done so, and they come. Who acknowledges nothing cannot send for ever: its window
+        fills up, and then nothing of it is missing."""
+        return have > had

@@ -139,7 +139,7 @@ def header_of(path: Path, data: bytes) -> tuple[Header, int]:
     if not data:
         raise JournalError(name, None, "the file is empty", _RESTORE)
     if not data.startswith(_MAGIC[: len(data)]):
-        raise JournalError(name, None, "not a journal", "give files that end in .phj")
+        raise JournalError(name, None, "not a journal", "give *.phj that members wrote")
     begin = _FIXED.size + _CRC.size
     if len(data) < begin:
         raise JournalError(name, None, "the header is torn", _RESTORE)

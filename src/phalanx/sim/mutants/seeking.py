@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from phalanx.core.frames import Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.lansis import Lansis
 from phalanx.core.membership.kernel import Kernel
 from phalanx.core.membership.names import NameClaim
 from phalanx.core.membership.search import Search
 from phalanx.core.mover import Mover
 from phalanx.core.presence import Presence
+from phalanx.core.recovery import Recovery
 from phalanx.core.stay import Stay
 from phalanx.sim.mutants.mutant import Mutant
 
@@ -17,6 +19,18 @@ from phalanx.sim.mutants.mutant import Mutant
 
 def all_have_spoken(self: Mover) -> list[MemberId]:
     return []
+
+
+def what_waits_is_not_heard(self: Lansis, sender: int) -> bool:
+    return False
+
+
+def never_catches_up(self: Presence, had: int, have: int) -> bool:
+    return False
+
+
+def ever_more_seldom(self: Recovery, tries: int) -> int:
+    return self._config.nack_retry_ns << min(tries, 6) >> 1
 
 
 # ------------------------------------------------------------------ searching
@@ -63,6 +77,21 @@ MUTANTS: dict[str, Mutant] = {
     "silence-in-a-new-view": Mutant(
         "wait for ever for members that never speak in the view",
         ((Mover, "unspoken", all_have_spoken),),
+        "membership",
+    ),
+    "unspoken-while-frames-wait": Mutant(
+        "take a member for one that never spoke in the view while its frames wait for the first",
+        ((Lansis, "spoke", what_waits_is_not_heard),),
+        "membership",
+    ),
+    "stalled-while-one-catches-up": Mutant(
+        "miss acknowledgements that stand in frames which are still on their way",
+        ((Presence, "_catches_up", never_catches_up),),
+        "membership",
+    ),
+    "asked-ever-more-seldom": Mutant(
+        "ask for a frame so seldom that who does not send it again is taken for stalled",
+        ((Recovery, "_wait", ever_more_seldom),),
         "membership",
     ),
     "lost-component-not-sought": Mutant(
