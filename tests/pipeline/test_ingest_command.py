@@ -70,7 +70,7 @@ def test_what_cannot_be_taken_is_one_line_and_exit_2(tmp_path: Path) -> None:
         segment(folder, rows(1, 3), cluster=folder.name, journal=folder.name)
     for given, told in [
         ((tmp_path / "empty", "--into", lake), "empty: there are no journals (*.phj) in"),
-        ((tmp_path / "x.phj", "--into", lake), "x.phj: not a journal; give files"),
+        ((tmp_path / "x.phj", "--into", lake), "x.phj: not a journal; give *.phj that"),
         ((tmp_path / "absent", "--into", lake), "absent: cannot be read (No such file"),
         ((red, blue, "--into", lake), f"of cluster 'red', and {blue}"),
         ((red, "--into", tmp_path / "other"), "other: it holds something that is no lake"),

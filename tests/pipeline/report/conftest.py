@@ -99,9 +99,10 @@ def small(tables: Tables) -> Page:
     return collect(tables, {}, caps=caps)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium as the system has it; nothing is downloaded."""
+    """Chromium as the system has it; nothing is downloaded. Its driver runs an event loop in this
+    thread until it ends: tests of other modules have loops of their own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if found is None:
