@@ -8,12 +8,14 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline import archive, session
+from phalanx.pipeline import archive, ending, session
 from phalanx.pipeline.shipping import PACKAGE, packed
 from phalanx.pipeline.urls import is_near, reach
 
@@ -125,3 +127,41 @@ def test_who_asks_for_a_session_later_does_not_change_it(spark: SparkSession) ->
     quickly = {key: quick for key, (_, quick) in session.PLANNING.items()}
     assert session.session() is spark
     assert {key: spark.conf.get(key) for key in quickly} == quickly
+
+
+class Java:
+    """A session whose Java ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.proc = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    def end(self) -> None:
+        self.proc.communicate()
+
+    def stop(self) -> None:
+        if self.proc.poll() is not None:
+            raise ConnectionRefusedError
+        self.end()
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> Java:
+    made = Java()
+    monkeypatch.setattr(SparkContext, "_gateway", made)
+    return made
+
+
+def test_java_that_ends_at_work_is_one_line(java: Java) -> None:
+    def work() -> None:
+        with ending.stopped(cast(SparkSession, java)):
+            java.end()
+            raise ConnectionResetError
+
+    with pytest.raises(PipelineError, match="java: Spark ended while it was at work"):
+        work()
+
+
+def test_what_went_wrong_while_java_lives_is_told_as_it_is(java: Java) -> None:
+    with pytest.raises(ValueError, match="mine"), ending.stopped(cast(SparkSession, java)):
+        raise ValueError("mine")
+    assert java.proc.poll() is not None, "the session was stopped"

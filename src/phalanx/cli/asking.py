@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,14 +36,14 @@ def asked(
 
     mine = not _has_session()
     spark = session(master, quick=_size(paths) < SMALL_BYTES)
-    try:
-        from phalanx.pipeline.opening import open_tables
+    from phalanx.pipeline.ending import stopped
+    from phalanx.pipeline.opening import open_tables
 
-        with open_tables(spark, paths, progress=read) as tables:
-            yield tables
-    finally:
-        if mine:
-            spark.stop()
+    with (
+        stopped(spark) if mine else nullcontext(),
+        open_tables(spark, paths, progress=read) as tables,
+    ):
+        yield tables
 
 
 def _size(paths: Sequence[str]) -> int:

@@ -121,22 +121,22 @@ def _play(
     if not todo:
         return there
     from phalanx.pipeline.campaign.waves import run_campaign
+    from phalanx.pipeline.ending import stopped
     from phalanx.pipeline.session import session
 
-    spark = session(master, "phalanx campaign")
     failed = 0
-    try:
-        with click.progressbar(length=todo, file=sys.stderr, show_pos=True, label="seeds") as bar:
+    with (
+        stopped(session(master, "phalanx campaign")) as spark,
+        click.progressbar(length=todo, file=sys.stderr, show_pos=True, label="seeds") as bar,
+    ):
 
-            def progress(rows: Any) -> None:
-                nonlocal failed
-                failed += sum(status in FAILED for status in rows["status"].to_pylist())
-                bar.label = f"seeds, {failed} failed" if failed else "seeds"
-                bar.update(rows.num_rows)
+        def progress(rows: Any) -> None:
+            nonlocal failed
+            failed += sum(status in FAILED for status in rows["status"].to_pylist())
+            bar.label = f"seeds, {failed} failed" if failed else "seeds"
+            bar.update(rows.num_rows)
 
-            return run_campaign(spark, chosen, seeds, folder, wave, progress)
-    finally:
-        spark.stop()
+        return run_campaign(spark, chosen, seeds, folder, wave, progress)
 
 
 @campaign.command("show")

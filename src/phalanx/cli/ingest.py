@@ -107,8 +107,9 @@ def _sessions(stack: ExitStack, master: str | None) -> Any:
 
     def start() -> SparkSession:
         made = session(master)
-        stack.callback(made.stop)
-        return made
+        from phalanx.pipeline.ending import stopped
+
+        return stack.enter_context(stopped(made))
 
     return start
 

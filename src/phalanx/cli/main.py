@@ -39,6 +39,8 @@ except KeyboardInterrupt:
 
 INTERRUPTED = 130
 NOBODY_READS = 141
+EXTRAS = {"pyspark": "spark", "pandas": "spark", "numpy": "spark", "pyarrow": "parquet"}
+"""What not everybody installs, and the extra that brings it."""
 
 
 class OneLineErrors(click.Group):
@@ -64,6 +66,11 @@ class OneLineErrors(click.Group):
         except _NobodyReads:
             _let_go()
             sys.exit(NOBODY_READS)
+        except ModuleNotFoundError as error:
+            module = (error.name or "").partition(".")[0]
+            if module not in EXTRAS:
+                raise
+            _fail(f"{module}: this command needs it; pip install 'phalanx[{EXTRAS[module]}]'", 2)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else "cannot write the output: "
             _let_go()

@@ -1,0 +1,56 @@
+"""The end of a session that a command has started, also where Java ended before it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from phalanx.errors import PipelineError
+from phalanx.pipeline.session import LOG, MEMORY
+
+SECONDS_MAX = 5.0
+"""So long a process may take to end whose connections are closed."""
+
+
+@contextmanager
+def stopped(spark: SparkSession) -> Iterator[SparkSession]:
+    """Stops the session in the end. PipelineError if Java ended while it was needed."""
+    _hush()
+    try:
+        yield spark
+    except Exception as error:
+        if _is_gone(error):
+            problem = "Spark ended while it was at work (killed, or out of memory)"
+            remedy = f"run it again, with more {MEMORY} if it was that; {LOG}=FILE keeps its words"
+            raise PipelineError("java", problem, remedy) from error
+        raise
+    finally:
+        with suppress(Exception):  # of what is gone nothing can be stopped
+            spark.stop()
+
+
+def _is_gone(error: Exception) -> bool:
+    """Java ran beside this process and does no more."""
+    java: Any = getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        return False
+    if not isinstance(error, OSError | EOFError) and "py4j" not in type(error).__module__:
+        return java.poll() is not None
+    with suppress(subprocess.TimeoutExpired):
+        java.wait(SECONDS_MAX)
+    return java.poll() is not None
+
+
+def _hush() -> None:
+    """What libraries would print of it: one line is enough."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    server: Any = getattr(SparkContext, "_active_spark_context", None)
+    server = getattr(server, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
