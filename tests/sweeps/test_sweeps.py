@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from phalanx.explore.walks import play
@@ -47,6 +48,14 @@ def test_every_guarantee_is_put_to_the_test() -> None:
 def test_a_scenario_that_once_failed_stays_mended(path: Path) -> None:
     result = run(load(str(path)))
     assert not result.failed, "\n".join(story(result))
+
+
+def test_random_loss_removes_nobody() -> None:
+    """30 % each way. With half the time before a member counts as stalled, seeds 12 and 55 part."""
+    lossy = load(str(Path(__file__).parent / "mutants" / "stalled_while_one_catches_up.toml"))
+    seeds = range(60)
+    failed = [n for n in seeds if run(msgspec.structs.replace(lossy, seed=n)).failed]
+    assert failed == []
 
 
 def test_kept_scenarios_fail_without_the_rule_that_mended_them() -> None:
