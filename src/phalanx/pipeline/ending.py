@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -40,10 +41,9 @@ def _is_gone(error: Exception) -> bool:
     java: Any = getattr(SparkContext._gateway, "proc", None)
     if java is None:
         return False
-    if not isinstance(error, OSError | EOFError) and "py4j" not in type(error).__module__:
-        return java.poll() is not None
-    with suppress(subprocess.TimeoutExpired):
-        java.wait(SECONDS_MAX)
+    if isinstance(error, OSError | EOFError | Py4JError):
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(SECONDS_MAX)
     return java.poll() is not None
 
 
