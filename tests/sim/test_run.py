@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -141,3 +143,16 @@ def test_clocks_at_their_bound_are_as_good_as_any() -> None:
     own = tuple(Peculiarity(name=name, clock_ns=1 << 60) for name in names)
     said = (Traffic(from_="ada", count=3, at_ns=9_000 * SECOND, service="safe"),)
     assert not run(Scenario(members=names, member=own, traffic=said)).failed
+
+
+def test_the_collector_is_put_aside_for_a_run_and_comes_back() -> None:
+    seen: list[bool] = []
+
+    def watched(*given: Any, **named: Any) -> Member:
+        seen.append(gc.isenabled())
+        return Member(*given, **named)
+
+    run(random_scenario(3), watched)
+    assert seen
+    assert not any(seen)
+    assert gc.isenabled()

@@ -273,7 +273,9 @@ class Lansis(Holdings):
         self._waiting_bytes += len(frame.payload)
 
     def spoke(self, sender: int) -> bool:
-        """A frame of this view waits for others: its sender has installed the view."""
+        """A frame of its is here, entered or waiting for others: it has installed the view."""
+        if self.dag.latest[sender][sender]:
+            return True
         waiting = self._waiting[sender].values()
         return any(frame.tag == self._tag and not frame.phase for frame in waiting)
 

@@ -167,9 +167,8 @@ class Mover(Speaker):
         self._transmit([self._presence.attempt(self._now, self._stay)], self._out)
 
     def unspoken(self) -> list[MemberId]:
-        latest, spoke = self._dag.latest, self._lansis.spoke
-        members = enumerate(self.view.members)
-        return [m for rank, m in members if not latest[rank][rank] and not spoke(rank)]
+        spoke = self._lansis.spoke
+        return [m for rank, m in enumerate(self.view.members) if not spoke(rank)]
 
     def delivered(self) -> Join:
         stay = self._stay

@@ -3,7 +3,6 @@ a shortest one (of those that reduction leaves)."""
 
 from __future__ import annotations
 
-import gc
 from array import array
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,6 +14,7 @@ from phalanx.explore.histories import Finding
 from phalanx.explore.seats import Action
 from phalanx.explore.settling import Settling
 from phalanx.explore.world import Options, State, World
+from phalanx.sim.collector import uncollected
 
 EVERY = 4096
 """States between two looks at the clock."""
@@ -69,13 +69,8 @@ class Search:
 
     def run(self, limits: Limits, watch: Watch | None = None) -> Result:
         """Everything there is, or as much as the limits allow."""
-        collecting = gc.isenabled()
-        gc.disable()  # millions of tuples, no cycles
-        try:
+        with uncollected():
             self._run(limits, watch)
-        finally:
-            if collecting:
-                gc.enable()
         return self.result
 
     def _run(self, limits: Limits, watch: Watch | None) -> None:

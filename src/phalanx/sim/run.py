@@ -14,6 +14,7 @@ import msgspec
 from phalanx.config import lan
 from phalanx.journal.events import Event
 from phalanx.sim.checkers import Report, check
+from phalanx.sim.collector import uncollected
 from phalanx.sim.scenario import MS, SECOND, Scenario, Traffic
 from phalanx.sim.seat import Maker
 from phalanx.sim.world import World
@@ -72,6 +73,11 @@ class RunResult(msgspec.Struct):
 
 def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
     """Play the scenario with its seed and check every property."""
+    with uncollected():
+        return _run(scenario, make)
+
+
+def _run(scenario: Scenario, make: Maker | None) -> RunResult:
     started = perf_counter()
     outcome = World(scenario, make).run()
     report = check(

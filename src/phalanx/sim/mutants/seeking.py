@@ -22,7 +22,7 @@ def all_have_spoken(self: Mover) -> list[MemberId]:
 
 
 def what_waits_is_not_heard(self: Lansis, sender: int) -> bool:
-    return False
+    return bool(self.dag.latest[sender][sender])
 
 
 def never_catches_up(self: Presence, had: int, have: int) -> bool:
