@@ -19,8 +19,7 @@ said     what the checks of views say
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
@@ -33,20 +32,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from phalanx.pipeline.audit.chronicle import (
-    LAST,
     Chronicle,
     Fate,
     Install,
     Journal,
     Marker,
-    Member,
     Receivers,
     Sent,
     Use,
 )
-from phalanx.pipeline.audit.membership import membership
-from phalanx.pipeline.audit.saying import Says
-from phalanx.pipeline.audit.settling import settling
+from phalanx.pipeline.audit.outline import tables_of
 from phalanx.pipeline.tables import Tables
 
 KINDS: dict[str, type[msgspec.Struct]] = {
@@ -242,215 +237,6 @@ def _each(stream: Iterator[Any]) -> Iterator[tuple[int, Any]]:
         columns = (column.to_pylist() for column in batch.columns)
         for r, kind, row in zip(*columns, strict=True):
             yield r, decoders[kind].decode(row)
-
-
-def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of the small tables of one run."""
-    one = run.journals[0] if run.journals else None
-    if one is None:
-        return
-    yield (
-        "runs",
-        {
-            "cluster": one.cluster,
-            "run": one.run,
-            "group": one.group,
-            "settled": run.settled,
-            "mode": run.mode,
-            "senders": len(run.members),
-            "size": sum(m.delivered for m in run.known),
-            "ranks": [(m.label, m.k) for m in run.members],
-        },
-    )
-    yield from _people(run)
-    yield from _stays(run)
-    for v, vid in run.vids.items():
-        yield "vids", {"v": v, "vid": vid}
-    yield from _ways(run)
-    yield from _views(run)
-    yield from _owed(run)
-    yield from _sets(run)
-    says = Says()
-    membership(run, says)
-    settling(run, says)
-    _counts(run, says)
-    for name, times in says.times.items():
-        yield "said", {"property": name, "checked": times}
-    for found in says.findings:
-        yield "said", found
-
-
-def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    named = {name for view in run.views.values() for name in view.inside}
-    lives = [(journal.node, journal.inc) for journal in run.journals]
-    for m in run.members:
-        known = m.journal is not None
-        yield (
-            "people",
-            {
-                "k": m.k,
-                "node": m.node,
-                "inc": m.inc,
-                "label": m.label,
-                "bank": m.bank,
-                "bit": m.bit,
-                "journal": m.journal.journal if m.journal else None,
-                "torn": m.torn,
-                "stopped": m.stop is not None,
-                "alive": known and run.alive(m),
-                "whole": run.whole(m),
-                "settled": run.settled,
-                "mode": run.mode,
-                "sent_last": m.sent_last,
-                "named": m.label in named,
-                "twice": lives.count((m.node, m.inc)) > 1,
-                "all_spells": [{"v": v, "spell": spell} for v, spell in _spells(m)],
-            },
-        )
-        here = [
-            {"lseq": row.lseq, "step": row.step, "here": sorted(run.views[row.v].inside)}
-            for row in m.installs
-        ]
-        if known:
-            yield "lived", {"s": m.k, "lived": here}
-
-
-def _spells(m: Member) -> Iterator[tuple[int, dict[str, int | None]]]:
-    ends = [row.lseq for row in m.installs[1:]] + [LAST]
-    for row, until in zip(m.installs, ends, strict=False):
-        mark = next((at for at in m.marks if row.lseq < at < until), None)
-        yield row.v, {"begin": row.lseq, "until": until, "mark": mark}
-
-
-def _stays(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    compared = {(m.k, route.v) for route in run.routes for m in route.members}
-    for m in run.known:
-        spells: defaultdict[int, list[Any]] = defaultdict(list)
-        for v, spell in _spells(m):
-            spells[v].append(spell)
-        for v in dict.fromkeys([*spells, *m.markers, *m.uses]):
-            marker, at = m.markers.get(v), m.next.get(v)
-            yield (
-                "stays",
-                {
-                    "k": m.k,
-                    "v": v,
-                    "spells": spells.get(v, []),
-                    "marker_lseq": marker.lseq if marker else None,
-                    "marker_pos": marker.at_pos if marker else None,
-                    "next": None if at is None else m.installs[at].v,
-                    "compared": (m.k, v) in compared,
-                },
-            )
-
-
-def _masks(members: Iterable[Member]) -> dict[int, int]:
-    masks: defaultdict[int, int] = defaultdict(int)
-    for m in members:
-        masks[m.bank] |= m.bit
-    return masks
-
-
-def _ways(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`together`: whole journals that moved on, if there are at least two; `ordered`: whole
-    journals with ordered messages in the view."""
-    for route in run.routes:
-        whole = [m for m in route.members if not m.torn]
-        climbers = [m for m in whole if route.v in m.uses and m.uses[route.v].ordered]
-        moved = whole if route.w is not None and len(whole) > 1 else []
-        along, together, ordered = _masks(route.members), _masks(moved), _masks(climbers)
-        where = {"v": route.v, "w": route.w}
-        for bank, mask in along.items():
-            yield (
-                "ways",
-                where
-                | {"bank": bank, "along": mask}
-                | {"together": together.get(bank, 0), "ordered": ordered.get(bank, 0)},
-            )
-        for m in climbers:
-            highest = m.uses[route.v].highest
-            yield "climbs", where | {"bank": m.bank, "bit": m.bit, "k": m.k, "highest": highest}
-
-
-def _views(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`duty`: who must deliver in a view what is safe in it; `absent`: who is in it without ever
-    having installed it, though all that it did is known."""
-    installed: defaultdict[int, list[Member]] = defaultdict(list)
-    for m in run.known:
-        for v in m.installed:
-            installed[v].append(m)
-    for view in run.views.values():
-        inside = [m for m in run.known if m.label in view.inside and not m.torn]
-        there = installed[view.v]
-        absent = [m for m in inside if m not in there and run.whole(m)]
-        duty = [
-            m
-            for m in inside
-            if m in there and (view.v in m.next or (m in run.living and m.end == view.v))
-        ]
-        masks = [_masks(who) for who in (there, duty, absent)]
-        named = sorted(view.inside)
-        ranks = [run.by_label[name].k for name in named]
-        for bank in _banks(run):
-            i, d, a = (mask.get(bank, 0) for mask in masks)
-            facts = {"v": view.v, "bank": bank, "inside": named, "ranks": ranks}
-            yield "views", facts | {"installed": i, "duty": d, "absent": a}
-
-
-def _banks(run: Chronicle) -> range:
-    return range(1 + max((m.bank for m in run.members), default=0))
-
-
-def _owed(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is owed to the messages of a sender in a view. `closed`: it left the view. In the one
-    that a living sender ended in: all that have a whole journal, and those of them that live,
-    ended in the view too and can be reached."""
-    for s in run.known:
-        lasting = s in run.living and s.end is not None
-        every, near = _due(run, s) if lasting else ({}, {})
-        for home in {*s.next, *([s.end] if lasting else [])}:
-            last = lasting and home == s.end
-            for bank in _banks(run):
-                facts = {"s": s.k, "bank": bank, "home": home}
-                facts["closed"] = home in s.next and not s.torn
-                facts["all"] = every.get(bank, 0) if last else 0
-                yield "owed", facts | {"live": near.get(bank, 0) if last else 0}
-
-
-def _due(run: Chronicle, s: Member) -> tuple[dict[int, int], dict[int, int]]:
-    assert s.end is not None
-    view = run.views[s.end]
-    inside = [m for m in run.known if m.label in view.inside and not m.torn]
-    reach = None if s.reach is None else s.reach.component
-    live = [
-        m
-        for m in inside
-        if m in run.living and m.end == s.end and (reach is None or m.node in reach)
-    ]
-    return _masks(inside), _masks(live)
-
-
-def _sets(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
-    for found in run.receivers:
-        meant = [m for m in run.known if found.means(m)]
-        facts = {"t": found.t, "bare": found.to_incs is None, "names": found.names}
-        yield "sets", facts | {"ks": [m.k for m in meant], "masks": list(_masks(meant).items())}
-
-
-def _counts(run: Chronicle, says: Says) -> None:
-    """How often is asked what Spark asks of rows and routes."""
-    says.asked("no-duplication", sum(m.delivered for m in run.known))
-    says.asked("initial-view", sum(m.delivered + m.sent for m in run.known if not m.torn))
-    for route in run.routes:
-        whole = [m for m in route.members if not m.torn]
-        if route.w is not None and len(whole) > 1:
-            says.asked("virtual-synchrony", len(whole))
-        uses = [m.uses[route.v] for m in route.members if route.v in m.uses]
-        says.asked("running-prefix", sum(use.ordered for use in uses))
-        says.asked("toto-refinement", sum(use.batched for use in uses))
-        if route.w is not None:
-            size = sum(use.ordered > 0 for use in uses)
-            says.asked("weak-total-order", size * (size - 1) // 2)
 
 
 # ---------------------------------------------------------------------------- with messages
