@@ -85,6 +85,21 @@ def test_with_a_journal_missing_liveness_is_not_asked_for(
     assert not found.report.violated
 
 
+def test_a_journal_whose_end_is_torn_off_is_held_against_nobody(
+    changing: RunResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others delivered what its member sent in the part that is missing."""
+    monkeypatch.setattr("phalanx.sim.journals.BLOCK_ROWS", 16)
+    place = write_journals(changing, tmp_path)
+    victim = max(place.iterdir(), key=lambda path: path.stat().st_size)
+    victim.write_bytes(victim.read_bytes()[: victim.stat().st_size * 2 // 3])
+    (found,) = judge(read_all([place]))
+    assert found.unended
+    assert not found.torn
+    assert found.report.violated == ()
+    assert found.judgement("multicast-liveness").verdict == "unverifiable"
+
+
 def test_a_run_that_an_error_ended_is_not_taken_for_settled(changing: RunResult) -> None:
     broken = msgspec.structs.replace(changing, exception="Traceback")
     assert not truth(broken).settled

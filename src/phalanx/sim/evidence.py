@@ -17,8 +17,8 @@ stops takes along what it had not sent yet. A message that never arrives is foun
 synchrony, once its view has ended. Clocks of two machines are never compared.
 
 A simulator does know that moment, and has one clock. Where all headers say that the run settled
-(`journal.truth`), and nothing is missing, the rows are judged as the simulator judges them. All
-others lose `sim_ns`, should they have it.
+(`journal.truth`), every journal ends with a STOP or a CRASH, and nothing is missing, the rows are
+judged as the simulator judges them. All others lose `sim_ns`, should they have it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ SETTLED = frozenset(
         "bounded-views",
     }
 )
+ENDS = ("STOP", "CRASH")
+"""What the last row of a life says, where it could be written."""
 NAMED_MAX = 5
 
 
@@ -179,7 +181,8 @@ def _judge(evidence: Evidence) -> None:
     if modes in ({"hold"}, {"flow"}):
         evidence.mode = "hold" if modes == {"hold"} else "flow"
     truth = truths.pop()
-    if truth.settled and not (truths or evidence.absent or evidence.torn):
+    ended = all(_ended(rows) for rows in evidence.journals.values())
+    if truth.settled and ended and not (truths or evidence.absent or evidence.torn):
         evidence.truth = truth
         rows = evidence.rows
     else:
@@ -194,6 +197,11 @@ def _judge(evidence: Evidence) -> None:
         undisturbed_ns=evidence.truth.undisturbed_ns,
         changes_max=evidence.truth.changes_max,
     )
+
+
+def _ended(rows: Sequence[Event]) -> bool:
+    """Nothing can be missing behind the last row."""
+    return isinstance(rows[-1], Life) and rows[-1].op in ENDS
 
 
 def _lack(rows: Sequence[Event]) -> str:

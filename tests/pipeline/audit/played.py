@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from phalanx.journal.events import SCHEMA_VERSION, Event
+from phalanx.journal.events import SCHEMA_VERSION, Event, Life
 from phalanx.journal.reader import Reading
 from phalanx.journal.segment import Header, Segment
 from phalanx.pipeline.tables import Tables, from_rows
 from phalanx.sim.checkers import PROPERTIES, Mode
-from phalanx.sim.evidence import Evidence, judge
+from phalanx.sim.evidence import ENDS, Evidence, judge
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Played:
     mode: Mode | None = None
     undisturbed_ns: int = 0
     changes_max: int | None = None
+    ended: bool = True
+    """Of a settled run: nothing is torn off the ends of its journals."""
 
     def journals(self) -> list[tuple[Header, list[Event]]]:
         config: dict[str, Any] = {} if self.mode is None else {"mode": self.mode}
@@ -40,10 +42,21 @@ class Played:
         for row in self.rows:
             row = msgspec.structs.replace(row, run=self.name, group="g")
             by_member.setdefault((row.node, row.inc), []).append(row)
+        for rows in by_member.values():
+            rows.sort(key=lambda row: row.lseq)
+            if self.settled and self.ended:
+                self._end(rows)
         return [
-            (_header(self.name, node, inc, config), sorted(rows, key=lambda row: row.lseq))
-            for (node, inc), rows in by_member.items()
+            (_header(self.name, node, inc, config), rows) for (node, inc), rows in by_member.items()
         ]
+
+    def _end(self, rows: list[Event]) -> None:
+        """As at the end of a run, unless the life ended before."""
+        last = rows[-1]
+        if not (isinstance(last, Life) and last.op in ENDS):
+            same = {n: getattr(last, n) for n in Life.__struct_fields__ if n != "op"}
+            same |= {"lseq": last.lseq + 1, "sim_ns": max(row.sim_ns or 0 for row in self.rows)}
+            rows.append(Life(op="STOP", **same))
 
     def evidence(self) -> Evidence:
         """What the checkers say of the journals."""

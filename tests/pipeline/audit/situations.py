@@ -50,7 +50,15 @@ def kept() -> list[Played]:
         Played("calm", calm().rows, True, "hold"),
         Played("odyssey", odyssey().rows, True, "flow"),
         Played("odyssey without a clock", odyssey().rows, False, "flow"),
+        Played("calm, torn off", torn_off(), True, "hold", ended=False),
     ]
+
+
+def torn_off() -> list[ev.Event]:
+    """All that a wrote from its first message on is missing, and others delivered that."""
+    rows = calm().rows
+    sent = next(row.lseq for row in rows if row.node == "a" and isinstance(row, ev.Send))
+    return [row for row in rows if row.node != "a" or row.lseq < sent]
 
 
 def simulated(scenario: Scenario, name: str = "run") -> Played:

@@ -53,6 +53,12 @@ def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
     assert run.properties[name].checked >= 1
 
 
+def test_what_is_torn_off_the_end_of_a_journal_is_held_against_nobody(
+    runs: dict[str, Run],
+) -> None:
+    assert runs["calm, torn off"].violated == ()
+
+
 def test_every_verdict_on_every_trace_is_that_of_the_checkers(
     traces: dict[str, Played], runs: dict[str, Run]
 ) -> None:

@@ -6,10 +6,10 @@ and 50 s of processor time whatever the size of the input, which is most of a sm
 (measured with the thirty hand-made runs of the tests); messages, of which there are many, are
 left to Spark.
 
-A run is *settled* if its simulator says so in every journal. Of any other run no clock is believed
-across members, nothing is expected to have happened in the end, and whoever stopped counts as
-having left. What a journal does not say is not held against anyone: one without a STOP row may
-lack a suffix, a torn one may lack anything.
+A run is *settled* if its simulator says so in every journal, and none of them just ends. Of any
+other run no clock is believed across members, nothing is expected to have happened in the end, and
+whoever stopped counts as having left. What a journal does not say is not held against anyone: one
+without a STOP row may lack a suffix, a torn one may lack anything.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from phalanx.sim.evidence import ENDS
 
 BANK = 62
 """Members that one mask holds."""
@@ -221,7 +223,7 @@ class Chronicle:
         for row in rows:
             by_kind[type(row)].append(row)
         self.journals: list[Journal] = by_kind[Journal]
-        self.settled = self._all_known(by_kind[Install])
+        self.settled = self._all_known(by_kind[Install], by_kind[Fate])
         self.undisturbed_ns = max((j.undisturbed_ns for j in self.journals), default=0)
         self.changes_max = max(
             (j.changes_max for j in self.journals if j.changes_max is not None), default=None
@@ -244,13 +246,16 @@ class Chronicle:
 
     # ------------------------------------------------------------------ reading
 
-    def _all_known(self, installs: Iterable[Install]) -> bool:
-        """All headers say the same, that the run settled, and nothing of it is missing."""
+    def _all_known(self, installs: Iterable[Install], fates: Iterable[Fate]) -> bool:
+        """All headers say the same, that the run settled, and nothing of it is missing, not even
+        the end of a journal."""
         truths = {(j.settled, j.undisturbed_ns, j.changes_max) for j in self.journals}
         here = {f"{journal.node}.{journal.inc}" for journal in self.journals}
+        ended = {(fate.node, fate.inc) for fate in fates if fate.op in ENDS and not fate.stage}
         return (
             len(truths) == 1
             and all(journal.settled and not journal.torn for journal in self.journals)
+            and ended.issuperset((journal.node, journal.inc) for journal in self.journals)
             and all(here.issuperset(row.inside) for row in installs)
         )
 
