@@ -17,6 +17,7 @@ again if it has grown since.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from phalanx.journal import reader, retention
 from phalanx.journal.arrow import arrow as arrow
 from phalanx.journal.arrow import schema as schema
 from phalanx.journal.scan import Copy, Scan
-from phalanx.journal.segment import Header, ending
+from phalanx.journal.segment import Header, ending, file_name
 from phalanx.journal.tablefiles import TableFiles
 
 NOTES = "_segments"
@@ -63,7 +64,8 @@ def export(
     taken: dict[tuple[Path, str], dict[int, bool]] = {}
     for path in reader.find(paths):
         header = reader.read_header(path)
-        ready = _Ready(path.stat().st_size, ending(path) is not None)
+        sealed = ending(path) is not None  # before the size: what is sealed then grows no more
+        ready = _Ready(reader.size_of(path), sealed)
         wanted = ready.sealed or (cut_short and not retention.is_open(path))
         if wanted:
             _export_or_explain(path, header, ready, folder, done)
@@ -96,7 +98,7 @@ def _export_or_explain(
 
 
 def _export(path: Path, header: Header, ready: _Ready, folder: Path, done: Exported) -> None:
-    name = f"{path.stem}-{header.journal[:8]}"
+    name = name_of(header)
     place = folder / NOTES / f"{name}.json"
     if _noted(place) >= ready.size:
         done.before += 1
@@ -118,6 +120,13 @@ def _export(path: Path, header: Header, ready: _Ready, folder: Path, done: Expor
     done.segments += 1
     done.files += len(tables)
     done.rows += sum(tables.values())
+
+
+def name_of(header: Header) -> str:
+    """What the files of an exported segment are called. Spark passes over names that begin with an
+    underscore."""
+    made = Path(file_name(header.group, header.node, header.inc, header.number)).stem
+    return re.sub("^_", "%5F", f"{made}-{header.journal[:8]}")
 
 
 class Note(msgspec.Struct):

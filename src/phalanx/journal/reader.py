@@ -8,6 +8,7 @@ row is taken once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -41,14 +42,17 @@ class Reading(msgspec.Struct):
         return [row for rows in self.journals.values() for row in rows]
 
 
-def read(path: Path | str, *, rows: bool = True, bodies: bool = False) -> Segment:
-    """One segment, open or sealed. `rows=False` gives a summary only."""
+def read(
+    path: Path | str, *, rows: bool = True, bodies: bool = False, after: int | None = None
+) -> Segment:
+    """One segment, open or sealed. `rows=False` gives a summary only; `after` is the last row of
+    the segment before, if known."""
     path = Path(path)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    return parsed(path, data, rows=rows, bodies=bodies)
+    return parsed(path, data, rows=rows, bodies=bodies, after=after)
 
 
 def read_all(paths: Iterable[Path | str]) -> Reading:
@@ -70,8 +74,11 @@ def each(paths: Iterable[Path | str]) -> Iterator[tuple[list[Segment], list[Even
         header = read_header(path)
         key = header.group, header.node, header.inc, header.journal, header.number
         copies.setdefault(key, []).append(path)
+    ends: dict[tuple[str, int], int] = {}
     for key in sorted(copies):
-        segments = [read(path) for path in copies[key]]
+        *_, journal, number = key
+        after = ends.get((journal, number - 1))
+        segments = [read(path, after=after) for path in copies[key]]
         found: dict[tuple[int, bool], Event] = {}
         for segment in segments:
             for row in segment.rows:
@@ -79,7 +86,10 @@ def each(paths: Iterable[Path | str]) -> Iterator[tuple[list[Segment], list[Even
             segment.rows = []
         # A `corrupt` row that another copy makes good goes.
         in_order = sorted(found, key=lambda at: (at[0], not at[1]))
-        yield segments, [found[at] for at in in_order if not at[1] or (at[0], False) not in found]
+        rows = [found[at] for at in in_order if not at[1] or (at[0], False) not in found]
+        if rows:
+            ends[journal, number] = rows[-1].lseq
+        yield segments, rows
 
 
 def read_header(path: Path) -> Header:
@@ -94,20 +104,40 @@ def read_header(path: Path) -> Header:
         raise unreadable(path, error) from error
 
 
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def find(paths: Iterable[Path | str]) -> list[Path]:
-    """The segments that are meant: a file as it is, of a folder all that lie in it, at any depth.
-    JournalError if there is nothing."""
+    """The segments that are meant: a file as it is, of a folder all that lie in it, at any depth,
+    also behind links. JournalError if there is nothing, or something that is no file."""
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if not path.is_dir():
             found[path] = None
             continue
-        inside = sorted(path.rglob(f"*{SUFFIX}"))
+        inside = sorted(below(path))
         if not inside:
             problem = f"there are no journals (*{SUFFIX}) in this folder"
             raise JournalError(str(path), None, problem, "give the folder that members wrote to")
         found |= dict.fromkeys(inside)
+    for path in found:
+        if path.exists() and not path.is_file():
+            raise JournalError(str(path), None, "not a file", "remove it, or name the journals")
     return list(found)
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """What is named like a segment in a folder, at any depth; each folder once."""
+    seen: set[Path] = set()
+    for at, folders, files in os.walk(folder, followlinks=True):
+        place = Path(at)
+        seen.add(place.resolve())
+        folders[:] = sorted(name for name in folders if (place / name).resolve() not in seen)
+        yield from (place / name for name in (*folders, *files) if name.endswith(SUFFIX))
 
 
 def _of_one_run(rows: list[Event]) -> list[Event]:

@@ -8,7 +8,8 @@ a row of `corrupt`, unless another copy makes it good. Where only part of a file
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from phalanx.journal.batches import contradictory
 from phalanx.journal.blocks import FOOTER, ROWS, Block, Damage, parse
 from phalanx.journal.columns import Packed, columns_of
 from phalanx.journal.reader import unreadable
-from phalanx.journal.segment import Footer, Header, header_of
+from phalanx.journal.segment import Footer, Header, header_of, rows_before
 
 
 class Copy(NamedTuple):
@@ -75,12 +76,18 @@ class _Span(NamedTuple):
 class Scan:
     """JournalError if a copy has no header of ours. Copies must be of one segment."""
 
-    def __init__(self, copies: Sequence[Copy], lseqs: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        copies: Sequence[Copy],
+        lseqs: tuple[int, int] | None = None,
+        after: int | None = None,
+    ) -> None:
         """With `lseqs` blocks that hold nothing between these numbers are passed over; `found`
-        counts what was not."""
+        counts what was not. `after` is the last row of the segment before, if known."""
         assert copies
         self.found = Found()
         self._lseqs = lseqs
+        self._after = after
         self._data = _distinct([(copy, _bytes_of(copy)) for copy in copies])
         self.header, _ = header_of(Path(copies[0].path), self._data[0][1])
         self._spans: list[_Span] = []
@@ -99,7 +106,8 @@ class Scan:
 
     def _copy(self, copy: Copy, data: bytes) -> Iterator[Rows]:
         header, at = header_of(Path(copy.path), data)
-        reading = _Reading(header, copy.path)
+        before = partial(rows_before, header, data, at, self._after)
+        reading = _Reading(header, copy.path, before)
         for part in parse(data, at):
             if isinstance(part, Damage):
                 if not part.tail:
@@ -192,7 +200,7 @@ class Scan:
 
     def _damaged(self, reading: _Reading, damage: Damage) -> None:
         reading.corrupt += 1
-        number = reading.last + 1
+        number = (reading.last or reading.before()) + 1
         row: dict[str, Any] = {"profile": "T", "run": "", "lseq": number, "sim_ns": None}
         row |= {"step": reading.step, "t_ns": reading.t_ns, "file": reading.path}
         row |= {"offset": damage.offset, "length": damage.size}
@@ -211,7 +219,6 @@ class Scan:
             found.first = missing[0]["lseq"]
         if last["lseq"] > found.last:
             found.last, found.end_t_ns = last["lseq"], last["t_ns"]
-            found.end_sim_ns = last["sim_ns"]
         found.rows += len(missing)
         found.lost += len(missing)
         found.corrupt += len(missing)
@@ -228,9 +235,11 @@ class Scan:
 
 
 class _Reading:
-    """Where the reading of one copy stands: what its last row was."""
+    """Where the reading of one copy stands: what its last row was, and before it the last of the
+    segment before."""
 
-    def __init__(self, header: Header, path: str) -> None:
+    def __init__(self, header: Header, path: str, before: Callable[[], int]) -> None:
+        self.before = before
         self.same = _constants(header)
         self.path = path
         self.corrupt = 0

@@ -18,6 +18,7 @@ import os
 import re
 import struct
 import zlib
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -184,20 +185,25 @@ class _Schema(msgspec.Struct):
     schema: int
 
 
-def parsed(path: Path, data: bytes, *, rows: bool = True, bodies: bool = False) -> Segment:
+def parsed(
+    path: Path, data: bytes, *, rows: bool = True, bodies: bool = False, after: int | None = None
+) -> Segment:
     """What is in the file. Where nothing can be read a `corrupt` row stands, numbered as the row
-    that would be next, and all that follows is read. JournalError only for a bad header."""
+    that would be next, and all that follows is read. `after` is the last row of the segment
+    before, if known. JournalError only for a bad header."""
     header, at = header_of(path, data)
     segment = Segment(path=path, header=header, size=len(data))
     kept: list[Event] = []
     for found in parse(data, at):
-        if isinstance(found, Damage):
-            if found.tail:
-                segment.torn_bytes = found.size
-            else:
-                _add_corrupt(segment, kept, found)
-        elif not _add(segment, kept, found, bodies, data):
-            _add_corrupt(segment, kept, Damage(found.offset, found.size, tail=False))
+        if isinstance(found, Block):
+            if _add(segment, kept, found, bodies, data):
+                continue
+            found = Damage(found.offset, found.size, tail=False)
+        if found.tail:
+            segment.torn_bytes = found.size
+        else:
+            before = segment.last or rows_before(header, data, at, after)
+            _add_corrupt(segment, kept, found, before)
     if rows:
         segment.rows = kept
     return segment
@@ -230,7 +236,22 @@ def _count(segment: Segment, rows: list[Event]) -> None:
     segment.last, segment.end_ns = rows[-1].lseq, rows[-1].t_ns
 
 
-def _add_corrupt(segment: Segment, rows: list[Event], damage: Damage) -> None:
+def rows_before(header: Header, data: bytes, at: int, after: int | None) -> int:
+    """The number of the last row before this segment, as far as known: `after`, or what its own
+    footer or first readable rows say."""
+    if header.number == 1:
+        return 0
+    if after is not None:
+        return after
+    whole = [part for part in parse(data, at) if isinstance(part, Block)]
+    for block in whole:
+        if block.kind == FOOTER:
+            with suppress(ValueError):
+                return max(0, msgspec.msgpack.decode(block.body, type=Footer).first - 1)
+    return next((block.first - 1 for block in whole if block.kind == ROWS), 0)
+
+
+def _add_corrupt(segment: Segment, rows: list[Event], damage: Damage, before: int) -> None:
     header = segment.header
     segment.corrupt += 1
     row = Corrupt(
@@ -239,7 +260,7 @@ def _add_corrupt(segment: Segment, rows: list[Event], damage: Damage) -> None:
         group=header.group,
         node=header.node,
         inc=header.inc,
-        lseq=segment.last + 1,
+        lseq=before + 1,
         step=rows[-1].step if rows else 0,
         t_ns=rows[-1].t_ns if rows else header.mono_ns,
         file=str(segment.path),

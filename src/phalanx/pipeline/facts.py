@@ -142,9 +142,9 @@ def _joined(segments: Sequence[SegmentFacts]) -> JournalFacts:
         **{name: getattr(segments[0], name) for name in _AS_IN_THE_HEADER},
         run=next((segment.run for segment in some if segment.run), ""),
         rows=sum(segment.rows for segment in some),
-        last=last.last,
+        last=max(ends),
         end_t_ns=last.end_t_ns,
-        end_sim_ns=last.end_sim_ns,
+        end_sim_ns=next((s.end_sim_ns for s in reversed(some) if s.end_sim_ns is not None), None),
         torn=int(not whole),
         stopped=max(segment.stopped for segment in some),
     )
@@ -173,7 +173,7 @@ def facts_of(header: Header, rows: Sequence[Event]) -> JournalFacts:
         rows=len(rows),
         last=last.lseq,
         end_t_ns=last.t_ns,
-        end_sim_ns=last.sim_ns,
+        end_sim_ns=next((row.sim_ns for row in reversed(rows) if row.sim_ns is not None), None),
         torn=int(not whole or lost),
         stopped=int(any(isinstance(row, Life) and row.op == "STOP" for row in rows)),
     )

@@ -16,7 +16,7 @@ import msgspec
 from phalanx.errors import JournalError, PipelineError
 from phalanx.journal import parquet, reader
 from phalanx.journal.scan import Copy, Found
-from phalanx.journal.segment import Header, ending
+from phalanx.journal.segment import Footer, Header, ending
 
 EXPORTED_IS_CHEAPER = 8
 
@@ -28,6 +28,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     sealed: bool
     copies: list[Copy] = []
+    after: int | None = None
+    """The last row of the segment before, as far as known."""
     note: str | None = None
     """The note of the export, beside whose folder its tables lie."""
     end_ns: int | None = None
@@ -48,9 +50,18 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return self.note if self.note is not None else self.copies[0].path
 
 
-class _Ending(NamedTuple):
-    sealed: bool
-    end_ns: int | None
+class _Found(NamedTuple):
+    """One raw copy of a segment."""
+
+    header: Header
+    copy: Copy
+    footer: Footer | None
+
+    @property
+    def end_ns(self) -> int | None:
+        if self.footer is None:
+            return None
+        return self.header.wall_ns + self.footer.end_ns - self.header.mono_ns
 
 
 def find_offers(paths: Iterable[str | Path]) -> list[Offer]:
@@ -98,32 +109,26 @@ def _keep_longest(found: dict[tuple[str, int], Offer], offer: Offer) -> None:
 
 
 def _raw(paths: Sequence[Path]) -> list[Offer]:
-    by_key: dict[tuple[str, int], list[tuple[Header, Copy, _Ending]]] = {}
+    by_key: dict[tuple[str, int], list[_Found]] = {}
     for path in reader.find(paths):
         header = reader.read_header(path)
-        copy = Copy(str(path.resolve()), path.stat().st_size)
-        by_key.setdefault((header.journal, header.number), []).append(
-            (header, copy, _ending(path, header))
-        )
+        footer = ending(path)  # before the size: what is sealed then grows no more
+        copy = Copy(str(path.resolve()), reader.size_of(path))
+        by_key.setdefault((header.journal, header.number), []).append(_Found(header, copy, footer))
+    sealed = {key: next((f for f in some if f.footer), None) for key, some in by_key.items()}
     offers = []
-    for some in by_key.values():
-        sealed = [ending for _, _, ending in some if ending.sealed]
+    for (journal, number), some in by_key.items():
+        whole, before = sealed[journal, number], sealed.get((journal, number - 1))
         offer = Offer(
-            header=some[0][0],
-            size=max(copy.size for _, copy, _ in some),
-            sealed=bool(sealed),
-            copies=[copy for _, copy, _ in some],
-            end_ns=sealed[0].end_ns if sealed else None,
+            header=some[0].header,
+            size=max(found.copy.size for found in some),
+            sealed=whole is not None,
+            copies=[found.copy for found in some],
+            after=before.footer.last if before and before.footer and before.footer.rows else None,
+            end_ns=whole.end_ns if whole else None,
         )
         offers.append(offer)
     return offers
-
-
-def _ending(path: Path, header: Header) -> _Ending:
-    footer = ending(path)
-    if footer is None:
-        return _Ending(False, None)
-    return _Ending(True, header.wall_ns + footer.end_ns - header.mono_ns)
 
 
 def _exported(folder: Path) -> list[Offer]:

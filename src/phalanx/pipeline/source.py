@@ -40,8 +40,8 @@ from phalanx.errors import PipelineError
 from phalanx.journal.batches import Gathered
 from phalanx.journal.columns import NUMBER_MAX
 from phalanx.journal.events import TABLES
+from phalanx.journal.reader import below
 from phalanx.journal.scan import Scan
-from phalanx.journal.segment import SUFFIX
 from phalanx.pipeline.offers import Offer, find_offers, is_export
 from phalanx.pipeline.schemas import spark_schema
 
@@ -109,7 +109,7 @@ def find(paths: Iterable[str | Path], wanted: Wanted) -> list[Offer]:
         if is_export(path):
             problem = "these are exported files, no journals"
             raise PipelineError(str(path), problem, "read them as Parquet, or open them")
-        if not path.is_dir() or any(path.rglob(f"*{SUFFIX}")):
+        if not path.is_dir() or any(below(path)):
             some.append(path)
     offers = find_offers(some) if some else []
     return [offer for offer in offers if wanted.needs(offer)]
@@ -134,7 +134,7 @@ def batches(offers: Sequence[Offer], wanted: Wanted) -> Iterator[Any]:
     """The rows of one table as Arrow batches."""
     gathered = Gathered(wanted.table)
     for offer in offers:
-        for rows in Scan(offer.copies, (wanted.low, wanted.high)):
+        for rows in Scan(offer.copies, (wanted.low, wanted.high), offer.after):
             if rows.table == wanted.table:
                 gathered.add(rows.rows, rows.columns)
                 if gathered.full:
