@@ -2,8 +2,9 @@
 
 - A segment is (journal, number). One that is sealed is taken once. One that is not, because its
   member lives or was killed, is taken again when it has grown, and what it gave before is replaced.
+  One of which a part could not be read is replaced by a copy that has more of it.
 - Overlapping and duplicate copies count once; a fleet may come in parts, in any order.
-- Sealed segments share files; one that may still grow has files of its own, so that replacing it
+- Sealed segments share files; one that may be replaced has files of its own, so that replacing it
   is leaving those files out of the next manifest.
 - Nothing is visible before the manifest that lists it. An ingest that was killed leaves the lake
   as it was, and the next one begins as if it had not been.
@@ -15,6 +16,7 @@ if their files had not been given: journals that begin in the middle count as to
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from phalanx.errors import JournalError
+from phalanx.errors import JournalError, PipelineError
 from phalanx.journal.arrow import arrow
 from phalanx.journal.tablefiles import Written
 from phalanx.pipeline.facts import JournalFacts, SegmentFacts, journals_of
@@ -30,7 +32,7 @@ from phalanx.pipeline.offers import Offer, check_clusters, find_offers
 from phalanx.pipeline.running import Progress, run
 from phalanx.pipeline.schemas import JOURNALS, SEGMENTS, arrow_schema
 from phalanx.pipeline.store import Manifest, Store
-from phalanx.pipeline.taking import Taken, Task, can_refer, refer
+from phalanx.pipeline.taking import Taken, Task, can_refer, refer, take_of
 
 SMALL_BYTES = 8 << 20
 """Up to so much is taken in this process: starting workers would take longer."""
@@ -81,6 +83,13 @@ def ingest(
         tasks = _tasks(new, str(store.place.resolve()), writer)
         taken = run(tasks, store.place, writer, _wanted(spark, tasks), progress)
         _explain(taken)
+        taken, kept = _better(taken, known, store.place)
+        done.before += kept
+        done.again -= kept
+        if not any(some.segments for some in taken):
+            done.version = before.manifest.version
+            done.journals = len(journals_of(known.values()))
+            return done
         made, journals = merged(before.manifest, known, taken, store.place, writer)
         version = store.commit(made, writer, "ingest").version
         _report(done, taken, journals)
@@ -114,9 +123,10 @@ def _choose(
 ) -> tuple[list[Offer], Ingested]:
     done = Ingested()
     new = []
+    sharing = Counter(segment.take for segment in known.values())
     for offer in offers:
         had = known.get(offer.key)
-        if had is not None and (had.sealed or offer.size <= had.bytes):
+        if had is not None and (sharing[had.take] > 1 or not _may_give_more(offer, had)):
             done.before += 1
         elif since_ns is not None and offer.end_ns is not None and offer.end_ns < since_ns:
             done.passed += 1
@@ -124,6 +134,39 @@ def _choose(
             done.again += had is not None
             new.append(offer)
     return new, done
+
+
+def _may_give_more(offer: Offer, had: SegmentFacts) -> bool:
+    return bool(had.corrupt) or (not had.sealed and offer.size > had.bytes)
+
+
+def _better(
+    taken: Sequence[Taken], known: dict[tuple[str, int], SegmentFacts], place: Path
+) -> tuple[list[Taken], int]:
+    """Without damaged segments that give no more than they did before, and how many those are;
+    their files go."""
+    left: list[Taken] = []
+    same: set[str] = set()
+    for some in taken:
+        for segment in some.segments:
+            had = known.get((segment.journal, segment.number))
+            if had is not None and had.corrupt and not _is_better(segment, had):
+                same.add(segment.take)
+    for some in taken:
+        files = {}
+        for table, listed in some.files.items():
+            for file in listed:
+                if take_of(file) in same:
+                    (place / file.path).unlink(missing_ok=True)
+            files[table] = [file for file in listed if take_of(file) not in same]
+        segments = [segment for segment in some.segments if segment.take not in same]
+        left.append(Taken(segments, files))
+    return left, len(same)
+
+
+def _is_better(segment: SegmentFacts, had: SegmentFacts) -> bool:
+    grown = segment.bytes > had.bytes
+    return (segment.corrupt, -segment.rows) < (had.corrupt, -had.rows) or grown
 
 
 def _tasks(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
@@ -179,7 +222,7 @@ def merged(
     journals = journals_of(segments)
     bronze = {name: list(files) for name, files in before.bronze.items()}
     silver = {
-        name: [file for file in files if _take_of(file) not in replaced]
+        name: [file for file in files if take_of(file) not in replaced]
         for name, files in before.silver.items()
     }
     for some in taken:
@@ -191,10 +234,6 @@ def merged(
     cluster = segments[0].cluster if segments else None
     made = msgspec.structs.replace(before, cluster=cluster, bronze=bronze, silver=silver)
     return made, journals
-
-
-def _take_of(file: Written) -> str:
-    return Path(file.path).name.partition(".")[0]
 
 
 def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written:
@@ -210,11 +249,16 @@ def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written
 
 def _segments(paths: Sequence[str]) -> list[SegmentFacts]:
     pa = arrow()
-    return [
-        msgspec.convert(row, SegmentFacts)
-        for path in paths
-        for row in pa.parquet.read_table(path).to_pylist()
-    ]
+    found = []
+    for path in paths:
+        try:
+            rows = pa.parquet.read_table(path).to_pylist()
+            found += [msgspec.convert(row, SegmentFacts) for row in rows]
+        except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
+            problem = "this file of the lake is missing or damaged"
+            remedy = "restore it, or ingest the journals into a new lake"
+            raise PipelineError(path, problem, remedy) from error
+    return found
 
 
 def _report(done: Ingested, taken: Sequence[Taken], journals: Sequence[JournalFacts]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
+from phalanx.pipeline.damage import explained
 from phalanx.pipeline.ingest import gather, ingest
 from phalanx.pipeline.running import Progress
 from phalanx.pipeline.store import Store, is_lake
@@ -45,15 +46,16 @@ def open_tables(
     if at is not None and not lakes:
         problem = "only a lake has versions"
         raise PipelineError(str(paths[0]), problem, "leave out the version, or give a lake")
-    if lakes:
-        yield Store(lakes[0]).at(at).tables(spark)
-    elif lake is not None:
-        ingest(paths, lake, spark=lambda: spark, progress=progress)
-        yield Store(lake).at().tables(spark)
-    else:
-        with _scratch() as place:
-            store = gather(paths, place, lambda: spark, progress)
-            yield store.at().tables(spark)
+    with explained():
+        if lakes:
+            yield Store(lakes[0]).at(at).tables(spark)
+        elif lake is not None:
+            ingest(paths, lake, spark=lambda: spark, progress=progress)
+            yield Store(lake).at().tables(spark)
+        else:
+            with _scratch() as place:
+                store = gather(paths, place, lambda: spark, progress)
+                yield store.at().tables(spark)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ WORK = "_work"
 LAYERS = ("bronze", "silver", "gold")
 FORMAT = 1
 EPOCH = "1970-01-01T00:00:00+00:00"
+_WRITER = re.compile("[0-9a-f]{16}")
 _OTHER = "give an empty folder, a new one, or a lake"
 
 
@@ -85,7 +87,7 @@ class Snapshot:
                 remedy = "restore it, or ingest the journals into a new lake"
                 raise PipelineError(path, "a file of the lake is missing", remedy)
         read = spark.read if schema is None else spark.read.schema(schema)
-        return read.parquet(*paths)
+        return read.parquet(*map(_literally, paths))
 
     def tables(self, spark: SparkSession) -> Tables:
         """What audit, history and measures ask: each row once."""
@@ -213,7 +215,7 @@ class Store:
     def _sweep(self) -> None:
         """Removes what writers left that are gone: all but what they published."""
         for note in (self.place / WORK).iterdir():
-            if note.name == "lock":
+            if not _WRITER.fullmatch(note.name):
                 continue
             if not self._published(note.name):
                 for layer in LAYERS:
@@ -222,8 +224,12 @@ class Store:
             _remove(note)
 
     def _published(self, writer: str) -> bool:
-        newest_first = reversed(self.versions())
-        return any(self.at(version).manifest.writer == writer for version in newest_first)
+        """As far as can be told: a manifest that cannot be read may be the writer's."""
+        try:
+            newest_first = reversed(self.versions())
+            return any(self.at(version).manifest.writer == writer for version in newest_first)
+        except PipelineError:
+            return True
 
 
 def since_ns(lake: str | Path, since: int | datetime) -> int:
@@ -246,6 +252,11 @@ def _with_run(corrupt: DataFrame, journals: DataFrame) -> DataFrame:
         .withColumn("run", F.coalesce(run, F.lit("")))
         .select(*spark_schema("corrupt").names)
     )
+
+
+def _literally(path: str) -> str:
+    """A path as it is: Spark would take brackets and stars for a pattern."""
+    return re.sub(r"[][{}*?\\]", r"\\\g<0>", path)
 
 
 def _schema(table: str) -> StructType | None:

@@ -124,7 +124,8 @@ membership changes `ctx_step`: a word that a member writes stays the same word o
 A row is (`journal`, `lseq`). A row of `corrupt` has the number of the row that would stand there.
 
 `LAKE/_manifest/<version>.json` lists the files of every table; only what the newest one lists is
-there. Older versions stay: `--at VERSION`. Files that no manifest lists were left by a writer that
+there. Older versions stay: every command that reads a lake takes `--at VERSION`. A segment that has
+grown, or of which a part could not be read, is replaced by a copy that has more. Files that no manifest lists were left by a writer that
 was killed; the next one removes them.
 
 `phalanx ingest --since` takes an instant (UTC), or a version, which stands for the instant at

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,15 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def take(task: Task) -> Taken:
-    """Writes the files, all or none."""
+    """Writes the files, all or none. A segment that is damaged gets files of its own, so that a
+    whole copy can replace it."""
     taking = _Taking(task)
     try:
         segments = [taking.take(offer) for offer in task.offers]
+        damaged = [bool(segment.corrupt) for segment in segments]
+        if any(damaged) and len(damaged) > 1:
+            taking.abandon()
+            return _take_apart(task, damaged)
         return Taken(segments, taking.finish())
     except JournalError as error:
         taking.abandon()
@@ -69,6 +74,30 @@ def take(task: Task) -> Taken:
     except BaseException:
         taking.abandon()
         raise
+
+
+def _take_apart(task: Task, damaged: Sequence[bool]) -> Taken:
+    """The damaged ones one by one, the others together."""
+    whole = [offer for offer, bad in zip(task.offers, damaged, strict=True) if not bad]
+    parts = [Task(task.lake, task.name, whole)] if whole else []
+    for i, (offer, bad) in enumerate(zip(task.offers, damaged, strict=True)):
+        if bad:
+            parts.append(Task(task.lake, f"{task.name}-{i:05}", [offer]))
+    segments: list[SegmentFacts] = []
+    files: dict[str, list[Written]] = {}
+    for part in parts:
+        done = take(part)
+        if done.problem is not None:
+            return done  # what the parts before wrote goes with their writer
+        segments += done.segments
+        for table, some in done.files.items():
+            files.setdefault(table, []).extend(some)
+    return Taken(segments, files)
+
+
+def take_of(file: Written) -> str:
+    """The take that a file is of."""
+    return Path(file.path).name.partition(".")[0]
 
 
 def refer(offers: Iterable[Offer], name: str) -> Iterator[Taken]:
@@ -95,10 +124,12 @@ def refer(offers: Iterable[Offer], name: str) -> Iterator[Taken]:
 
 
 def can_refer(offer: Offer) -> bool:
-    """Exported files that have all columns."""
+    """Exported files that have all columns, under names that Spark does not pass over."""
     if offer.note is None:
         return False
-    return parquet.note_of(Path(offer.note)).layout >= parquet.LAYOUT
+    path = Path(offer.note)
+    note = parquet.note_of(path)
+    return note.layout >= parquet.LAYOUT and (note.shared or path.stem)[0] not in "_."
 
 
 class _Taking:
@@ -113,7 +144,7 @@ class _Taking:
     def take(self, offer: Offer) -> SegmentFacts:
         if offer.note is not None:
             return self._take_exported(Path(offer.note))
-        scan = Scan(offer.copies)
+        scan = Scan(offer.copies, after=offer.after)
         for rows in scan:
             self._files.add(rows)
         return segment_facts(scan.header, scan.found, offer.size, self._name)
@@ -234,7 +265,8 @@ def _count(found: Found, table: str, batch: Any) -> None:
     if lseqs[last] > found.last:
         found.last = lseqs[last]
         found.end_t_ns = batch.column("t_ns")[last].as_py()
-        found.end_sim_ns = batch.column("sim_ns")[last].as_py()
+        if table != "corrupt":  # nobody knows the clock of what cannot be read
+            found.end_sim_ns = batch.column("sim_ns")[last].as_py()
     found.rows += batch.num_rows
     if table in ("gap", "corrupt"):
         found.lost += batch.num_rows
