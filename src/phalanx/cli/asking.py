@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from phalanx.cli.options import Whole
+
 if TYPE_CHECKING:
     from phalanx.pipeline.running import Progress
     from phalanx.pipeline.tables import Tables
 
+VERSION_MAX = 99_999_999
 SMALL_BYTES = 2 << 20
 """Of journals up to this size, a session that starts sooner is done sooner: a million deliveries
 are as much in Parquet."""
@@ -23,15 +26,24 @@ MASTER = click.option(
     help="Where Spark runs: spark://HOST:PORT, or sc://HOST:PORT for Spark Connect. Here if not "
     "given.",
 )
+AT = click.option(
+    "--at",
+    type=Whole(0, VERSION_MAX),
+    metavar="VERSION",
+    help="Ask a lake as it was at this version; as it is now if not given.",
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 
 
 @contextmanager
 def asked(
-    paths: Sequence[str], master: str | None, read: Progress | None = None
+    paths: Sequence[str],
+    master: str | None,
+    read: Progress | None = None,
+    at: int | None = None,
 ) -> Iterator[Tables]:
-    """The tables of what lies there. JournalError or PipelineError where that cannot be. A Spark
-    session that this process had before is used, and stays."""
+    """The tables of what lies there, of a lake `at` a version. JournalError or PipelineError where
+    that cannot be. A Spark session that this process had before is used, and stays."""
     from phalanx.pipeline.session import session
 
     mine = not _has_session()
@@ -41,7 +53,7 @@ def asked(
 
     with (
         stopped(spark) if mine else nullcontext(),
-        open_tables(spark, paths, progress=read) as tables,
+        open_tables(spark, paths, at=at, progress=read) as tables,
     ):
         yield tables
 
@@ -50,7 +62,14 @@ def _size(paths: Sequence[str]) -> int:
     files = (
         file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path])
     )
-    return sum(file.stat().st_size for file in files if file.is_file())
+    return sum(map(_bytes, files))
+
+
+def _bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except OSError:  # gone since: who reads it says so
+        return 0
 
 
 def _has_session() -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
 from phalanx.sim.show import MEANING
 from phalanx.sim.spelling import one_line
@@ -24,12 +24,17 @@ RUNS_SHOWN = 20
 @click.command("audit")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @MASTER
+@AT
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME", help="Judge only this; repeatable."
 )
 @AS_JSON
 def audit(
-    paths: tuple[str, ...], master: str | None, properties: tuple[str, ...], as_json: bool
+    paths: tuple[str, ...],
+    master: str | None,
+    at: int | None,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Judge the guarantees of groups on the journals in PATHS, of any number of runs.
 
@@ -47,7 +52,7 @@ def audit(
     from phalanx.pipeline.audit import wanted
 
     wanted(properties or None)
-    with progress("read") as read, asked(paths, master, read) as tables, telling() as tell:
+    with progress("read") as read, asked(paths, master, read, at) as tables, telling() as tell:
         found = judge(tables, properties or None, tell)
     if as_json:
         click.echo(found.to_json())

@@ -15,6 +15,7 @@ from phalanx.cli.telling import replay_line
 from phalanx.errors import PipelineError
 from phalanx.sim.kinds import KINDS, MEMBERS, Kind
 from phalanx.sim.scenario import STEPS_MAX
+from phalanx.sim.spelling import one_line
 from phalanx.sim.sweep import Seeds, broken_by
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def _play(
     todo = sum(end - first for first, end in store.left(there, *seeds))
     if not todo:
         return there
+    store.prepare(folder)
     from phalanx.pipeline.campaign.waves import run_campaign
     from phalanx.pipeline.ending import stopped
     from phalanx.pipeline.session import session
@@ -167,7 +169,7 @@ def _tell(found: list[Summary], as_json: bool, alone: bool) -> None:
     else:
         for one in found:
             for line in _lines(one):
-                click.echo(line)
+                click.echo(one_line(line))
     if any(one.failed for one in found):
         raise click.exceptions.Exit(1)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def history(ctx: click.Context) -> None:
 @_RUN
 @AS_JSON
 @MASTER
+@AT
 def view_at_command(
     group: str,
     member: str,
@@ -68,6 +69,7 @@ def view_at_command(
     run: str | None,
     as_json: bool,
     master: str | None,
+    at: int | None,
 ) -> None:
     """The view that MEMBER had at INSTANT.
 
@@ -83,9 +85,9 @@ def view_at_command(
     from phalanx.pipeline.history.instants import parse
     from phalanx.pipeline.history.view_at import view_at
 
-    at = parse(instant)
-    with asked(_places(paths, more), master) as tables:
-        found = view_at(tables, group, member, at, run)
+    when = parse(instant)
+    with asked(_places(paths, more), master, at=at) as tables:
+        found = view_at(tables, group, member, when, run)
     if as_json:
         import msgspec
 
@@ -128,6 +130,7 @@ def _ending(stay: Stay) -> str:
 @_RUN
 @AS_JSON
 @MASTER
+@AT
 def why_command(
     group: str,
     member: str,
@@ -136,6 +139,7 @@ def why_command(
     run: str | None,
     as_json: bool,
     master: str | None,
+    at: int | None,
 ) -> None:
     """Why MEMBER was removed from its group, each time: the evidence, as its peers wrote it down.
 
@@ -149,7 +153,7 @@ def why_command(
     from phalanx.pipeline.history.telling import story, to_json
     from phalanx.pipeline.history.why import why
 
-    with asked(_places(paths, more), master) as tables:
+    with asked(_places(paths, more), master, at=at) as tables:
         found = why(tables, group, member, run)
     if as_json:
         click.echo(json.dumps({"removals": [to_json(removal) for removal in found]}))
@@ -168,6 +172,7 @@ def why_command(
 @_RUN
 @AS_JSON
 @MASTER
+@AT
 def views_command(
     group: str,
     paths: tuple[str, ...],
@@ -175,6 +180,7 @@ def views_command(
     run: str | None,
     as_json: bool,
     master: str | None,
+    at: int | None,
 ) -> None:
     """The views of GROUP, in the order in which they were first installed.
 
@@ -185,7 +191,7 @@ def views_command(
     from phalanx.pipeline.history.intervals import views
     from phalanx.pipeline.history.lookup import find_group, lives, of_group
 
-    with asked(_places(paths, more), master) as tables:
+    with asked(_places(paths, more), master, at=at) as tables:
         find_group(lives(tables), group, run)
         rows = views(of_group(tables, group, run)).collect()
     found = sorted((row.asDict() for row in rows), key=_when)

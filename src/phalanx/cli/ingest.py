@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ class Since(click.ParamType[int | datetime]):
     ) -> int | datetime:
         if isinstance(value, int | datetime):
             return value
-        if str(value).isdigit():
+        if re.fullmatch("[0-9]{1,18}", str(value)):
             return int(value)
         try:
             found = datetime.fromisoformat(str(value))

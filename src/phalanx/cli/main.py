@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 try:  # importing takes long enough to be interrupted
+    import errno
     import io
     import os
     from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ except KeyboardInterrupt:
 
 INTERRUPTED = 130
 NOBODY_READS = 141
+NAME_SHOWN = 200
 EXTRAS = {"pyspark": "spark", "pandas": "spark", "numpy": "spark", "pyarrow": "parquet"}
 """What not everybody installs, and the extra that brings it."""
 
@@ -71,10 +73,16 @@ class OneLineErrors(click.Group):
             if module not in EXTRAS:
                 raise
             _fail(f"{module}: this command needs it; pip install 'phalanx[{EXTRAS[module]}]'", 2)
+        except UnicodeEncodeError as error:
+            _fail(f"{error.object[:NAME_SHOWN]!a}: not UTF-8; give it another name", 2)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else "cannot write the output: "
+            full = not error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT)
+            remedy = (
+                "make room, or choose another place" if full else "check the path and its rights"
+            )
             _let_go()
-            _fail(f"{place}{error.strerror or error}; make room, or choose another place", 2)
+            _fail(f"{place}{error.strerror or error}; {remedy}", 2)
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:

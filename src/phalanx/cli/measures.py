@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.options import Whole
 from phalanx.sim.spelling import one_line
 
@@ -38,12 +38,14 @@ _TIME = re.compile("_ns(_max)?$")
 )
 @AS_JSON
 @MASTER
+@AT
 def measures(
     paths: tuple[str, ...],
     names: tuple[str, ...],
     rows: int,
     as_json: bool,
     master: str | None,
+    at: int | None,
 ) -> None:
     """Measure what the journals in PATHS show: detectors, messages, links, changes, partitions.
 
@@ -58,7 +60,7 @@ def measures(
     from phalanx.pipeline.measures.catalogue import MEASURES, ORDER
 
     wanted = names or NAMES
-    with asked(paths, master) as tables:
+    with asked(paths, master, at=at) as tables:
         found = {
             name: MEASURES[name](tables).orderBy("cluster", "run", "group", *ORDER[name]).collect()
             for name in wanted

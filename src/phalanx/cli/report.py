@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, MASTER, asked
+from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.report.model import Page, Run
+    from phalanx.pipeline.report.model import Finding, Page, Run
+    from phalanx.pipeline.report.verdicts import Findings
 
 
 @click.command("report")
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--group", metavar="NAME", help="Only this group.")
 @click.option("--run", metavar="NAME", help="Only this run.")
 @MASTER
+@AT
 @AS_JSON
 def report(
     paths: tuple[str, ...],
@@ -29,6 +32,7 @@ def report(
     group: str | None,
     run: str | None,
     master: str | None,
+    at: int | None,
     as_json: bool,
 ) -> None:
     """Make one HTML page of the journals in PATHS: views over time, messages, verdicts, removals.
@@ -48,22 +52,44 @@ def report(
     from phalanx.pipeline.report.collect import collect
     from phalanx.pipeline.report.verdicts import findings_of
 
-    with asked(paths, master) as tables:
+    with asked(paths, master, at=at) as tables:
         findings = findings_of(audit(tables))
         page = collect(tables, findings, version=own_version(), group=group, run=run)
+    hidden = _hidden(findings, page, group, run)
     text = assemble(page)
     write_or_explain(out, lambda: write_page(Path(out), text))
     if as_json:
-        click.echo(json.dumps(_facts(page, out, text)))
+        click.echo(json.dumps(_facts(page, out, text) | {"violated_left_out": hidden}))
     else:
         for line in _lines(page, out, text):
             click.echo(one_line(line))
-    if any(finding.verdict == "violated" for one in page.runs for finding in one.findings):
+        if hidden:
+            click.echo(f"  {hidden:,} of those not shown violate a guarantee: phalanx audit")
+    if hidden or any(_violated(one.findings) for one in page.runs):
         raise click.exceptions.Exit(1)
 
 
+def _violated(findings: Sequence[Finding]) -> bool:
+    return any(finding.verdict == "violated" for finding in findings)
+
+
+def _hidden(findings: Findings, page: Page, group: str | None, run: str | None) -> int:
+    """How many of the runs that were asked for violate something and are not on the page."""
+    shown = {(one.cluster, one.run, one.group) for one in page.runs}
+    asked = (
+        found
+        for (cluster, name, of), found in findings.items()
+        if group in (None, of) and run in (None, name) and (cluster, name, of) not in shown
+    )
+    return sum(map(_violated, asked))
+
+
 def write_page(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Whole or not at all; links are followed, and what is no file, as a pipe, is written to."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     fresh = path.with_name(f".{path.name}.tmp")
     try:
         fresh.write_text(text, encoding="utf-8")

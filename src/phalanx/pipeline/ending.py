@@ -21,11 +21,14 @@ SECONDS_MAX = 5.0
 
 @contextmanager
 def stopped(spark: SparkSession) -> Iterator[SparkSession]:
-    """Stops the session in the end. PipelineError if Java ended while it was needed."""
+    """Stops the session in the end. PipelineError if Java ended while it was needed. What Spark
+    makes of an interrupt is one again."""
     _hush()
     try:
         yield spark
     except Exception as error:
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
         if _is_gone(error):
             problem = "Spark ended while it was at work (killed, or out of memory)"
             remedy = f"run it again, with more {MEMORY} if it was that; {LOG}=FILE keeps its words"
@@ -34,6 +37,17 @@ def stopped(spark: SparkSession) -> Iterator[SparkSession]:
     finally:
         with suppress(Exception):  # of what is gone nothing can be stopped
             spark.stop()
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """It was raised while another error was handled, and that one began with an interrupt."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _is_gone(error: Exception) -> bool:

@@ -94,7 +94,7 @@ def test_a_wave_that_lacks_a_seed_is_not_published(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PipelineError, match="file/fixed-2-2"):
+    with pytest.raises(PipelineError, match=r"/file: cannot be written"):
         store.publish(tmp_path / "file", wave(0, 1), table([played(0)]), 1)
 
 
@@ -130,3 +130,32 @@ def test_equal_results_have_equal_digests_whatever_the_waves_and_the_times(tmp_p
     store.publish(tmp_path / "c", wave(0, 4), table([*rows[:3], played(3, "stuck")]), 10)
     one, two, three = (summaries(tmp_path / name)[0].digest for name in "abc")
     assert one == two != three
+
+
+def test_files_that_are_no_waves_are_passed_over_and_bad_ones_named(tmp_path: Path) -> None:
+    pa = arrow()
+    whole = wave(0, 4)
+    store.publish(tmp_path, whole, table(map(played, range(4))), 10)
+    rows = pa.parquet.read_table(tmp_path / whole.file)
+    pa.parquet.write_table(rows, tmp_path / "else.0a.0000000000-0000000004.parquet")
+    (tmp_path / wave(4, 8).file).mkdir()
+    assert [found.seeds for found in summaries(tmp_path)] == [4]
+    pa.parquet.write_table(rows.slice(1), tmp_path / whole.file)
+    with pytest.raises(PipelineError, match="its seeds are not those of its name; delete it"):
+        summaries(tmp_path)
+    pa.parquet.write_table(pa.table({"a": [1]}), tmp_path / whole.file)
+    with pytest.raises(PipelineError, match=r"cannot be read .*; delete it"):
+        summaries(tmp_path)
+
+
+def test_cores_are_busy_with_all_seeds_of_the_waves_also_those_not_asked_for(
+    tmp_path: Path,
+) -> None:
+    store.publish(tmp_path, wave(0, 4), table(played(n, cpu_ms=500) for n in range(4)), 1000)
+    assert summary(tmp_path, [wave(0, 4)], (0, 1)).cores_busy == 2.0
+
+
+def test_a_place_for_waves_is_looked_at_before_anything_is_played(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match=r"cannot be written .*; choose a place"):
+        store.prepare(tmp_path / "file" / "rows")

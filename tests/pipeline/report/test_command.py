@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phalanx.cli.main import main
+from phalanx.cli.report import write_page
 from phalanx.pipeline.report.model import Finding, Page
 from phalanx.pipeline.tables import Tables
 
@@ -30,7 +31,7 @@ def given(
     """Spark is that of the tests, and what it would be asked is known."""
 
     @contextmanager
-    def asked(paths: Any, master: Any) -> Iterator[Tables]:
+    def asked(paths: Any, master: Any, at: Any) -> Iterator[Tables]:
         yield tables
 
     monkeypatch.setattr("phalanx.cli.report.asked", asked)
@@ -60,6 +61,38 @@ def test_the_lines_name_the_file_and_each_run(tmp_path: Path) -> None:
     assert first.startswith(f"{out}: ")
     assert len(runs) == 3
     assert "1 hold, 1 violated, 1 not verified" in runs[1]
+
+
+@pytest.mark.usefixtures("given")
+def test_a_violation_in_a_run_that_is_not_shown_counts_and_is_told(
+    tmp_path: Path,
+    page: Page,
+    findings: dict[tuple[str, str, str], list[Finding]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = [run for run in page.runs if all(f.verdict != "violated" for f in run.findings)]
+    monkeypatch.setattr(page, "runs", held)
+    out = tmp_path / "report.html"
+    result = phalanx("report", tmp_path, "--out", out)
+    assert result.exit_code == 1
+    assert "1 of those not shown violate a guarantee: phalanx audit" in result.stdout
+    facts = json.loads(phalanx("report", tmp_path, "--out", out, "--json").stdout)
+    assert facts["violated_left_out"] == 1
+    asked = phalanx("report", tmp_path, "--out", out, "--run", held[0].run)
+    assert asked.exit_code == 0, "of a run that was not asked for nothing is said"
+
+
+def test_links_are_followed_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "page.html"
+    link.symlink_to(tmp_path / "real" / "page.html")
+    write_page(link, "text")
+    assert link.is_symlink()
+    assert (tmp_path / "real" / "page.html").read_text() == "text"
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    write_page(null, "text")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:

@@ -18,8 +18,12 @@ from typing import Any, NamedTuple
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow import arrow
 from phalanx.pipeline.campaign.seeds import schema
+from phalanx.sim.kinds import KINDS
 
-_NAME = re.compile(r"(?P<campaign>.+)\.(?P<code>[0-9a-f]+)\.(?P<first>\d+)-(?P<end>\d+)\.parquet")
+_KINDS = "|".join(KINDS)
+_NAME = re.compile(
+    rf"(?P<campaign>(?:{_KINDS})-\d+-\d+(?:\+[\w-]+)*)\.(?P<code>[0-9a-f]+)\.(?P<first>\d+)-(?P<end>\d+)\.parquet"
+)
 _WALL = b"wall_ms"
 
 
@@ -38,7 +42,8 @@ class Wave(NamedTuple):
 
 def waves_in(folder: Path) -> list[Wave]:
     """What is there, in order."""
-    found = [_NAME.fullmatch(path.name) for path in folder.glob("*.parquet")]
+    files = (path.name for path in folder.glob("*.parquet") if path.is_file())
+    found = [_NAME.fullmatch(name) for name in files]
     return sorted(
         Wave(m["campaign"], m["code"], int(m["first"]), int(m["end"])) for m in found if m
     )
@@ -49,9 +54,18 @@ def waves_of(folder: Path, campaign: str, code: str) -> list[Wave]:
     return [wave for wave in waves_in(folder) if (wave.campaign, wave.code) == (campaign, code)]
 
 
+def prepare(folder: Path) -> None:
+    """PipelineError if waves cannot be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
 def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
     """Writes the rows of a wave, all at once; those of an earlier attempt are replaced."""
     pa = arrow()
+    prepare(folder)
     seeds = table["seed"].to_pylist()
     assert sorted(seeds) == list(range(wave.first, wave.end)), f"{wave}: not each seed once"
     path = folder / wave.file
@@ -59,12 +73,15 @@ def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
     told = {_WALL: str(wall_ms)}
     ordered = table.cast(schema()).sort_by("seed").replace_schema_metadata(told)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         pa.parquet.write_table(ordered, fresh, compression="zstd")
         fresh.rename(path)
     except OSError as error:
-        problem = f"cannot be written ({error.strerror or error})"
-        raise PipelineError(str(path), problem, "choose a place that can be written") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> PipelineError:
+    problem = f"cannot be written ({error.strerror or error})"
+    return PipelineError(str(path), problem, "choose a place that can be written")
 
 
 def left(waves: Iterable[Wave], first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -85,13 +102,16 @@ def rows(folder: Path, waves: Sequence[Wave]) -> Any:
     found = []
     for wave in waves:
         path = folder / wave.file
+        remedy = "delete it and run the campaign again"
         try:
-            found.append(pa.parquet.read_table(path).replace_schema_metadata(None))
-        except (OSError, pa.ArrowInvalid) as error:
+            table = pa.parquet.read_table(path).replace_schema_metadata(None)
+            table = table.select(schema().names).cast(schema())
+        except (OSError, ValueError, KeyError) as error:  # Arrow's are of these
             problem = f"cannot be read ({error})"
-            raise PipelineError(
-                str(path), problem, "delete it and run the campaign again"
-            ) from error
+            raise PipelineError(str(path), problem, remedy) from error
+        if table["seed"].to_pylist() != list(range(wave.first, wave.end)):
+            raise PipelineError(str(path), "its seeds are not those of its name", remedy)
+        found.append(table)
     return pa.concat_tables(found) if found else schema().empty_table()
 
 

@@ -91,7 +91,7 @@ def summary(folder: Path, waves: Sequence[Wave], seeds: tuple[int, int] | None =
         cpu_seconds=round(cpu_s, 3),
         wall_seconds=round(wall_s, 3),
         seeds_per_second=round(sum(w.end - w.first for w in waves) / max(wall_s, 1e-9), 2),
-        cores_busy=round(cpu_s / max(wall_s, 1e-9), 2),
+        cores_busy=round(total.busy_ms / 1000 / max(wall_s, 1e-9), 2),
         faults=_only(total.counts, "fault."),
         cases=_only(total.counts, "case."),
         properties=properties,
@@ -109,11 +109,14 @@ class _Total:
         self.inconclusive: list[Failing] = []
         self.digest = blake2b(digest_size=16)
         self.steps = self.sim_ns = self.delivered = self.cpu_ms = 0
+        self.busy_ms = 0
+        """Processor time of all seeds of the waves, also of those that were not asked for."""
 
     def add(self, rows: Any, first: int, end: int) -> None:
         """Those of seeds first to end - 1, in the order of seeds."""
         for batch in rows.to_batches(max_chunksize=1000):
             for row in batch.to_pylist():
+                self.busy_ms += row["cpu_ms"]
                 if first <= row["seed"] < end:
                     self._add(row)
 

@@ -18,7 +18,9 @@ from phalanx.errors import PipelineError
 NS = 1_000_000_000
 _SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")
 _SIMULATED = re.compile(r"([0-9]{1,11}(?:\.[0-9]{1,9})?)s")
-_FRACTION = re.compile(r"(?<=[0-9])[.,]([0-9]+)")
+_FRACTION = re.compile(r"(?:(?<=[0-9]{2}:[0-9]{2}:[0-9]{2})|(?<=[Tt ][0-9]{6}))[.,]([0-9]+)")
+"""Of a second; Python would keep six digits."""
+NS_MAX = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 REMEDY = "give 2026-11-15T12:00:00Z, seconds since 1970, or simulated seconds as 12.5s"
 
@@ -34,7 +36,14 @@ class Instant(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Instant:
-    """PipelineError for what is none."""
+    """PipelineError for what is none, or none that a clock in nanoseconds can show."""
+    found = _parsed(text)
+    if not -NS_MAX <= found.ns <= NS_MAX:
+        raise PipelineError(f"INSTANT {text!r}", "beyond what clocks show here", REMEDY)
+    return found
+
+
+def _parsed(text: str) -> Instant:
     if _SECONDS.fullmatch(text):
         return Instant(int(Decimal(text) * NS), False)
     if found := _SIMULATED.fullmatch(text):
@@ -42,6 +51,8 @@ def parse(text: str) -> Instant:
     fraction = _FRACTION.search(text)
     plain = text if fraction is None else text[: fraction.start()] + text[fraction.end() :]
     try:
+        if re.search("[.,]", plain):  # of an hour or a minute, which Python takes for a second's
+            raise ValueError(plain)
         when = datetime.fromisoformat(plain)
     except ValueError as error:
         raise PipelineError(f"INSTANT {text!r}", "not an instant", REMEDY) from error

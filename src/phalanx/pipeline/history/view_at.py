@@ -71,9 +71,9 @@ def view_at(
     found: list[ViewAt] = []
     for life in asked:
         own = [row.asDict() for row in rows if row["journal"] == life.journal]
-        hits = [row for row in own if row["hit"]]
+        hits = {row["from_lseq"]: row for row in own if row["hit"]}
         if hits:
-            found += [_answer(life, at, "in view", row) for row in hits]
+            found += [_answer(life, at, "in view", row) for row in hits.values()]
         elif not own:
             found.append(_answer(life, at, "none", None))
         elif own[0]["early"]:
