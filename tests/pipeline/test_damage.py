@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.journal.folder import header, keep, rows, segment
+from tests.journal.folder import MS, header, keep, rows, segment
 from tests.pipeline.lakes import held, written
 from tests.sim.tale import odyssey
 
@@ -99,6 +99,9 @@ def test_a_segment_of_which_nothing_can_be_read_follows_the_one_before(tmp_path:
     assert [row["lseq"] for row in found["corrupt"]] == [10]
     (facts,) = found["journals"]
     assert (facts["last"], facts["torn"]) == (10, 1)
+    assert facts["end_t_ns"] == 9 * MS, (
+        "where the clock of the part that is missing stood is unknown"
+    )
 
 
 def test_a_damaged_beginning_of_a_later_segment_has_the_number_of_what_is_missing(

@@ -132,7 +132,6 @@ _AS_IN_THE_HEADER = (
 
 def _joined(segments: Sequence[SegmentFacts]) -> JournalFacts:
     some = [segment for segment in segments if segment.rows]
-    last = some[-1]
     ends = [0, *(segment.last for segment in some)]
     whole = all(
         segment.whole and not segment.lost and segment.first == end + 1
@@ -143,7 +142,7 @@ def _joined(segments: Sequence[SegmentFacts]) -> JournalFacts:
         run=next((segment.run for segment in some if segment.run), ""),
         rows=sum(segment.rows for segment in some),
         last=max(ends),
-        end_t_ns=last.end_t_ns,
+        end_t_ns=max(segment.end_t_ns for segment in some),
         end_sim_ns=next((s.end_sim_ns for s in reversed(some) if s.end_sim_ns is not None), None),
         torn=int(not whole),
         stopped=max(segment.stopped for segment in some),
@@ -172,7 +171,7 @@ def facts_of(header: Header, rows: Sequence[Event]) -> JournalFacts:
         changes_max=truth.changes_max,
         rows=len(rows),
         last=last.lseq,
-        end_t_ns=last.t_ns,
+        end_t_ns=max(row.t_ns for row in rows),
         end_sim_ns=next((row.sim_ns for row in reversed(rows) if row.sim_ns is not None), None),
         torn=int(not whole or lost),
         stopped=int(any(isinstance(row, Life) and row.op == "STOP" for row in rows)),
