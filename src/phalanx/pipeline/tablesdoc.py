@@ -125,8 +125,8 @@ A row is (`journal`, `lseq`). A row of `corrupt` has the number of the row that 
 
 `LAKE/_manifest/<version>.json` lists the files of every table; only what the newest one lists is
 there. Older versions stay: every command that reads a lake takes `--at VERSION`. A segment that has
-grown, or of which a part could not be read, is replaced by a copy that has more. Files that no manifest lists were left by a writer that
-was killed; the next one removes them.
+grown, or of which a part could not be read, is replaced by a copy that has more. Files that no
+manifest lists were left by a writer that was killed; the next one removes them.
 
 `phalanx ingest --since` takes an instant (UTC), or a version, which stands for the instant at
 which it was published. Sealed segments whose last row is older, by the wall clock of the machine
