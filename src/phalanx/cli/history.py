@@ -160,8 +160,9 @@ def why_command(
         return
     if not found:
         click.echo(one_line(f"{member} was never removed from group {group}"))
+    several = len({(removal.cluster, removal.run) for removal in found}) > 1
     for nth, removal in enumerate(found):
-        for line in ([""] if nth else []) + story(removal):
+        for line in ([""] if nth else []) + story(removal, several):
             click.echo(one_line(line))
 
 

@@ -3,13 +3,14 @@
 The journal of the one who was removed knows best what became of it, and no clock is needed to ask:
 
     LEFT      it asked to leave in this view or before
-    CRASHED   its journal ends in this view with a crash, which only a simulator writes down
+    CRASHED   its journal ends with a crash in this view or before it; only a simulator writes that
+              down
     ENDED     its journal just ends, in this view or before it: it was killed, or is cut off. The
               last rows of who was killed are not written: that this view is not there says nothing
     STOPPED   its journal ends in this view with a stop, and it had not asked to leave
     APART     it went on to another view: it was alive, and had lost the others as they had lost it
     NEVER     its journal is whole, and has other views but not this one
-    UNKNOWN   there is no journal of it
+    UNKNOWN   there is no journal of it, or rows are missing from it that might tell
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
     crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
     lives = tables["journals"].select(
         *[F.col(name).alias(f"_{name}") for name in LIFE], "journal", "boot_id", "end_t_ns",
-        "end_sim_ns", (F.col("stopped") == 1).alias("_whole"),
+        "end_sim_ns",
+        *[(F.col(name) == 1).alias(f"_{name}") for name in ("stopped", "torn")],
     )  # fmt: skip
     lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
     spans = stays(tables).select(
@@ -55,10 +57,14 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
         [F.col("_journal") == F.col("_life"), F.col(vid) == F.col("_vid")],
         "left",
     )
+    elsewhere = F.col("_vid").isNull()
     fate = (
         F.when(F.col("_journal").isNull(), "UNKNOWN")
-        .when(F.col("_vid").isNull() & (F.col("_whole") | F.col("_crash").isNotNull()), "NEVER")
-        .when(F.col("_vid").isNull(), "ENDED")
+        .when(elsewhere & F.col("_left").isNotNull(), "LEFT")
+        .when(elsewhere & F.col("_crash").isNotNull(), "CRASHED")
+        .when(elsewhere & F.col("_torn"), "UNKNOWN")
+        .when(elsewhere & F.col("_stopped"), "NEVER")
+        .when(elsewhere, "ENDED")
         .when(F.col("_left") < F.col("_to"), "LEFT")
         .when(F.col("_end") == "VIEW", "APART")
         .when(F.col("_end") == "CRASH", "CRASHED")

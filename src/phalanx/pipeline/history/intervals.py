@@ -37,7 +37,8 @@ def intervals(tables: Tables) -> DataFrame:
 
     cluster, run, group, journal, node, inc: who. vid, joins, removals, cause: which view.
     members, member_incs: of whom it is. prev_vid, next_vid: the views before and after here.
-    gained, lost: whom it has more and less than the view before, as `ada.2`.
+    gained, lost: whom it has more and less than the view before, as `ada.2`; null where that view
+    is missing from the journal.
     from_lseq, from_t_ns, from_sim_ns, from_wall_ns and to_...: from when to when.
     end: what ended it. gapped: 1 if rows are missing that may hide another view in it.
     """
@@ -56,9 +57,11 @@ def _between(marks: DataFrame, times: Sequence[str]) -> DataFrame:
     hides = F.when(
         F.col("next_vid").isNotNull(), (F.lead("prev_vid").over(line) != F.col("vid")).cast("int")
     ).otherwise(F.col("torn"))
+    follows = F.col("prev_vid").isNull() | F.col("_follows")
     found = (
         marks.withColumn("_now", now)
         .withColumn("_before", F.lag("_now").over(line))
+        .withColumn("_follows", F.lag("vid").over(line) == F.col("prev_vid"))
         .withColumn("next_vid", F.lead("vid").over(line))
         .withColumn("end", F.coalesce(F.lead("end").over(line), F.lit("VIEW")))
         .withColumn("torn", F.lead("torn").over(line))
@@ -70,8 +73,8 @@ def _between(marks: DataFrame, times: Sequence[str]) -> DataFrame:
         *MEMBER,
         *_VIEW,
         "next_vid",
-        F.array_except("_now", F.coalesce("_before", _nobody())).alias("gained"),
-        F.array_except(F.coalesce("_before", _nobody()), "_now").alias("lost"),
+        F.when(follows, F.array_except("_now", F.coalesce("_before", _nobody()))).alias("gained"),
+        F.when(follows, F.array_except(F.coalesce("_before", _nobody()), "_now")).alias("lost"),
         *[F.col(time).alias(f"from_{time}") for time in times],
         *[f"to_{time}" for time in times],
         "end",

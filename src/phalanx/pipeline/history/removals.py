@@ -31,6 +31,7 @@ CHAIN = (
 )
 """What is kept of each row of evidence, in this order."""
 _PLACE = ("journal", "lseq", "t_ns", "sim_ns")
+_STEP = ("action", "stage", "context", "failed_before", "failed_after")
 _TYPES = {
     "state": "string",
     "prev_state": "string",
@@ -72,10 +73,11 @@ def evidence(tables: Tables) -> DataFrame:
 
     cluster, run, group, journal, node, inc: where. member, member_inc, vid, next_vid: who was
     removed, between which views. lseq, t_ns, sim_ns, wall_ns: when. kind: see the module.
-    state, prev_state, evidence, relay: of SUSPECT. action, stage, context, failed_before,
-    failed_after, names_it: of STEP; names_it says that the removed is among the failed.
-    at_pos: of MARKER. members: of VIEW, as `ada.2`; back_vid, back_inc, back_ns: the next view
-    here with a member of that name, its incarnation, and when, by the clock of the observer.
+    state, prev_state, evidence, relay, stands: of SUSPECT; stands says that it was not taken back.
+    action, stage, context, failed_before, failed_after, names_it: of STEP; names_it says that the
+    removed is among the failed. at_pos: of MARKER. members: of VIEW, as `ada.2`; back_vid,
+    back_inc, back_ns: the next view here with a member of that name, its incarnation, and when, by
+    the clock of the observer.
     """
     gone = departures(tables)
     rows = doubts(tables, gone).unionByName(_steps(tables, gone), allowMissingColumns=True)
@@ -83,7 +85,7 @@ def evidence(tables: Tables) -> DataFrame:
     found = with_wall(tables, rows)
     typed = [F.col(name).cast(_TYPES[name]).alias(name) for name in CHAIN if name in _TYPES]
     when = [name for name in CHAIN if name not in (*_TYPES, "node", "inc")]
-    return found.select(*MEMBER, *REMOVED, *when, *typed)
+    return found.select(*MEMBER, *REMOVED, *when, *typed, "stands")
 
 
 def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
@@ -100,46 +102,65 @@ def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
     kept = [name for name in gone.columns if name not in whom]
     held = as_of(rows, marks, whom, "lseq", kept, behind=True).where("lseq > _held")
     later = Window.partitionBy(*whom, "_gone").orderBy(F.col("lseq").desc())
-    fine = F.max((F.col("state") == "OPERATIONAL").cast("int")).over(
-        later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    return held.withColumn("_fine", fine).where("_fine = 0").select(
-        *MEMBER, *REMOVED, "_gone", *_PLACE[1:], F.lit("SUSPECT").alias("kind"),
+    since = later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    fine = F.max((F.col("state") == "OPERATIONAL").cast("int")).over(since)
+    trusted = F.max(F.col("state").isin("OPERATIONAL", "SEMI").cast("int")).over(since)
+    return held.withColumns({"_fine": fine, "stands": trusted == 0}).where("_fine = 0").select(
+        *MEMBER, *REMOVED, "_gone", *_PLACE[1:], F.lit("SUSPECT").alias("kind"), "stands",
         *("state", "prev_state", "evidence", "relay"),
     )  # fmt: skip
 
 
+def named(tables: Tables, gone: DataFrame) -> DataFrame:
+    """Steps that name somebody among the failed, with the departure that they led to, which may
+    be behind a view that still has it; `_gone` is where that was, `_closed` the next install."""
+    whom = ["journal", "member", "member_inc"]
+    names = F.explode(F.array_distinct(F.concat("failed_before", "failed_after")))
+    rows = _closing(tables, tables["ctx_step"].select(*_PLACE, *_STEP)).withColumn("_name", names)
+    rows = rows.withColumns(
+        {
+            "member": F.regexp_extract("_name", r"^(.*)\.\d+$", 1),
+            "member_inc": F.regexp_extract("_name", r"\.(\d+)$", 1).cast("long"),
+        }
+    )
+    marks = gone.withColumn("lseq", F.col("_gone"))
+    kept = [name for name in gone.columns if name not in whom]
+    found = as_of(rows.drop("_name"), marks, whom, "lseq", kept, behind=True)
+    return found.where("lseq > _held and (_closed = _gone or _given_up = 0)")
+
+
 def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
-    """Of the change that closed the view; and markers of its end."""
-    steps = tables["ctx_step"].select(
-        *_PLACE,
-        F.lit("STEP").alias("kind"),
-        *("action", "stage", "context", "failed_before", "failed_after"),
-    )
+    """Of the change that closed the view; markers of its end; and earlier steps that name it."""
+    steps = tables["ctx_step"].select(*_PLACE, F.lit("STEP").alias("kind"), *_STEP)
     markers = tables["trans_marker"].select(*_PLACE, F.lit("MARKER").alias("kind"), "at_pos")
-    rows = steps.unionByName(markers, allowMissingColumns=True)
-    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_gone"))
-    closing = as_of(rows, installs, ["journal"], "lseq", ["_gone"], behind=True)
-    given_up = (F.col("action") == "FORGET").cast("int")
-    later = Window.partitionBy("journal", "_gone").orderBy(F.col("lseq").desc())
-    closing = closing.withColumn(
-        "_given_up",
-        F.coalesce(
-            F.max(given_up).over(later.rowsBetween(Window.unboundedPreceding, Window.currentRow)),
-            F.lit(0),
-        ),
-    )
+    closing = _closing(tables, steps.unionByName(markers, allowMissingColumns=True))
     subject = F.concat_ws(".", "member", F.col("member_inc").cast("string"))
-    named = F.array_contains(F.concat("failed_before", "failed_after"), subject)
-    return (
-        gone.join(closing, ["journal", "_gone"])
-        .withColumn("names_it", F.when(F.col("kind") == "STEP", named))
-        .where("_given_up = 0 or names_it")
-        .select(
-            *MEMBER, *REMOVED, *_PLACE[1:], "kind",
-            *("action", "stage", "context", "failed_before", "failed_after", "names_it", "at_pos"),
-        )
-    )  # fmt: skip
+    naming = F.array_contains(F.concat("failed_before", "failed_after"), subject)
+    columns = (*MEMBER, *REMOVED, *_PLACE[1:], "kind", *_STEP, "names_it", "at_pos")
+    here = (
+        gone.join(closing.withColumnRenamed("_closed", "_gone"), ["journal", "_gone"])
+        .withColumn("names_it", F.when(F.col("kind") == "STEP", naming))
+        .where("_given_up = 0 and not coalesce(names_it, false)")
+    )
+    naming_it = named(tables, gone).withColumns(
+        {
+            "kind": F.lit("STEP"),
+            "names_it": F.lit(True),
+            "at_pos": F.lit(None).cast("long"),
+        }
+    )
+    return here.select(*columns).unionByName(naming_it.select(*columns))
+
+
+def _closing(tables: Tables, rows: DataFrame) -> DataFrame:
+    """The rows, with `_closed`, the next install of their journal, and `_given_up`, 1 if the change
+    that they are of was given up before it."""
+    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_closed"))
+    closing = as_of(rows, installs, ["journal"], "lseq", ["_closed"], behind=True)
+    given_up = (F.col("action") == "FORGET").cast("int")
+    later = Window.partitionBy("journal", "_closed").orderBy(F.col("lseq").desc())
+    since = later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return closing.withColumn("_given_up", F.coalesce(F.max(given_up).over(since), F.lit(0)))
 
 
 def _views(tables: Tables, gone: DataFrame) -> DataFrame:
@@ -170,7 +191,7 @@ def removals(tables: Tables) -> DataFrame:
     def first(condition: Column) -> Column:
         return F.min(F.when(condition, at))
 
-    suspected = (F.col("kind") == "SUSPECT") & (F.col("state") != "SEMI")
+    suspected = (F.col("kind") == "SUSPECT") & F.col("stands")
     seen = (
         evidence(tables)
         .groupBy(*key, "journal", "node", "inc")

@@ -16,7 +16,7 @@ FATE = {
     "STOPPED": "its journal ends in that view, with a stop",
     "APART": "it was alive, and went on to a view of its own",
     "NEVER": "it never installed that view itself",
-    "UNKNOWN": "there is no journal of it",
+    "UNKNOWN": "there is no journal of it that tells",
 }
 EVIDENCE = {
     "SILENCE": "nothing was heard of it",
@@ -30,10 +30,12 @@ EVIDENCE = {
 }
 
 
-def story(removal: Removal) -> list[str]:
-    """Lines for people. Where the observers share no clock each is told by itself."""
+def story(removal: Removal, several: bool = False) -> list[str]:
+    """Lines for people. Where the observers share no clock each is told by itself; where there are
+    several runs it says which."""
+    where = f" in run {removal.run} of {removal.cluster}" if several else ""
     lines = [
-        f"{removal.label} was removed: view {removal.vid} became {removal.next_vid}",
+        f"{removal.label} was removed{where}: view {removal.vid} became {removal.next_vid}",
         f"  {_fate(removal)}",
     ]
     if removal.one_clock:

@@ -2,8 +2,10 @@
 
     suspicion    from the first suspicion of somebody whom the view lost, if it was not taken back,
                  to the first step; 0 if a change was under way already
-    agreement    from the first step of the change (START or FA) to the view. A change that was
-                 given up (FORGET) is not counted: what came before it belongs to none.
+    agreement    from the first step of the change (START or FA) to the view; where one change made
+                 several views, from the first step that named somebody whom this one lost. A
+                 change that was given up (FORGET) is not counted: what came before it belongs to
+                 none.
 
 Where nobody was suspected, as in a join or a leave, only the second is there.
 """
@@ -16,7 +18,7 @@ from pyspark.sql import functions as F
 from phalanx.pipeline.history.asof import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
 from phalanx.pipeline.history.intervals import stays
-from phalanx.pipeline.history.removals import departures, doubts
+from phalanx.pipeline.history.removals import departures, doubts, named
 from phalanx.pipeline.tables import Tables
 
 
@@ -38,9 +40,11 @@ def changes(tables: Tables) -> DataFrame:
             F.coalesce("from_sim_ns", "from_t_ns").alias("at_ns"),
         )
     )
-    found = installs.join(_steps(tables), ["journal", "_gone"], "left").join(
-        _suspected(tables), ["journal", "_gone"], "left"
-    )
+    at = ["journal", "_gone"]
+    gone = departures(tables)
+    found = installs.join(_steps(tables), at, "left").join(_suspected(tables, gone), at, "left")
+    found = found.join(_named(tables, gone), at, "left")
+    found = found.withColumn("_stepped", F.least("_stepped", "_named"))
     begin = F.least("_stepped", "_suspected")
     return found.select(
         *RUN,
@@ -72,7 +76,13 @@ def _steps(tables: Tables) -> DataFrame:
     )
 
 
-def _suspected(tables: Tables) -> DataFrame:
+def _named(tables: Tables, gone: DataFrame) -> DataFrame:
+    """Of each install the first step that named somebody whom it lost."""
+    rows = named(tables, gone).where("_given_up = 0")
+    return rows.groupBy("journal", "_gone").agg(F.min(own_time()).alias("_named"))
+
+
+def _suspected(tables: Tables, gone: DataFrame) -> DataFrame:
     """Of each install the first suspicion of somebody whom it lost."""
-    rows = doubts(tables, departures(tables)).where("state != 'SEMI'")
+    rows = doubts(tables, gone).where("stands")
     return rows.groupBy("journal", "_gone").agg(F.min(own_time()).alias("_suspected"))

@@ -34,8 +34,8 @@ def detector(tables: Tables) -> DataFrame:
     of T_M, T_MR, T_G; mistake_ns_max. rate: per second. accuracy: P_A. forward_good_ns: E(T_FG).
     crash: KNOWN or ESTIMATED if the target crashed while it was watched. detected: 1 if it ended
     suspected or removed. detection_ns: T_D. removal_ns: from the crash to the view without it.
-    after_ns: for how long the observer's journal goes on after the crash; a crash that was not
-    detected within a short one proves nothing.
+    after_ns: for how long the observer watched on after the crash, to the removal or to the end of
+    its journal; a crash that was not detected within a short time proves nothing.
     """
     found = suspicions(tables)
     counted = _watched(tables).join(_mistakes(found), [*PAIR], "left")

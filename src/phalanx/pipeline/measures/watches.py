@@ -5,23 +5,26 @@ went down is its own journal's, so it is known to the watcher's clock only in a 
 both ran under one boot of one machine:
 
     KNOWN       a simulator wrote the crash down
-    ESTIMATED   its journal ends without a stop, and the watcher removed it later. The last row is
-                the latest sign that there is; the crash came later, by up to the ten seconds
-                between two clock rows if nothing else happened.
+    ESTIMATED   its journal ends without a stop, and the watcher removed it later and never held it
+                for a member again. The last row, or the last time that the watcher trusted it
+                again, is the latest sign that there is; the crash came later, by up to the ten
+                seconds between two clock rows if nothing else happened.
 
 A journal that ends without a stop and whose member nobody removed is taken for one that goes on.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.history.clocks import MEMBER, RUN
+from phalanx.pipeline.history.asof import as_of
+from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
 from phalanx.pipeline.history.intervals import tenures
 from phalanx.pipeline.tables import Tables
 
 PAIR = (*RUN, "node", "inc", "target", "target_inc")
+_WHOM = ["journal", "target", "target_inc"]
 
 
 def watches(tables: Tables) -> DataFrame:
@@ -46,6 +49,9 @@ def watches(tables: Tables) -> DataFrame:
             F.col("from_sim_ns").isNotNull().alias("simulated"),
         )
     )
+    spells = Window.partitionBy("journal", "target", "target_inc").orderBy("from_lseq")
+    held = held.withColumn("_last", F.lead("from_lseq").over(spells).isNull())
+    held = held.join(_trusted(tables, held), [*_WHOM, "from_lseq"], "left")
     boots = tables["journals"].select("journal", F.col("boot_id").alias("_boot"))
     both = held.join(F.broadcast(boots), "journal", "left").join(
         F.broadcast(_targets(tables)), [*RUN, "target", "target_inc"], "left"
@@ -55,9 +61,11 @@ def watches(tables: Tables) -> DataFrame:
         "comparable", F.coalesce(F.col("_known") & (F.col("simulated") | one_boot), F.lit(False))
     )
     end = F.when(F.col("simulated"), F.col("_end_sim")).otherwise(F.col("_end_t"))
-    guessed = ~F.col("simulated") & (F.col("_how") == "OPEN")
-    guessed = guessed & (F.col("end") == "VIEW") & (end < F.col("to_ns"))
-    down = F.when(F.col("comparable") & (F.col("_how").isin("CRASH", "STOP") | guessed), end)
+    sign = F.greatest(end, "_trusted")
+    guessed = ~F.col("simulated") & (F.col("_how") == "OPEN") & F.col("_last")
+    guessed = guessed & (F.col("end") == "VIEW") & (sign < F.col("to_ns"))
+    told = F.when(F.col("_how").isin("CRASH", "STOP"), end).when(guessed, sign)
+    down = F.when(F.col("comparable"), told)
     crash = F.when(F.col("_how") == "CRASH", "KNOWN").when(guessed, "ESTIMATED")
     return both.select(
         *PAIR,
@@ -66,6 +74,18 @@ def watches(tables: Tables) -> DataFrame:
         down.alias("down_ns"),
         F.when(down.isNotNull(), crash).alias("crash"),
     )
+
+
+def _trusted(tables: Tables, held: DataFrame) -> DataFrame:
+    """Of each watch, when the observer last thought better of the target."""
+    rows = (
+        tables["suspect"]
+        .where("state in ('OPERATIONAL', 'SEMI')")
+        .select(*_WHOM, "lseq", own_time().alias("_at"))
+    )
+    spells = held.select(*_WHOM, F.col("from_lseq").alias("lseq"), "from_lseq", "to_lseq")
+    inside = as_of(rows, spells, _WHOM, "lseq", ["from_lseq", "to_lseq"]).where("lseq < to_lseq")
+    return inside.groupBy(*_WHOM, "from_lseq").agg(F.max("_at").alias("_trusted"))
 
 
 def _targets(tables: Tables) -> DataFrame:
