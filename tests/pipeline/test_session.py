@@ -47,6 +47,9 @@ def test_without_pyspark_the_extra_is_named() -> None:
     [
         ("spark://", "'' is not HOST:PORT"),
         ("sc://host:many", "'host:many' is not HOST:PORT"),
+        ("sc://host:²", "'host:²' is not HOST:PORT"),
+        ("sc://..:1", "nobody answers"),
+        (f"sc://{'a' * 70}:1", "nobody answers"),
         ("laptop", "not the URL of a master; give local"),
     ],
 )
@@ -62,6 +65,20 @@ def test_where_nobody_answers_it_is_said_at_once(kind: str) -> None:
         url = f"{kind}://127.0.0.1:{closed.getsockname()[1]}"
     with pytest.raises(PipelineError, match=f"{url}: nobody answers"):
         session.session(url)
+
+
+def test_an_address_in_brackets_is_one() -> None:
+    assert is_near("sc://[::1]")
+    assert is_near("spark://[::1]:7077")
+
+
+def test_connect_without_what_it_needs_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect", None)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(PipelineError, match=r"pip install 'phalanx\[spark-connect\]'"),
+    ):
+        session.session(f"sc://127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_one_of_several_masters_is_enough() -> None:

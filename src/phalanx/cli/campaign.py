@@ -201,6 +201,8 @@ def _lines(one: Summary) -> list[str]:
         lines.append(f"  and {len(one.failing) - FAILING_SHOWN_MAX:,} more that failed")
     for failing in one.inconclusive[:FAILING_SHOWN_MAX]:
         lines += _failing(one, failing)
+    if len(one.inconclusive) > FAILING_SHOWN_MAX:
+        lines.append(f"  and {len(one.inconclusive) - FAILING_SHOWN_MAX:,} more inconclusive")
     return lines
 
 
@@ -217,4 +219,5 @@ def _replay(name: str, seed: int) -> str:
 
     chosen = named(name)
     asked = Seeds(seed, seed + 1, chosen.lo, chosen.hi, chosen.kind)
-    return replay_line(seed, asked, chosen.mutant)
+    steps = f" --steps {chosen.steps_max}" if chosen.steps_max else ""
+    return replay_line(seed, asked, chosen.mutant) + steps

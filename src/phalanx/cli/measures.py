@@ -15,6 +15,8 @@ from phalanx.sim.spelling import one_line
 
 NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40
+COUNTED = 10_000
+"""Rows that are not printed are counted up to here."""
 _LONGEST = 60
 _TIME = re.compile("_ns(_max)?$")
 
@@ -61,9 +63,13 @@ def measures(
 
     wanted = names or NAMES
     with asked(paths, master, at=at) as tables:
-        found = {
-            name: MEASURES[name](tables).orderBy("cluster", "run", "group", *ORDER[name]).collect()
+        frames = {
+            name: MEASURES[name](tables).orderBy("cluster", "run", "group", *ORDER[name])
             for name in wanted
+        }
+        found = {
+            name: (frame if as_json else frame.limit(max(rows, COUNTED) + 1)).collect()
+            for name, frame in frames.items()
         }
     told = {name: [row.asDict(recursive=True) for row in some] for name, some in found.items()}
     if as_json:
@@ -93,7 +99,8 @@ def _table(name: str, rows: Sequence[dict[str, Any]], most: int) -> list[str]:
         ]
         lines.append(("  " + "  ".join(parts)).rstrip())
     if len(rows) > most:
-        lines.append(f"  and {len(rows) - most} rows more: --rows, or --json for all")
+        least = "at least " if len(rows) > max(most, COUNTED) else ""
+        lines.append(f"  and {least}{len(rows) - most} rows more: --rows, or --json for all")
     return lines
 
 

@@ -30,7 +30,7 @@ from phalanx.sim.hunt import hunt_all
 from phalanx.sim.journals import write_journals
 from phalanx.sim.kinds import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.run import run
-from phalanx.sim.scenario import Scenario
+from phalanx.sim.scenario import STEPS_MAX, Scenario
 from phalanx.sim.scenariofile import load, to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.sweep import Seeds, broken_by, sweep
@@ -180,6 +180,7 @@ def sweep_command(
 @_MEMBERS
 @_KIND
 @_MUTANT
+@click.option("--steps", type=Whole(1, STEPS_MAX), metavar="N", help="Stop after so many steps.")
 @click.option("--save", type=click.Path(), metavar="FILE.toml", help="Write the scenario there.")
 @click.option(
     "--shrink", "small", type=click.Path(), metavar="FILE.toml", help="Write a smaller failure."
@@ -193,6 +194,7 @@ def replay_command(
     members: tuple[int, int] | None,
     kind: Kind,
     mutant: str | None,
+    steps: int | None,
     save: str | None,
     small: str | None,
     as_json: bool,
@@ -207,7 +209,7 @@ def replay_command(
     if (file is None) == (seed is None):
         raise click.UsageError("give either a FILE of events or --seed N")
     if file is not None:
-        for name in ("members", "kind", "mutant", "save", "small"):
+        for name in ("members", "kind", "mutant", "steps", "save", "small"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 option = "shrink" if name == "small" else name
                 raise click.UsageError(f"--{option} goes with --seed N, not with a FILE of events")
@@ -217,6 +219,8 @@ def replay_command(
     check_places(save, small)
     _check_mutant(mutant)
     scenario = scenario_of(seed, *(members or MEMBERS[kind]), kind)
+    if steps is not None:
+        scenario = msgspec.structs.replace(scenario, steps_max=steps)
     if save is not None:
         _write_scenario(save, scenario)
     with broken_by(mutant):

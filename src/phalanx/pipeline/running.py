@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -46,7 +47,7 @@ def run(
         with _watched(folder, tasks, progress):
             job = spark.range(0, len(tasks), 1, len(tasks)).toDF("task")
             job.mapInArrow(_worker(str(folder)), _RESULT).count()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         problem = f"workers could not take the journals ({last_words(error)})"
         remedy = "they must see journals and lake under the same paths, and have room"
         raise PipelineError(str(lake), problem, remedy) from error
@@ -54,11 +55,13 @@ def run(
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
 
 
-def last_words(error: PySparkException) -> str:
-    """What was raised in Python, if it was: the line below the last traceback."""
+def last_words(error: PySparkException | Py4JJavaError) -> str:
+    """What was raised in Python, if it was: the line below the last traceback. Else what Spark says
+    first, as of a worker that died."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
-    return told[-1] if told else lines[0]
+    first = lines[1] if isinstance(error, Py4JJavaError) and len(lines) > 1 else lines[0]
+    return told[-1] if told else first.removeprefix(": ")
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LOCAL = "local[*,4]"
 """All cores; a task may fail three times, as on a cluster."""
 PYSPARK = "pip install 'phalanx[spark]'"
+CONNECT = "pip install 'phalanx[spark-connect]'"
 JAVA = "install a Java runtime, on Debian: apt-get install openjdk-17-jre-headless"
 MEMORY = "PHALANX_SPARK_MEMORY"
 LOG = "PHALANX_SPARK_LOG"
@@ -79,6 +80,7 @@ def session(
     reach(master)
     settings = dict(SETTINGS)
     if master.startswith("sc://"):
+        _need_connect(master)
         built = SparkSession.builder.remote(master)
         settings |= _planning(quick)
     else:
@@ -179,6 +181,14 @@ def _memory() -> int:
     except (ValueError, OSError):
         return MEMORY_MAX
     return max(1 << 30, min(MEMORY_MAX, total // 2))
+
+
+def _need_connect(master: str) -> None:
+    try:
+        from pyspark.sql.connect import session as session
+    except ImportError as error:
+        problem = f"Spark Connect needs more than pyspark ({str(error).splitlines()[0]})"
+        raise PipelineError(master, problem, CONNECT) from error
 
 
 def _need_java() -> None:

@@ -26,16 +26,18 @@ def reach(master: str) -> None:
     places = _places(master)
     if "://" not in master and not re.fullmatch(r"local(\[.*\]|-cluster\[.*\])?|yarn", master):
         raise PipelineError(master, "not the URL of a master", _KNOWN)
-    why: OSError | None = None
+    why: str | None = None
     for place in places:
         try:
             socket.create_connection(place, SECONDS).close()
         except OSError as error:
-            why = error
+            why = error.strerror or str(error)
+        except UnicodeError:  # Python's of names that no host can have
+            why = "not the name of a host"
         else:
             return
     if why is not None:
-        problem = f"nobody answers ({why.strerror or why})"
+        problem = f"nobody answers ({why})"
         raise PipelineError(master, problem, "check the address, and that it is running")
 
 
@@ -45,10 +47,9 @@ def _places(master: str) -> list[tuple[str, int]]:
         return []
     found = []
     for place in rest.partition("/")[0].split(","):
-        host, colon, port = place.rpartition(":")
-        if not colon:
-            host, port = place, str(_PORTS[kind])
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        parts = re.fullmatch(r"(\[[^]]+\]|[^]:[]+)(?::([0-9]{1,5}))?", place)
+        port = int(parts[2] or _PORTS[kind]) if parts else 0
+        if parts is None or not 0 < port < 65536:
             raise PipelineError(master, f"{place!r} is not HOST:PORT", _KNOWN)
-        found.append((host.strip("[]"), int(port)))
+        found.append((parts[1].strip("[]"), port))
     return found

@@ -19,6 +19,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import msgspec
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -99,7 +100,7 @@ def play_wave(
     seeds = spark.range(first, end, 1, tasks)
     try:
         return seeds.mapInArrow(work, from_arrow_schema(schema())).toArrow()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         problem = f"workers could not play them ({last_words(error)})"
         remedy = "give them this phalanx, msgspec, pyarrow and memory, and run it again"
         raise PipelineError(f"seeds {first}:{end}", problem, remedy) from error

@@ -158,7 +158,7 @@ def open_axis(tables: Tables, caps: Caps, group: str | None = None, run: str | N
     runs: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for journal in known:
         wanted = (group is None or journal["group"] == group) and run in (None, journal["run"])
-        if wanted and journal["journal"] in reach:
+        if wanted and journal["rows"]:
             runs.setdefault((journal["cluster"], journal["run"], journal["group"]), []).append(
                 journal
             )
@@ -211,6 +211,7 @@ def _run(
     if clock == "wall":
         for j in reversed(known):
             shifts[_clock_of(j)] = j["wall_ns"] - j["mono_ns"]
+    reach = {j["journal"]: _reach(j, reach.get(j["journal"]), clock) for j in known}
     start = min(reach[j["journal"]][0] + shifts[_clock_of(j)] for j in known)
     journals = []
     for j in sorted(known, key=lambda j: (j["node"], j["inc"], j["journal"])):
@@ -239,6 +240,13 @@ def _run(
         span=max(1, *(j.end for j in journals)),
         journals=journals,
     )
+
+
+def _reach(journal: dict[str, Any], told: tuple[int, int] | None, clock: Clock) -> tuple[int, int]:
+    """From its first row that the page shows something of to its end."""
+    end: int = journal["end_sim_ns" if clock == "simulated" else "end_t_ns"]
+    first, last = told or (end, end)
+    return first, max(last, end)
 
 
 def _clock_of(journal: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.measures.links import links
+from phalanx.pipeline.measures.links import links, share
 from phalanx.pipeline.measures.parts import parts
 from phalanx.pipeline.report.axis import Axis
 from phalanx.pipeline.report.flows import bucket_of, bucketed
@@ -59,13 +59,14 @@ def between(tables: Tables, axis: Axis) -> DataFrame:
 
 
 def lost(tables: Tables, axis: Axis) -> DataFrame:
-    """run_no, by, to (lanes), frames, missed, repeated: what members counted on their links."""
+    """run_no, by, to (lanes), frames, missed, repeated, loss: what members counted on links."""
     counted = axis.name(axis.of_run(links(tables)), "peer", "peer_inc", "by")
     counted = axis.name(counted, "node", "inc", "life")
     return (
         counted.where("by is not null and life is not null")
         .groupBy("run_no", F.col("by_lane").alias("by"), F.col("life_lane").alias("to"))
         .agg(*[F.sum(name).alias(name) for name in ("frames", "missed", "repeated")])
+        .withColumn("loss", share(F.col("frames"), F.col("missed")))
     )
 
 
@@ -124,7 +125,7 @@ def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[
             p50=p50,
             p99=p99,
             frames=row.frames,
-            loss=row.missed / row.frames if row.frames else None,
+            loss=row.loss,
             repeated=row.repeated,
         )
         told[row.run_no][1].append(link)

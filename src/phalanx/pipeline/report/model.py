@@ -202,7 +202,8 @@ class Step(msgspec.Struct, frozen=True):
 
 class Removal(msgspec.Struct, frozen=True):
     """A life was left out of the next view, first at `at`. `took` is from the first step to the
-    last installation, `lead` from the first step to the first."""
+    last installation, `lead` from the first step to the first; where members share no clock, by
+    that of each machine alone."""
 
     life: int
     at: int

@@ -56,27 +56,37 @@ def collect_removals(
 def _removal(run: RunAxis, views: list[View], row: Row, most: int) -> Removal:
     index = {view.vid: i for i, view in enumerate(views)}
     shifts = {(j.node, j.inc): j.shift_ns for j in run.journals}
-    steps = [
+    placed = [
         (_placed(proof, shifts), proof)
         for proof in row.chain
         if (proof.node, proof.inc) in shifts and proof.action != "CLOSED"
     ]
+    steps = _since_began(run, placed)
     installed = [at for at, proof in steps if proof.kind == "VIEW"]
-    began = min((at for at, _ in steps), default=0)
-    first, last = min(installed, default=began), max(installed, default=began)
     kept = sorted(steps, key=_weight)[:most]
     return Removal(
         life=run.lives[row.member, row.member_inc],
-        at=first,
-        lead=first - began,
-        took=last - began,
+        at=min((at for at, proof in placed if proof.kind == "VIEW"), default=0),
+        lead=min(installed, default=0),
+        took=max(installed, default=0),
         fate=row.fate,
         view=index.get(row.vid, -1),
         next_view=index.get(row.next_vid, -1),
         by=[label((one.node, one.inc)) for one in row.observers],
-        steps=[_step(at - began, proof) for at, proof in sorted(kept, key=_in_time)],
+        steps=[_step(at, proof) for at, proof in sorted(kept, key=_in_time)],
         steps_total=len(steps) if row.steps <= CHAIN_MAX else row.steps,
     )
+
+
+def _since_began(run: RunAxis, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """The steps by the time since the first of them. Where members share no clock that is the first
+    on the same machine: nothing is computed from the clocks of two."""
+    machines = {(j.node, j.inc): j.machine if run.clock == "wall" else 0 for j in run.journals}
+    began: dict[int, int] = {}
+    for at, proof in placed:
+        machine = machines[proof.node, proof.inc]
+        began[machine] = min(at, began.get(machine, at))
+    return [(at - began[machines[proof.node, proof.inc]], proof) for at, proof in placed]
 
 
 def _placed(proof: Row, shifts: dict[Member, int]) -> int:

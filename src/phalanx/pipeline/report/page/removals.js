@@ -13,7 +13,7 @@ const PILLS = {
 const FATES = {
   LEFT: "it left by itself", STOPPED: "its journal ends in that view, with a stop", CRASHED: "it had crashed",
   ENDED: "its journal just ends: killed, or lives on unread", APART: "it was alive and went on without them",
-  NEVER: "it never installed that view itself", UNKNOWN: "there is no journal of it",
+  NEVER: "it never installed that view itself", UNKNOWN: "there is no journal of it that tells",
 };
 
 function drawRemovals(run, state) {
