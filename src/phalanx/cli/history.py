@@ -94,7 +94,7 @@ def view_at_command(
         click.echo(json.dumps({"answers": msgspec.to_builtins(found)}))
         return
     told = [one for one in found if one.answer == "in view"] or found
-    several = len({one.run for one in found}) > 1
+    several = len({(one.cluster, one.run) for one in found}) > 1
     for one in told:
         for line in _answer_lines(one, several):
             click.echo(one_line(line))

@@ -10,6 +10,7 @@ version of the code too: any engine can read the folder as one table.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -69,7 +70,8 @@ def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
     seeds = table["seed"].to_pylist()
     assert sorted(seeds) == list(range(wave.first, wave.end)), f"{wave}: not each seed once"
     path = folder / wave.file
-    fresh = path.with_name(f"_{path.name}.tmp")  # engines pass over names that begin so
+    # Engines pass over names that begin so, and another driver has another name.
+    fresh = path.with_name(f"_{path.name}.{os.getpid()}.tmp")
     told = {_WALL: str(wall_ms)}
     ordered = table.cast(schema()).sort_by("seed").replace_schema_metadata(told)
     try:

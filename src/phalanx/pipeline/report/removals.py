@@ -44,10 +44,10 @@ def collect_removals(
     told: list[tuple[list[Removal], int]] = [([], 0) for _ in axis.runs]
     for row in found.orderBy("run_no", "rank").collect():
         known = axis.runs[row.run_no]
+        listed, _ = told[row.run_no]
+        told[row.run_no] = listed, row.total
         if (row.member, row.member_inc) in known.lives:
-            listed, _ = told[row.run_no]
             listed.append(_removal(known, views[row.run_no], row, axis.caps.steps))
-            told[row.run_no] = listed, row.total
     for listed, _ in told:
         listed.sort(key=lambda removal: (removal.at, removal.life))
     return told
