@@ -24,20 +24,22 @@ INSTALL = "INSTALL"
 def collect_removals(
     tables: Tables, axis: Axis, views: list[list[View]]
 ) -> list[tuple[list[Removal], int]]:
-    """Of each run the first removals in time, and how many there are."""
+    """Of each run the first removals in time of those that the page has lanes for, and how many
+    there are of all."""
     each = max(1, axis.caps.removals // len(axis.runs))
     # Only to choose the first ones: wall clocks place, and prove nothing.
     began = F.array_min(F.transform("chain", lambda row: F.coalesce(row.sim_ns, row.wall_ns)))
     run = Window.partitionBy("run_no")
+    first = run.orderBy(F.col("life").isNull(), "began", "member", "member_inc", "vid")
     found = (
-        axis.of_run(removals(tables))
+        axis.name(axis.of_run(removals(tables)), "member", "member_inc", "life")
         .withColumn("began", began)
         .select(
             *("run_no", "member", "member_inc", "vid", "next_vid", "fate", "observers", "began"),
             F.slice("chain", 1, CHAIN_MAX).alias("chain"),
             F.size("chain").alias("steps"),
             F.count("*").over(run).alias("total"),
-            F.row_number().over(run.orderBy("began", "member", "member_inc", "vid")).alias("rank"),
+            F.row_number().over(first).alias("rank"),
         )
         .where(F.col("rank") <= each)
     )
