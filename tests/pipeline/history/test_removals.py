@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from tests.pipeline import corners
 from tests.pipeline.made import MS, Hand, of_rows, simulated
 
 from phalanx.errors import PipelineError
@@ -17,6 +18,10 @@ from phalanx.pipeline.history.why import why
 from phalanx.pipeline.tables import Tables, from_rows
 
 MADE = "made"
+CORNERS = (
+    *(corners.two_views_of_one_change, corners.given_up_before, corners.heard_through_others),
+    *(corners.gone_before_the_view, corners.without_a_view),
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,8 @@ def by_hand() -> list[Hand]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
-    made = [hand.journal for hand in by_hand()]
+    hands = (*by_hand(), *(hand for corner in CORNERS for hand in corner()))
+    made = [hand.journal for hand in hands]
     return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
@@ -70,16 +76,37 @@ def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row])
     ]
 
 
-def test_the_last_rows_of_a_killed_member_may_lack_its_view(spark: SparkSession) -> None:
-    journals = []
-    for run in ("killed", "stopped"):
-        bea = Hand("bea.1", run).view(0, "v1", "bea.1 gus.1").view(9, "v2", "bea.1")
-        gus = Hand("gus.1", run).view(0, "v0", "gus.1")
-        if run == "stopped":
-            gus.life(5, "STOP")
-        journals += [bea.journal, gus.journal]
-    told = {row["run"]: row["fate"] for row in removals(from_rows(spark, journals)).collect()}
-    assert told == {"killed": "ENDED", "stopped": "NEVER"}
+def removed(found: list[Row], run: str) -> dict[str, Row]:
+    return {row["member"]: row for row in found if row["run"] == run}
+
+
+def test_the_last_rows_of_a_killed_member_may_lack_its_view(found: list[Row]) -> None:
+    assert removed(found, "killed")["gus"]["fate"] == "ENDED"
+    assert removed(found, "stopped")["gus"]["fate"] == "NEVER"
+
+
+def test_who_was_gone_before_the_view_is_not_said_to_have_missed_it(found: list[Row]) -> None:
+    fates = {member: row["fate"] for member, row in removed(found, "gone").items()}
+    assert fates == {"bea": "LEFT", "cyd": "CRASHED", "dov": "UNKNOWN"}
+
+
+def test_the_step_that_named_a_member_is_evidence_of_a_later_view_too(found: list[Row]) -> None:
+    twice = removed(found, "twice")
+    for member in ("bea", "cyd"):
+        assert twice[member]["observers"][0]["stepped_ns"] == 10 * MS
+    told = [proof["action"] for proof in twice["cyd"]["chain"] if proof["kind"] == "STEP"]
+    assert told == ["FA", "CLOSED"]
+    given_up = removed(found, "given up")["cyd"]["observers"][0]
+    assert given_up["stepped_ns"] == 50 * MS, "a change that was given up is no evidence later"
+
+
+def test_a_suspicion_that_was_taken_back_through_others_is_told_and_does_not_count(
+    found: list[Row],
+) -> None:
+    removal = removed(found, "semi")["bea"]
+    assert removal["observers"][0]["suspected_ns"] == 5000 * MS
+    states = [proof["state"] for proof in removal["chain"] if proof["kind"] == "SUSPECT"]
+    assert states == ["SUSPECTED", "SEMI", "SUSPECTED", "FAULTY"]
 
 
 def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
@@ -179,7 +206,7 @@ def test_simulated_runs_have_the_removals_and_the_evidence_that_loops_find(
 ) -> None:
     told: dict[tuple[Any, ...], dict[str, list[int]]] = {}
     for r in found:
-        if r["run"] == MADE:
+        if r["run"] not in runs:
             continue
         key = (r["run"], r["member"], r["member_inc"], r["vid"], r["next_vid"])
         for proof in r["chain"]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.pipeline.made import MS, WALL, Hand, of_rows, rows_of
+from pyspark.sql import Row, SparkSession
+from tests.pipeline import corners
+from tests.pipeline.made import MS, WALL, Hand, of_rows
 from tests.sim.tale import odyssey
 
 from phalanx.pipeline.measures.changes import changes
 from phalanx.pipeline.measures.partitions import partitions
 from phalanx.pipeline.tables import Tables, from_rows
+
+CORNERS = (
+    *(corners.two_views_of_one_change, corners.given_up_before, corners.heard_through_others),
+    corners.beginning_missing,
+)
 
 
 def halves(run: str, boots: tuple[str, str], simulated: bool) -> list[Hand]:
@@ -37,18 +43,43 @@ def tables(spark: SparkSession) -> Tables:
         *halves("sim", ("one", "two"), simulated=True),
         *halves("boot", ("one", "one"), simulated=False),
         *halves("wall", ("one", "two"), simulated=False),
+        *(hand for corner in CORNERS for hand in corner()),
     ]
     told = of_rows(odyssey().rows)
     return from_rows(spark, [*(hand.journal for hand in hands), *told])
 
 
-def test_a_change_lasts_from_its_first_sign_that_was_not_taken_back(tables: Tables) -> None:
-    found = changes(tables).where("run = 'steps'")
+@pytest.fixture(scope="module")
+def changed(tables: Tables) -> dict[str, list[Row]]:
+    """By run, in order."""
+    found: dict[str, list[Row]] = {}
+    for row in changes(tables).orderBy("run", "at_ns").collect():
+        found.setdefault(row.run, []).append(row)
+    return found
+
+
+def test_a_change_lasts_from_its_first_sign_that_was_not_taken_back(
+    changed: dict[str, list[Row]],
+) -> None:
     columns = ("vid", "cause", "lost", "steps", "suspicion_ns", "agreement_ns", "took_ns")
-    assert rows_of(found, *columns) == [
+    assert [tuple(row[name] for name in columns) for row in changed["steps"]] == [
         ("v2", "REMOVE", ["bea.1"], 2, 25 * MS, 2 * MS, 27 * MS),
         ("v3", "JOIN", ["cyd.1"], 3, 0, 11 * MS, 11 * MS),
     ]
+    (semi,) = changed["semi"]
+    assert (semi.suspicion_ns, semi.took_ns) == (400 * MS, 401 * MS)
+
+
+def test_where_one_change_made_two_views_both_began_with_it(changed: dict[str, list[Row]]) -> None:
+    assert [row.agreement_ns for row in changed["twice"]] == [10 * MS, 20 * MS]
+    assert [row.agreement_ns for row in changed["given up"]] == [MS, MS]
+
+
+def test_whom_a_view_gained_is_unknown_where_the_one_before_is_missing(
+    changed: dict[str, list[Row]],
+) -> None:
+    (late,) = changed["late"]
+    assert (late.gained, late.lost) == (None, None)
 
 
 @pytest.mark.parametrize(("run", "zero"), [("sim", 0), ("boot", 0), ("wall", WALL)])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from tests.pipeline import corners
 from tests.pipeline.made import MS, Hand, of_rows, rows_of, simulated
 
 from phalanx.journal import events as ev
@@ -54,7 +55,8 @@ def real() -> list[Hand]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
-    made = [hand.journal for hand in (*known(), *real())]
+    heard, again = corners.heard_after_its_last_row(), corners.held_again()
+    made = [hand.journal for hand in (*known(), *real(), *heard, *again)]
     return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
@@ -62,13 +64,17 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
 def found(tables: Tables) -> dict[tuple[Any, ...], Row]:
     rows = detector(tables).collect()
     key = ("run", "node", "inc", "target", "target_inc")
-    return {tuple(row[name] for name in key): row for row in rows}
+    by_pair = {tuple(row[name] for name in key): row for row in rows}
+    assert len(by_pair) == len(rows), "one row a pair"
+    return by_pair
 
 
 def test_a_suspicion_is_judged_by_what_is_known_of_the_suspected(tables: Tables) -> None:
-    told = suspicions(tables).where("run in ('known', 'real')")
+    told = suspicions(tables).where("run in ('heard', 'known', 'real')")
     columns = ("run", "target", "from_ns", "to_ns", "ended_by", "kind", "mistake_ns", "faulty")
     assert sorted(rows_of(told, *columns), key=lambda row: (row[0], row[2], row[1])) == [
+        ("heard", "bea", 1500 * MS, 1600 * MS, "TRUST", "MISTAKE", 100 * MS, 0),
+        ("heard", "bea", 5500 * MS, 6000 * MS, "REMOVAL", "RIGHT", None, 0),
         ("known", "bea", 100 * MS, 110 * MS, "TRUST", "MISTAKE", 10 * MS, 0),
         ("known", "bea", 300 * MS, 330 * MS, "TRUST", "MISTAKE", 30 * MS, 0),
         ("known", "dov", 400 * MS, 1810 * MS, "REMOVAL", "APART", None, 0),
@@ -108,6 +114,17 @@ def test_a_crash_is_estimated_only_on_the_same_machine(
     )
     other = found["real", "ada", 1, "cyd", 1]
     assert (other["crash"], other["detection_ns"]) == (None, None)
+
+
+def test_who_was_heard_or_held_again_had_not_crashed(found: dict[tuple[Any, ...], Row]) -> None:
+    heard = found["heard", "ada", 1, "bea", 1]
+    assert (heard["mistakes"], heard["watched_ns"]) == (1, 1600 * MS)
+    assert (heard["crash"], heard["detection_ns"]) == ("ESTIMATED", 3900 * MS)
+    again = found["again", "ada", 1, "bea", 1]
+    assert (again["crash"], again["detection_ns"], again["suspicions"]) == (
+        *("ESTIMATED", 460 * MS),
+        2,
+    )
 
 
 def test_who_never_suspects_is_never_wrong(found: dict[tuple[Any, ...], Row]) -> None:
@@ -197,7 +214,7 @@ def test_simulated_runs_have_the_mistakes_and_detections_that_loops_find(
             row["detection_ns"],
         )
         for key, row in found.items()
-        if key[0] not in ("known", "real")
+        if key[0] in runs
     }
     expected = {
         (run, *key): value

@@ -26,12 +26,16 @@ def test_a_link_is_the_sum_of_its_views_and_knows_what_the_peer_repeated(
     counted(ada, 2, "v1", "bea", 30, 2, 3, 5)
     counted(ada, 3, "v2", "bea", 10, 2, 2, 1)
     counted(ada, 4, "v2", "cyd", 0, 0, 0, 0)
+    counted(ada, 5, "v2", "dov", 25, 57, 0, 0)
+    counted(ada, 6, "v2", "eli", 0, 3, 0, 0)
     counted(bea, 9, "v1", "ada", 50, 0, 0, 4)
     found = links(from_rows(spark, [ada.journal, bea.journal]))
     assert rows_of(found, "peer", "node", "frames", "missed", "asked", "repeated", "loss") == [
         ("ada", "bea", 50, 0, 0, 6, 0.0),
         ("bea", "ada", 40, 4, 5, 4, 0.1),
         ("cyd", "ada", 0, 0, 0, None, None),
+        ("dov", "ada", 25, 57, 0, None, 1.0),
+        ("eli", "ada", 0, 3, 0, None, 1.0),
     ]
 
 
