@@ -116,7 +116,7 @@ def named(tables: Tables, gone: DataFrame) -> DataFrame:
     be behind a view that still has it; `_gone` is where that was, `_closed` the next install."""
     whom = ["journal", "member", "member_inc"]
     names = F.explode(F.array_distinct(F.concat("failed_before", "failed_after")))
-    rows = _closing(tables, tables["ctx_step"].select(*_PLACE, *_STEP)).withColumn("_name", names)
+    rows = closing(tables, tables["ctx_step"].select(*_PLACE, *_STEP)).withColumn("_name", names)
     rows = rows.withColumns(
         {
             "member": F.regexp_extract("_name", r"^(.*)\.\d+$", 1),
@@ -133,12 +133,12 @@ def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
     """Of the change that closed the view; markers of its end; and earlier steps that name it."""
     steps = tables["ctx_step"].select(*_PLACE, F.lit("STEP").alias("kind"), *_STEP)
     markers = tables["trans_marker"].select(*_PLACE, F.lit("MARKER").alias("kind"), "at_pos")
-    closing = _closing(tables, steps.unionByName(markers, allowMissingColumns=True))
+    rows = closing(tables, steps.unionByName(markers, allowMissingColumns=True))
     subject = F.concat_ws(".", "member", F.col("member_inc").cast("string"))
     naming = F.array_contains(F.concat("failed_before", "failed_after"), subject)
     columns = (*MEMBER, *REMOVED, *_PLACE[1:], "kind", *_STEP, "names_it", "at_pos")
     here = (
-        gone.join(closing.withColumnRenamed("_closed", "_gone"), ["journal", "_gone"])
+        gone.join(rows.withColumnRenamed("_closed", "_gone"), ["journal", "_gone"])
         .withColumn("names_it", F.when(F.col("kind") == "STEP", naming))
         .where("_given_up = 0 and not coalesce(names_it, false)")
     )
@@ -152,15 +152,15 @@ def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
     return here.select(*columns).unionByName(naming_it.select(*columns))
 
 
-def _closing(tables: Tables, rows: DataFrame) -> DataFrame:
+def closing(tables: Tables, rows: DataFrame) -> DataFrame:
     """The rows, with `_closed`, the next install of their journal, and `_given_up`, 1 if the change
     that they are of was given up before it."""
     installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_closed"))
-    closing = as_of(rows, installs, ["journal"], "lseq", ["_closed"], behind=True)
+    found = as_of(rows, installs, ["journal"], "lseq", ["_closed"], behind=True)
     given_up = (F.col("action") == "FORGET").cast("int")
     later = Window.partitionBy("journal", "_closed").orderBy(F.col("lseq").desc())
     since = later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return closing.withColumn("_given_up", F.coalesce(F.max(given_up).over(since), F.lit(0)))
+    return found.withColumn("_given_up", F.coalesce(F.max(given_up).over(since), F.lit(0)))
 
 
 def _views(tables: Tables, gone: DataFrame) -> DataFrame:

@@ -12,13 +12,12 @@ Where nobody was suspected, as in a join or a leave, only the second is there.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.history.asof import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
 from phalanx.pipeline.history.intervals import stays
-from phalanx.pipeline.history.removals import departures, doubts, named
+from phalanx.pipeline.history.removals import closing, departures, doubts, named
 from phalanx.pipeline.tables import Tables
 
 
@@ -62,16 +61,10 @@ def changes(tables: Tables) -> DataFrame:
 def _steps(tables: Tables) -> DataFrame:
     """Of each install the first step of its change, and how many there were."""
     rows = tables["ctx_step"].select("journal", "lseq", "action", own_time().alias("_at"))
-    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_gone"))
-    closing = as_of(rows, installs, ["journal"], "lseq", ["_gone"], behind=True)
-    later = Window.partitionBy("journal", "_gone").orderBy(F.col("lseq").desc())
-    given_up = F.max((F.col("action") == "FORGET").cast("int")).over(
-        later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
     return (
-        closing.withColumn("_given_up", given_up)
-        .where("_given_up = 0 and _gone is not null")
-        .groupBy("journal", "_gone")
+        closing(tables, rows)
+        .where("_given_up = 0 and _closed is not null")
+        .groupBy("journal", F.col("_closed").alias("_gone"))
         .agg(F.min("_at").alias("_stepped"), F.count("*").alias("steps"))
     )
 
