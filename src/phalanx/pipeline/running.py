@@ -56,12 +56,12 @@ def run(
 
 
 def last_words(error: PySparkException | Py4JJavaError) -> str:
-    """What was raised in Python, if it was: the line below the last traceback. Else what Spark says
-    first, as of a worker that died."""
+    """What was raised in Python, if it was: the line below the last traceback. Else what Spark gives
+    for the deepest cause that it has a word for, as of a worker that died."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
-    first = lines[1] if isinstance(error, Py4JJavaError) and len(lines) > 1 else lines[0]
-    return told[-1] if told else first.removeprefix(": ")
+    told = told or [line for line in lines if "SparkException: " in line]
+    return told[-1].removeprefix("Caused by: ") if told else lines[0]
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:

@@ -4,6 +4,8 @@ interrupted."""
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from phalanx.cli.main import main
 from phalanx.errors import PipelineError
-from phalanx.pipeline.campaign import store
+from phalanx.pipeline.campaign import store, waves
 from phalanx.pipeline.campaign.code import code_version
 from phalanx.pipeline.campaign.seeds import Campaign, play
 from phalanx.pipeline.campaign.summary import summaries, summary
@@ -143,3 +145,18 @@ def test_a_folder_without_rows_is_named(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert str(tmp_path / "none") in told.stderr
     assert told.stderr.count("\n") == 1
+
+
+def test_a_worker_that_dies_is_one_line(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(batches: Iterable[Any], campaign: dict[str, Any], code: str) -> Iterator[Any]:
+        for _ in batches:
+            os._exit(9)
+        yield
+
+    monkeypatch.setattr(waves, "_work", dies)
+    told = r"^seeds 0:2: workers could not play them \(.*worker.*\); give them this phalanx"
+    with pytest.raises(PipelineError, match=told) as caught:
+        waves.play_wave(spark, Campaign("fixed", 2, 2), "code", 0, 2, 1)
+    assert len(str(caught.value).splitlines()) == 1
