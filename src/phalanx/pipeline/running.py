@@ -56,8 +56,8 @@ def run(
 
 
 def last_words(error: PySparkException | Py4JJavaError) -> str:
-    """What was raised in Python, if it was: the line below the last traceback. Else the deepest cause
-    that Spark has a word for, as of a worker that died."""
+    """What was raised in Python, if it was: the line below the last traceback. Else the deepest
+    cause that Spark has a word for, as of a worker that died."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
     told = told or [line for line in lines if "SparkException: " in line]
