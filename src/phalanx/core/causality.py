@@ -10,10 +10,9 @@ for it any more (S4 "Implementation Considerations"). `stable[q]` is the smalles
 over the latest vectors; `_ties` counts who holds it there, so a column is scanned only when
 its last laggard moves, which keeps the cost of a frame linear in the members.
 
-A DAG belongs to one view. It begins at the frames that closed the view before, `base`: what
-lies below is everybody's past. During a change frames of two further kinds enter *apart*: those
-of its members that are no votes and prove nothing stable, and those of members of other
-components, at places n and above. They count for what follows what, and for nothing else.
+A DAG belongs to one view. It begins at `base`: what lies below is everybody's past. Frames of
+phase 1, and those carried into the view, enter *apart*: they count for what follows what, but
+prove nothing stable.
 """
 
 from __future__ import annotations
@@ -94,18 +93,13 @@ class Dag:
         """Enter a ready frame that carries its whole vector and is no member's last word."""
         sender, number = frame.sender, frame.number
         assert number == self.have[sender] + 1
-        vector = [0] * len(self.have)
+        vector = [0] * self.n
         for member, acked in zip(frame.ack_members, frame.ack_numbers, strict=True):
             vector[member] = acked
         vector[sender] = number
         frame.vector = vector
         self.have[sender] = number
         self.frames[sender][number] = frame
-
-    def add_place(self, have: int) -> None:
-        """One more place, for a member of another component."""
-        self.have.append(have)
-        self.frames.append({})
 
     @property
     def all_spoke(self) -> bool:

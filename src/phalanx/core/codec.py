@@ -29,7 +29,7 @@ from phalanx.core.frames import (
 )
 from phalanx.core.ids import digest_of
 
-VERSION = 1
+VERSION = 2
 FRAGMENT = 1
 PLAIN = 2
 

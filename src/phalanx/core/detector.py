@@ -185,17 +185,6 @@ class Detector:
         self.relay[:] = [relay for _, _, relay in signs]
         self._due_ns = self._next(now)
 
-    def extend(self, now: int, member: MemberId) -> int:
-        """One more slot, with a full time-out from now."""
-        self._turn(now)
-        assert all(peer.member != member for peer in self._peers), f"{member} has a slot"
-        self._peers.append(Peer(member, now, self._config.fail_ns, self._nonce))
-        self.heard_ns.append(now)
-        self.direct_ns.append(now)
-        self.relay.append(-1)
-        self._due_ns = self._next(now)
-        return len(self._peers) - 1
-
     def ignore(self, slot: int) -> None:
         """The owner holds it for failed already: FAULTY until `reset`, without a word."""
         peer = self._peers[slot]

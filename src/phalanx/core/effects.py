@@ -251,7 +251,7 @@ class Transitional(msgspec.Struct, frozen=True, gc=False):
 
 
 PeerState = Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-Evidence = Literal["SILENCE", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD"]
+Evidence = Literal["SILENCE", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD", "MOVED"]
 
 
 class PeerJudged(msgspec.Struct, frozen=True, gc=False):

@@ -43,11 +43,14 @@ REASONS = (
 """Why a packet is refused. Every refusal is one of these, counted, never raised."""
 
 
+PROPOSAL_BYTES_MAX = 1 << 18
+"""More than the largest proposal of the largest group needs."""
+
+
 class FrameKind(IntEnum):
     DATA = 1
     ACK = 2
-    JOIN = 4
-    FAULT = 5
+    PROPOSE = 4
     LEAVE = 6
 
 
@@ -114,11 +117,9 @@ class Frame(msgspec.Struct, gc=False):
     repeated: int = 0
     """Set by recovery: when this member last repeated it, and which fragments since then."""
     wire: int = 0
-    """The sender's index in `table`, as it stands on the wire; `sender` is its slot here."""
-    floored: bool = False
-    """Its floors were taken in."""
-    handled: bool = False
-    """The membership protocol has seen it: it is not handled again in the next view."""
+    """The sender's index in `table`, as it stands on the wire; `sender` is its rank here."""
+    read: bool = False
+    """Its announcement was given to the membership protocol before it could enter."""
     full: bool = False
     """Its sender's application is behind with reading: the others shall send nothing more."""
 
@@ -139,8 +140,8 @@ Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 
 
 class Component(msgspec.Struct, frozen=True, array_like=True):
-    """A view that takes part in a join: its id follows from the members and the context, so
-    that a made-up one is seen."""
+    """A view that takes part in a change, with the digest of the proposal that made it: the id
+    follows from both, so that a made-up one is seen."""
 
     view: ViewId
     members: Members
@@ -148,14 +149,15 @@ class Component(msgspec.Struct, frozen=True, array_like=True):
 
 
 Components = Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+LeftOut = Annotated[tuple[tuple[Counter, Counter], ...], msgspec.Meta(max_length=4 * MEMBERS_MAX)]
 
 
-class Context(msgspec.Struct, frozen=True, array_like=True):
-    """What a membership change is about: a boot (no components) or a join of components."""
+class ProposalBody(msgspec.Struct, frozen=True, array_like=True):
+    """A proposal as it travels: components by their ids, and the entries that are left out, each as
+    the index of its component and the index of the member in that component."""
 
-    boot: Members = ()
-    components: Components = ()
-    failed_before: Members = ()
+    components: Components
+    left_out: LeftOut = ()
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True):
@@ -165,56 +167,46 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True):
     numbers: Numbers = ()
 
 
-class Join(msgspec.Struct, frozen=True, array_like=True, tag="join"):
-    """A proposal to unite the components announced with it, without these members (S0 Fig. 6),
-    and how far its sender has delivered."""
+class Propose(msgspec.Struct, frozen=True, array_like=True, tag="propose"):
+    """The frame issues the proposal that it announces (rule R1), and tells how far its sender has
+    delivered."""
 
-    failed_before: Members
     delivered: Delivered = Delivered()
 
 
-class Fault(msgspec.Struct, frozen=True, array_like=True, tag="fault"):
-    """These members are faulty in this context; cumulative (S0 Fig. 3: FA). `new` are those of
-    them that its sender's view still has; `joint` if the context is the join under way."""
-
-    context: Digest
-    faulty: Members
-    new: Members
-    joint: bool
-
-
 class Leave(msgspec.Struct, frozen=True, array_like=True, tag="leave"):
-    """The last frame of a member that goes of its own will."""
+    """The last frame of a member that leaves."""
 
 
-Said = Join | Fault | Leave
+ControlMessage = Propose | Leave
 
 
 class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
-    """What makes a frame readable to anybody: with every frame from the first of a change to
-    the point of the next view where all its members have spoken.
+    """Makes a frame readable to members of other views. Every frame has one from the first frame of
+    a change until all members of the next view have spoken in it.
 
-    The frame's indices refer to the members of all `components`, sorted. The sender's view, the
-    frame's tag, is one of them, or `here`; `context` is that view's. `vector` is the whole
-    vector time. `floors` holds for each member its last frame before the change that it is in:
-    frames up to it concern nobody outside its view, and outsiders treat them as present
-    (PROTOCOLS B.7).
+    The sender's view, which is the frame's tag, is one of the components of the proposal; the
+    frame's indices refer to its members.
     """
 
-    components: Components
-    context: Digest
+    proposal: Annotated[bytes, msgspec.Meta(max_length=PROPOSAL_BYTES_MAX)]
+    """A `ProposalBody`: the sender's current proposal in phase 1, its view alone in phase 0.
+    Encoded apart, because many frames bring the same one, which is decoded and checked once."""
     vector: Numbers
-    floors: Numbers
-    said: Said | None = None
-    here: Component | None = None
-    """The sender's view, where it is not one of the components: members of a component were
-    removed while the join went on."""
+    """The whole vector time over the members of the sender's view."""
+    issued: Counter = 0
+    """The sender's frame that issued the proposal; 0 if it has issued none in this view."""
+    start: Counter = 0
+    """Frames of the sender up to this one are not carried into the view that the proposal makes."""
+    closings: Numbers = ()
+    """Per member of the view, in phase 1 of the view that the proposal makes, the frame with which
+    it issued that view, as far as the sender knows; 0 if it does not."""
+    said: ControlMessage | None = None
 
 
 Control = Announce
-KIND_OF: dict[type[Said] | type[None], int] = {
-    Join: FrameKind.JOIN,
-    Fault: FrameKind.FAULT,
+KIND_OF: dict[type[ControlMessage] | type[None], int] = {
+    Propose: FrameKind.PROPOSE,
     Leave: FrameKind.LEAVE,
 }
 

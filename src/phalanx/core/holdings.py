@@ -14,7 +14,7 @@ from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.frames import ANOTHER, Frame, Gone, Nack, Want
-from phalanx.core.ids import MemberId, View, encode_member, table_digest
+from phalanx.core.ids import MemberId, View, encode_member
 from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 
 VISITS_MAX = 2048
@@ -25,12 +25,14 @@ GENERATIONS_MAX = 8
 
 
 class Archive:
-    """Frames of views that have ended, by name."""
+    """Frames of views that have ended, and of other views, by name."""
 
-    __slots__ = ("_generations",)
+    __slots__ = ("_generations", "foreign")
 
     def __init__(self) -> None:
         self._generations: list[dict[MemberId, dict[int, Frame]]] = []
+        self.foreign: dict[MemberId, dict[int, Frame]] = {}
+        """Kept by `ForeignFrames`."""
 
     def add(self, frames: dict[MemberId, dict[int, Frame]]) -> None:
         """A view has ended."""
@@ -42,7 +44,7 @@ class Archive:
             frame = frames.get(member, {}).get(number)
             if frame is not None:
                 return frame
-        return None
+        return self.foreign.get(member, {}).get(number)
 
     def clear(self) -> None:
         self._generations.clear()
@@ -69,6 +71,8 @@ class Holdings:
         "refused",
         "roster",
         "slot_of",
+        "steady",
+        "young",
     )
 
     def __init__(
@@ -85,9 +89,9 @@ class Holdings:
         self._me = me
         self._codec = codec
         self._config = config
-        self._table = table_digest(view.members)
+        self._table = view.id.digest
         self.roster = list(view.members)
-        """Who has which slot: the members by rank, then those of other components."""
+        """The members by rank."""
         self.slot_of = {member: slot for slot, member in enumerate(view.members)}
         self.archive = archive
         self.dag = Dag(n, base)
@@ -103,6 +107,10 @@ class Holdings:
         self._waiting: list[dict[int, Frame]] = [{} for _ in range(n)]
         self._counted: dict[tuple[int, int], int] = {}
         """Per asker and sender, the last frame counted as lost: nobody loses a frame twice."""
+        self.steady = True
+        """No proposal has been issued in the view."""
+        self.young = False
+        """Not all members have spoken in the view: some may still be in another one."""
 
     def drop_stable(self) -> None:
         """Forget what every member has. Call it after delivery: what is stable can be
@@ -224,7 +232,7 @@ class Holdings:
     def _nacks(self, wants: list[Want]) -> list[bytes]:
         """As many packets as the requests need: one holds what fits a datagram."""
         room = self._config.datagram_bytes_max - 64
-        strange = self.by_name or any(want.sender >= self.dag.n for want in wants)
+        strange = self.by_name
         out = []
         batch: list[Want] = []
         used = 0
@@ -245,7 +253,7 @@ class Holdings:
     @property
     def by_name(self) -> bool:
         """Whether requests name members: others may be in another view by now."""
-        return False
+        return self.young or not self.steady
 
     def _request(self, wants: list[Want], strange: bool) -> bytes:
         if not strange:

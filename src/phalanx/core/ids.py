@@ -93,6 +93,16 @@ def encode_member(member: MemberId) -> bytes:
     return msgspec.msgpack.encode(member)
 
 
+def boot_digest(members: tuple[MemberId, ...]) -> bytes:
+    """Names the boot of these members: the context of their first view."""
+    return digest_of(b"boot", *map(encode_member, members))
+
+
+def view_digest(context: bytes, members: tuple[MemberId, ...]) -> bytes:
+    """Names the view of these members that the proposal `context` made."""
+    return digest_of(b"view", context, *map(encode_member, members))
+
+
 def boot_view(members: tuple[MemberId, ...] | list[MemberId]) -> View:
     """The view that all of `members` hold by construction, before any change.
 
@@ -106,5 +116,5 @@ def boot_view(members: tuple[MemberId, ...] | list[MemberId]) -> View:
         raise ValueError(f"a view has at most {MEMBERS_MAX} members, not {len(ranked)}")
     if len({m.name for m in ranked}) != len(ranked):
         raise ValueError("a view holds each name once")
-    context = digest_of(b"boot", *(encode_member(m) for m in ranked))
+    context = boot_digest(ranked)
     return View(ViewId(0, 0, digest_of(b"view", context)), ranked, context)

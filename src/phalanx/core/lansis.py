@@ -11,13 +11,13 @@ are recovered one by one, so 1 % loss of datagrams does not become 10 % loss of 
 
 While no change of membership is under way (`steady`) a frame enters by itself as soon as it
 can. Frames of a change, and all frames while there is one, wait to be pulled, one at a
-time, by whoever decides whether they may enter (`visitors` has the part for frames of
-other components).
+time, by whoever decides what they count for.
 """
 
 from __future__ import annotations
 
 from phalanx.config import Config
+from phalanx.core.announcement import sender_of
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.frames import ANOTHER, Fragment, Frame, FrameKind, Refusal, Whole
@@ -45,7 +45,6 @@ class Lansis(Holdings):
         "_waiting_bytes",
         "duplicates",
         "special",
-        "steady",
     )
 
     def __init__(
@@ -60,8 +59,6 @@ class Lansis(Holdings):
     ) -> None:
         super().__init__(me, view, base, archive, codec, config, dice)
         self._tag = encode_tag(view.id)
-        self.steady = True
-        """No change is under way."""
         self.special = False
         """Something waits to be pulled."""
         self._claimed = [0] * len(view.members)
@@ -74,9 +71,7 @@ class Lansis(Holdings):
 
     def whole(self, now: int, whole: Whole) -> Frame | None:
         """Take a frame that came in one piece or batch; None if it is no news or no use."""
-        if whole.table != self._table:
-            self._strange(now, whole)
-            return None
+        assert whole.table == self._table
         place = (whole.sender, whole.number)
         if whole.repeat:
             count = -(-len(whole.payload) // whole.size) if whole.size else 1
@@ -90,9 +85,7 @@ class Lansis(Holdings):
 
     def fragment(self, now: int, piece: Fragment) -> Frame | None:
         """Take a fragment; the frame that it makes whole, if any, for `enter`."""
-        if piece.table != self._table:
-            self._strange_piece(now, piece)
-            return None
+        assert piece.table == self._table
         place = (piece.sender, piece.number)
         if piece.repeat:
             by_sender = piece.via == piece.sender
@@ -109,13 +102,6 @@ class Lansis(Holdings):
             self._unusable(now, place, "conflict")
             return None
         return self._decode(now, place, *got)
-
-    def _strange(self, now: int, whole: Whole) -> None:
-        """A frame with another table."""
-        self.refused["table"] += 1
-
-    def _strange_piece(self, now: int, piece: Fragment) -> None:
-        self.refused["table"] += 1
 
     def _is_full(self, place: Place) -> bool:
         """No room to let this frame wait: only the next of its sender may still come in."""
@@ -167,6 +153,9 @@ class Lansis(Holdings):
         if isinstance(frame, Refusal):
             self._unusable(now, place, frame.reason)
             return None
+        if frame.tag != self._tag:
+            self._unusable(now, place, "view")
+            return None
         return frame
 
     def _unusable(self, now: int, place: Place, reason: str) -> None:
@@ -182,8 +171,8 @@ class Lansis(Holdings):
     def enter(self, now: int, frame: Frame) -> list[Frame]:
         """A whole frame has come: the frames that can enter the DAG now, in causal order."""
         place = (frame.sender, frame.number)
-        if frame.tag != self._tag or frame.phase or frame.kind > _ACK or not self.steady:
-            self._pool(now, frame)
+        if frame.phase or frame.kind > _ACK or not self.steady:
+            self._defer(now, frame)
             return []
         if not self.dag.ready(frame):
             self._wait(now, place, frame)
@@ -202,27 +191,81 @@ class Lansis(Holdings):
             if self._claimed[frame.sender] > self.heard[frame.sender]:
                 self._hear(now, frame.sender, self._claimed[frame.sender])
 
-    def _pool(self, now: int, frame: Frame) -> None:
-        """A frame that is not for the steady path: it waits to be pulled, if it is readable."""
-        place = (frame.sender, frame.number)
-        if frame.control is None and (frame.tag != self._tag or frame.phase):
-            self._unusable(now, place, "view")
-            return
-        self.special = True
-        if frame.control is None:
-            self._wait(now, place, frame)
-        elif self._translate(now, frame):
-            if any(
-                slot == self._me and number > self.dag.have[slot]
-                for slot, number in zip(frame.ack_members, frame.ack_numbers, strict=True)
-            ):  # nobody can follow what this member has not sent
-                self._unusable(now, place, "vector")
+    def _defer(self, now: int, frame: Frame) -> None:
+        """A frame of the view that is not for the steady path: it waits to be pulled."""
+        if frame.phase:
+            if frame.control is None or sender_of(frame) != self.roster[frame.sender]:
+                self._unusable(now, (frame.sender, frame.number), "impossible")
                 return
-            self._keep(now, place, frame)
+            acks = [(r, a) for r, a in enumerate(frame.control.vector) if a and r != frame.sender]
+            frame.ack_members = tuple(rank for rank, _ in acks)
+            frame.ack_numbers = tuple(number for _, number in acks)
+        self.special = True
+        self._wait(now, (frame.sender, frame.number), frame)
 
-    def _translate(self, now: int, frame: Frame) -> bool:
-        """Make an announced frame's indices slots of this member."""
-        return True
+    def offer(self, now: int, frame: Frame) -> None:
+        """A frame that is carried into the view: it waits to be pulled."""
+        if self._is_new(now, frame.sender, frame.number):
+            self.special = True
+            self._wait(now, (frame.sender, frame.number), frame)
+
+    def readmit(self, now: int, frame: Frame) -> None:
+        """A frame of the view that arrived before the view was installed here."""
+        if frame.sender != self._me and self._is_new(now, frame.sender, frame.number):
+            self._defer(now, frame)
+
+    def pull(self) -> Frame | None:
+        """A waiting frame all of whose past is here; it goes on waiting until it is taken."""
+        for sender, waiting in enumerate(self._waiting):
+            frame = waiting.get(self.dag.have[sender] + 1) if waiting else None
+            if frame is not None and self.dag.ready(frame):
+                return frame
+        return None
+
+    def unread(self) -> list[Frame]:
+        """Frames of a change that wait for their past and whose announcements were not read."""
+        return [
+            frame
+            for waiting in self._waiting
+            for frame in waiting.values()
+            if frame.phase and not frame.read and frame.tag == self._tag
+        ]
+
+    def take(self, now: int, frame: Frame) -> None:
+        """Enter a pulled frame of phase 0 that counts."""
+        self._unpool(frame)
+        self.insert(frame)
+        self._claim(now, [frame])
+
+    def take_uncounted(self, now: int, frame: Frame) -> None:
+        """Enter a pulled frame of phase 0 that may lie beyond what closes the view."""
+        self._unpool(frame)
+        self.dag.set_aside(frame)
+        self.bytes += len(frame.payload) if frame.runs else 0
+        self._claim(now, [frame])
+
+    def take_apart(self, now: int, frame: Frame) -> None:
+        """Enter a pulled frame of phase 1, or one that is carried into the view."""
+        self._unpool(frame)
+        self.enter_apart(frame)
+        self._claim(now, [frame])
+
+    def enter_apart(self, frame: Frame) -> None:
+        self.dag.insert_apart(frame)
+        size = len(frame.payload) if frame.runs else 0
+        self.bytes += size
+        self.heard[frame.sender] = max(self.heard[frame.sender], frame.number)
+        if frame.sender == self._me:
+            self.own_bytes += size
+
+    def waiting(self) -> list[Frame]:
+        """All frames that wait, by sender and number."""
+        return [w[number] for w in self._waiting for number in sorted(w)]
+
+    def ask(self, now: int, sender: int, number: int) -> None:
+        """A frame of a member is known to exist."""
+        if number > self.dag.have[sender] and sender != self._me:
+            self._hear(now, sender, number)
 
     def _admit(self, frame: Frame) -> list[Frame]:
         """A frame has entered: it, and the waiting ones that can enter after it."""
@@ -234,7 +277,7 @@ class Lansis(Holdings):
                 following = self.dag.have[sender] + 1
                 while waiting and following in waiting and self.dag.ready(waiting[following]):
                     frame = waiting[following]
-                    if frame.tag != self._tag or frame.phase or frame.kind > _ACK:
+                    if frame.phase or frame.kind > _ACK:
                         self.special = True
                         break
                     self._unpool(frame)

@@ -1,8 +1,8 @@
 """One process in one group: routes inputs to the modules that decide, and collects effects.
 
-    packets ──> domain ──> order ──> cursor ──> Deliver
-                  └──────> membership kernel ──> the next view
-    Submit ───> outbox ──(window, pulse)──> a frame ──> domain, order, cursor, Transmit
+    packets ──> lansis ──> order ──> cursor ──> Deliver
+                  └──────> membership protocol ──> the next view
+    Submit ───> outbox ──(window, pulse)──> a frame ──> lansis, order, cursor, Transmit
 
 It decides nothing itself but the order of things within a step: packets first, then
 deliveries, then what is stable is forgotten, then frames are sealed, so that a frame
@@ -41,6 +41,7 @@ from phalanx.core.frames import (
     Whole,
 )
 from phalanx.core.ids import MemberId
+from phalanx.core.membership.steps import Expired, Suspected
 from phalanx.core.mover import Mover
 from phalanx.core.stay import Stay
 from phalanx.errors import MemberClosed
@@ -59,14 +60,12 @@ class Member(Mover):
 
     def start(self, now: int) -> list[Effect]:
         """The first step: the member is in its view."""
-        self._enter(Stay(self.me, self._stay.border, False, self._means, now))
-        self._kernel.now = now
+        self._enter(Stay(self.me, self._stay.origin, self._means, now))
         self._presence.start(now, self._stay)
         self._mute = self._presence.claim.pending
-        out: list[Effect] = [ViewInstalled(self.view, None, (), "boot")]
         if len(self.view.members) > 1:
-            self._kernel.watch()
-        return out
+            self._protocol.watch(now)
+        return [ViewInstalled(self.view, None, (), "boot")]
 
     def step(self, now: int, given: Given) -> list[Effect]:
         """Take one input; what must be done about it, in order.
@@ -78,8 +77,6 @@ class Member(Mover):
             if isinstance(given, Submit):
                 raise MemberClosed(str(self.me))
             return out
-        self._now = self._kernel.now = now
-        self._out = out
         match given:
             case Datagrams():
                 self._receive(now, given.packets, out)
@@ -89,7 +86,6 @@ class Member(Mover):
                 self._slow_due_ns = -1
                 self._recover(now, out)
                 self._expire(now, out)
-                self._lansis.steady = not self._kernel.changing
             case Close():
                 self._closed = True
             case Leave():
@@ -97,9 +93,7 @@ class Member(Mover):
                 self._slow_due_ns = -1
                 self._leave_ns = min(self._leave_ns, now + self._config.leave_ns)
             case Break(member):
-                self._slow_due_ns = -1
-                self._kernel.break_with((member,))
-                self._lansis.steady = not self._kernel.changing
+                self._give(now, Suspected((member,)), out)
             case Backlog(level):
                 told, self._backlog = self._backlog > 0, level
                 if (level > 0) != told and not self._mute:
@@ -122,11 +116,13 @@ class Member(Mover):
         if self._stopped:
             return None
         due = NEVER if self._mute else self._pulse.deadline(self._is_settled)
-        asks = self._lansis.recovery.deadline()
-        if asks is not None and asks < due:
-            due = asks
+        for recovery in (self._lansis.recovery, self._means.foreign.recovery):
+            asks = recovery.deadline()
+            if asks is not None and asks < due:
+                due = asks
         if self._slow_due_ns < 0:
-            waits = (self._kernel.deadline(), self._presence.deadline(), self._leave_ns)
+            searches = not self._protocol.leaving
+            waits = (self._protocol.deadline(), self._presence.deadline(searches), self._leave_ns)
             self._slow_due_ns = min(waits)
         if self._slow_due_ns < due:
             due = self._slow_due_ns
@@ -157,14 +153,13 @@ class Member(Mover):
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""
         dag, names = self._dag, [str(m) for m in self.view.members]
-        lansis, kernel = self._lansis, self._kernel
+        lansis, protocol = self._lansis, self._protocol
         lines = [
             f"{self.me}: {self._outbox.messages} messages wait",
             f"  view {self.view.id} of {' '.join(names)}",
-            f"  {kernel.stage}, phase {kernel.phase}, faulty {_listed(kernel.faulty)}",
-            f"  out {_listed(kernel.out)}, before {_listed(kernel.before)}",
-            f"  after {_listed(kernel.after)}",
-            *(f"  component {c.view}: {_listed(c.members)}" for c in kernel.components),
+            f"  {protocol.stage}, phase {protocol.phase}",
+            *(f"  issued {proposal!r}" for proposal in protocol.issued),
+            *(f"  collected {c.view}: {_listed(c.members)}" for c in protocol.collected.values()),
             f"  {lansis.bytes} of {self._window.limit} bytes in the window",
             f"  {self._stay.cursor.positions} positions delivered",
             f"  {lansis.duplicates} duplicates dropped",
@@ -186,11 +181,26 @@ class Member(Mover):
     # -------------------------------------------------------------- packets
 
     def _receive(self, now: int, packets: Sequence[bytes], out: list[Effect]) -> None:
-        lansis, presence = self._lansis, self._presence
+        lansis, presence, foreign = self._lansis, self._presence, self._means.foreign
         heard, direct = presence.detector.heard_ns, presence.detector.direct_ns
         entered: list[Frame] = []
         for packet in self._codec.decode_all(packets):
             if type(packet) is Whole or type(packet) is Fragment:
+                if packet.table != self._stay.table:
+                    if packet.repeat:
+                        self._repeated(packet)
+                    came = (
+                        foreign.whole(packet, lansis.refused)
+                        if type(packet) is Whole
+                        else foreign.fragment(packet, lansis.refused)  # type: ignore[arg-type]
+                    )
+                    if came is not None:
+                        self._entered(now, entered, out)
+                        entered = []
+                        fresh = not packet.repeat and packet.via == packet.sender
+                        self._foreign(now, *came, fresh, out)
+                        lansis = self._lansis  # the view may have changed
+                    continue
                 frame = (
                     lansis.whole(now, packet)
                     if type(packet) is Whole
@@ -222,11 +232,12 @@ class Member(Mover):
                     continue
                 if plain is None:
                     continue
-                answer_to = presence.packet(now, plain, self._stay)  # type: ignore[arg-type]
-                self._transmit(answer_to, out)
+                answers, inputs = presence.packet(now, plain, self._stay)  # type: ignore[arg-type]
+                self._transmit(answers, out)
+                for given in inputs:
+                    self._give(now, given, out)
                 self._slow_due_ns = -1
                 lansis = self._lansis  # the view may have changed
-                lansis.steady = not self._kernel.changing
         lansis.overdue(now)
         self._window.passed(len(packets))
         self._entered(now, entered, out)
@@ -246,6 +257,25 @@ class Member(Mover):
         if missed:
             self._repeat_last(now, out)
 
+    def _repeated(self, packet: Whole | Fragment) -> None:
+        """Somebody repeats a frame of another view: others need not."""
+        sender = self._means.foreign.sender(packet.table, packet.sender)
+        if sender is not None:
+            by_sender = packet.via == packet.sender
+            places = [(sender, packet.number)]
+            rank = self._stay.ranked.get(sender)
+            if isinstance(packet, Whole):
+                count = -(-len(packet.payload) // packet.size) if packet.size else 1
+                indices = range(count)
+            else:
+                count, indices = packet.count, range(packet.index, packet.index + 1)
+            recovery = self._lansis.recovery
+            for index in indices:
+                for place in places:
+                    recovery.answered(place, by_sender, index, count)
+                if rank is not None:
+                    recovery.answered((rank, packet.number), by_sender, index, count)
+
     def _forward(self, now: int, frame: Frame, out: list[Effect]) -> None:
         """A member asked this one to pass another's frames on (PROTOCOLS B.6 item 14)."""
         if self._presence.forwards(now, self._lansis.roster[frame.sender]):
@@ -255,22 +285,28 @@ class Member(Mover):
         lost, packets = self._lansis.due(now)
         if lost:
             self._window.lost(now, self._rank, lost)
+        packets += self._means.foreign.due(now, self._stay.table)
         if packets:
             out.append(Transmit(packets))
 
     def _expire(self, now: int, out: list[Effect]) -> None:
         """Timers of the membership: proposals, silence, searching."""
-        said, judged = self._presence.expire(now, self._stay)
+        protocol = self._protocol
+        steady = not protocol.changing
+        said, judged = self._presence.expire(now, self._stay, steady, not protocol.leaving)
         self._transmit(said, out)
-        self._mute = self._kernel.leaving or self._presence.claim.pending
+        self._mute = protocol.leaving or self._presence.claim.pending
         out += judged
-        gone = [j.target for j in judged if j.state == "FAULTY"]
+        gone = tuple(j.target for j in judged if j.state == "FAULTY")
         if gone:
-            self._kernel.break_with(gone)
-        if now >= self._kernel.deadline():
-            late = self._kernel.expire()
-            if late:
-                self._kernel.break_with(late)
+            self._give(now, Suspected(gone), out)
+        if now >= protocol.deadline():
+            self._give(now, Expired(self._unspoken()), out)
+
+    def _unspoken(self) -> tuple[MemberId, ...]:
+        """Members of the view that have not sent a frame in it."""
+        spoke = self._lansis.spoke
+        return tuple(m for rank, m in enumerate(self.view.members) if not spoke(rank))
 
 
 def _listed(members: Sequence[MemberId] | frozenset[MemberId]) -> str:

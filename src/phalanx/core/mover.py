@@ -1,263 +1,297 @@
-"""What a member does while its membership changes: frames of a change, and the next view.
+"""View changes: what a member does with frames of a change, and how it goes from view to view.
 
-Frames are considered one at a time, because each may change what the next one means. The
-membership protocol (`membership.kernel`) asks for what it needs through `membership.views.Owner`.
+The membership protocol decides (`membership.protocol`): it is given what was heard and what has
+entered, and returns instructions, which are carried out here one after the other. `_install` is
+the one place where a member's view is exchanged.
 """
 
 from __future__ import annotations
 
-from phalanx.core.announced import component_of, table_of
-from phalanx.core.changeover import Border, Carried, carried_from
+from collections import deque
+
+from phalanx.core.announcement import statement_of, vector_of
+from phalanx.core.carryover import adopt, origin_of
 from phalanx.core.effects import (
-    Action,
     ChangeStepped,
     Effect,
     Stopped,
     ViewInstalled,
 )
-from phalanx.core.frames import (
-    Component,
-    Frame,
-    FrameKind,
-    Join,
-    Said,
-)
+from phalanx.core.frames import Frame, Leave, Propose
 from phalanx.core.framing import decode_tag
 from phalanx.core.ids import MemberId
-from phalanx.core.membership.contexts import Reach, covers, epoch
-from phalanx.core.membership.ledger import Entry
-from phalanx.core.membership.views import Change, Owner
-from phalanx.core.merging import merged_from
-from phalanx.core.sealing import reach_of
+from phalanx.core.membership.proposals import epoch
+from phalanx.core.membership.statements import Statement
+from phalanx.core.membership.steps import (
+    BroadcastAttempt,
+    Entered,
+    Fetch,
+    Heard,
+    Input,
+    Install,
+    Instruction,
+    IssueProposal,
+    LeaveRequested,
+    ReportStep,
+    ReportSuspicion,
+    Resumed,
+    SendLeave,
+)
+from phalanx.core.reconciliation import merged_from
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
 
-_ACK, _JOIN = int(FrameKind.ACK), int(FrameKind.JOIN)
 NEVER = 1 << 62
 
 
 class Mover(Speaker):
     """The part of a member that goes from view to view."""
 
-    def _owner(self) -> Owner:
-        return self
-
     # -------------------------------------------------------------- frames of a change
 
     def _advance(self, now: int, out: list[Effect]) -> None:
-        """Consider what waits, one frame at a time: each may change what the next one means."""
-        kernel = self._kernel
+        """Take the frames that wait, one at a time: each may change what the next one means."""
         self._slow_due_ns = -1
         while True:
-            self._lansis.steady = False
-            self._read_floors()
+            self._lansis.steady = not self._protocol.phase
             frame = self._lansis.pull()
-            if frame is None:
-                break
-            self._consider(now, frame, out)
-        lansis = self._lansis
-        lansis.ask(now)
-        lansis.special = False
-        lansis.steady = not kernel.changing
-        if kernel.stage == "IDLE" and len(lansis.roster) > self._dag.n:
-            lansis.dismiss(now)
-        if not kernel.changing and not self._stay.young and self._means.archive:
-            self._means.archive.clear()
-        self._presence.follow(now, self._stay)
-
-    def _read_floors(self) -> None:
-        """Look at what has come before its past is here: whoever has moved is followed or given
-        up, and the floors of the others tell what of that past is wanted."""
-        domain, kernel = self._lansis, self._kernel
-        for frame in domain.unread():
-            sender = domain.roster[frame.sender]
-            component = component_of(frame)
-            if component is None or not kernel.admissible(sender, frame.kind == _JOIN):
+            if frame is not None:
+                self._enter_frame(now, frame, out)
                 continue
-            kernel.heard(sender, component.view)
-            if self._has_moved(frame, sender, component):
-                kernel.moved(sender, component)
-                if self._lansis is not domain:
-                    return
-                if self._has_moved(frame, sender, component):
-                    continue
-            domain.take_floors(frame, kernel.components)
+            unread = self._lansis.unread()
+            if not unread:
+                break
+            unread[0].read = True
+            self._hear(now, statement_of(unread[0], self._sender(unread[0])), False, out)
+        lansis, means = self._lansis, self._means
+        lansis.special = False
+        if not self._protocol.changing and not lansis.young:
+            if means.archive:
+                means.archive.clear()
+            means.foreign.forget_wants()
 
-    def _has_moved(self, frame: Frame, sender: MemberId, component: Component) -> bool:
-        """Whether a frame shows that its sender is in a view that is not mine to reach."""
-        inside = frame.sender < self._stay.dag.n
-        if frame.tag == self._stay.tag or (inside and epoch(component.view) < epoch(self.view.id)):
-            return False
-        members = frozenset(component.members)
-        return self._kernel.has_moved(sender, component.view, members, component.context)
+    def _sender(self, frame: Frame) -> MemberId:
+        return self.view.members[frame.sender]
 
-    def _consider(self, now: int, frame: Frame, out: list[Effect]) -> None:
-        stay, kernel, domain = self._stay, self._kernel, self._lansis
-        sender = domain.roster[frame.sender]
+    def _enter_frame(self, now: int, frame: Frame, out: list[Effect]) -> None:
+        """A pulled frame enters: one of this view, or one that is carried into it."""
+        stay, domain, sender = self._stay, self._lansis, self._sender(frame)
         self._presence.heard(now, frame.sender)
-        if frame.tag == stay.tag and frame.phase == 0 and frame.kind <= _ACK:
-            stay.address(frame)
-            if self._may_be_cut(sender):
-                domain.set_aside(now, frame)
-                stay.hold(frame, aside=True)
-                return
-            domain.take(now, frame, counts=True)
+        if frame.phase == 0 or frame.tag != stay.tag:
             if frame.runs:
                 self._pulse.received(now, len(frame.payload), frame.ordered)
-            self._deliver(now, [frame], out)
+            self._enter_regular(now, frame, out)
+            if frame.control is not None and isinstance(frame.control.said, Leave):
+                self._give(now, Entered(statement_of(frame, sender)), out)
             return
-        component = component_of(frame)
-        announce = frame.control
-        if component is None or announce is None:
-            domain.refuse(frame)
-            return
-        if kernel.is_absurd(announce.said):
-            domain.refuse(frame, "impossible")
-            return
-        kernel.heard(sender, component.view)
-        inside = frame.sender < stay.dag.n
-        old = epoch(component.view) < epoch(self.view.id)
-        if inside and old and frame.phase == 0:
-            domain.refuse(frame)
-            return
-        process = kernel.admissible(sender, frame.kind == _JOIN)
-        if process and frame.tag != stay.tag and not (inside and old):
-            if self._has_moved(frame, sender, component):
-                kernel.moved(sender, component)
-                if self._lansis is domain and domain.pull() is frame:
-                    domain.refuse(frame)  # it could not be followed
-                return
-            members = frozenset(component.members)
-            if self.me in members and kernel.proves(announce, members):
-                return  # it waits in the new view
-        domain.take(now, frame, counts=False)
-        if frame.phase == 1 and frame.tag == stay.tag:
-            stay.note_floor(frame.sender, frame.number)
-        if inside and old:
-            stay.address(frame)
-            if kernel.phase == 0:
-                self._deliver(now, [frame], out)
-            else:
-                stay.hold(frame)
-        if frame.runs and frame.phase == 1 and not (inside and old and kernel.phase == 0):
-            self._carry[sender, frame.number] = carried_from(frame, sender, component.view)
+        domain.take_apart(now, frame)
+        stay.carry.append(frame)
+        said = frame.control.said if frame.control is not None else None
+        if isinstance(said, Propose) and stay.is_first_proposal(frame):
+            if not self._must_hold(sender):
+                self._deliver(now, stay.released(frame.vector), out)
         self._pulse.stir()
         if frame.vector[self._rank] < self._dag.have[self._rank]:
             self._repeat_last(now, out)
-        if not frame.handled:
-            frame.handled = True
-            reach = reach_of(announce, table_of(announce))
-            entry = Entry(sender, frame.number, component.view, frame.phase, announce, reach)
-            kernel.entered(entry, process)
+        self._give(now, Entered(statement_of(frame, sender)), out)
 
-    def _may_be_cut(self, sender: MemberId) -> bool:
-        """Whether a frame of the view may lie beyond what closes it: that of a barred member, which
-        enters only because somebody follows it, who may be in the next view already."""
-        return self._kernel.barred(sender)
+    def _enter_regular(self, now: int, frame: Frame, out: list[Effect]) -> None:
+        """Enter a frame that this view delivers, and deliver it if it surely lies under what closes
+        the view (rule Early delivery)."""
+        stay, domain = self._stay, self._lansis
+        held = self._must_hold(self._sender(frame))
+        if frame.tag != stay.tag:
+            domain.take_apart(now, frame)
+        elif held:
+            domain.take_uncounted(now, frame)
+        else:
+            domain.take(now, frame)
+        if held:
+            stay.hold(frame)
+        else:
+            self._deliver(now, [*stay.released(frame.vector), frame], out)
 
-    # -------------------------------------------------------------- what the kernel asks for
+    def _must_hold(self, sender: MemberId) -> bool:
+        """Whether frames of a member may lie beyond what closes the view."""
+        return bool(self._protocol.issued) and not self._protocol.counts(sender)
 
-    def say(self, said: Said) -> tuple[int, Reach]:
-        """Send a control frame: its number, and its past with itself."""
-        frame = self._send(self._now, self._outbox.following, [], self._out, said)
-        assert frame.control is not None
-        return frame.number, reach_of(frame.control, table_of(frame.control))
+    # -------------------------------------------------------------- frames of other views
 
-    def attempt(self) -> None:
-        self._transmit([self._presence.attempt(self._now, self._stay)], self._out)
-
-    def unspoken(self) -> list[MemberId]:
-        spoke = self._lansis.spoke
-        return [m for rank, m in enumerate(self.view.members) if not spoke(rank)]
-
-    def delivered(self) -> Join:
+    def _foreign(
+        self, now: int, frame: Frame, sender: MemberId, fresh: bool, out: list[Effect]
+    ) -> None:
+        """A frame of another view: one that is carried into this view, or news of its sender."""
         stay = self._stay
-        return Join((), self._progress.told(stay.view.members, stay.cursor.delivered()))
+        rank = stay.ranked.get(sender)
+        if rank is not None and stay.origin.carries(frame, sender):
+            if frame.number > self._dag.have[rank]:
+                self._adopt(frame)
+                self._lansis.offer(now, frame)
+            return
+        if rank is not None and epoch(decode_tag(frame.tag)) < epoch(self.view.id):
+            return  # late: its sender is in this view
+        foreign = self._means.foreign
+        foreign.found(sender, frame.number)
+        if self._protocol.knows(sender):
+            foreign.keep(frame, sender)
+        self._hear(now, statement_of(frame, sender), fresh, out)
 
-    def stepped(self, action: Action) -> None:
-        kernel = self._kernel
-        context = kernel.proposal_id or kernel.context_id
-        components = tuple(c.view for c in kernel.components)
-        before, after = tuple(sorted(kernel.before)), tuple(sorted(kernel.after))
-        if kernel.stage == "IDLE":
-            after = tuple(sorted(kernel.faulty - kernel.out))
-        self._out.append(ChangeStepped(context, kernel.stage, action, components, before, after))
+    def _adopt(self, frame: Frame) -> None:
+        """Give a frame that is carried into this view its ranks here."""
+        vector = vector_of(frame)
+        adopt(frame, tuple(vector), vector, self._stay.origin, self._stay.ranked)
 
-    def install(self, change: Change) -> None:
-        """The view has changed: close the one before, open the next."""
-        now, out, before = self._now, self._out, self._stay
-        border = Border(change.view, change.origins, change.closing)
-        # Who came from my component came the way that I did: through a view that removals left
-        # of it while the join went on, if there was one.
-        mine = change.origins[self.me]
-        together = tuple(m for m in change.view.members if change.origins[m] == mine)
-        carry = self._carry
-        carried = {place: item for place, item in carry.items() if border.carries(item)}
-        before.close(
-            self._taken_over(border),
-            lambda frame: self._is_ending(frame, change, border),
-            together,
-            out,
-        )
+    def _hear(self, now: int, statement: Statement, fresh: bool, out: list[Effect]) -> None:
+        self._slow_due_ns = -1
+        self._give(now, Heard(statement, fresh and self._presence.search.is_patient(now)), out)
+
+    # -------------------------------------------------------------- instructions
+
+    def _give(self, now: int, given: Input, out: list[Effect]) -> None:
+        """Give the membership protocol an input, and do what it asks for and what follows."""
+        inputs = deque([given])
+        while inputs:
+            for instruction in self._protocol.step(now, inputs.popleft()):
+                self._obey(now, instruction, inputs, out)
+        self._lansis.steady = not self._protocol.phase
+        self._slow_due_ns = -1
+
+    def _obey(
+        self, now: int, instruction: Instruction, inputs: deque[Input], out: list[Effect]
+    ) -> None:
+        stay = self._stay
+        match instruction:
+            case IssueProposal():
+                delivered = self._progress.told(stay.view.members, stay.cursor.delivered())
+                frame = self._send(now, self._outbox.following, [], out, Propose(delivered))
+                stay.is_first_proposal(frame)
+                inputs.append(Entered(statement_of(frame, self.me)))
+            case Install():
+                self._install(now, instruction, inputs, out)
+            case Fetch(places):
+                for member, number in places:
+                    rank = stay.ranked.get(member)
+                    if rank is not None and not self._is_elsewhere(member):
+                        self._lansis.ask(now, rank, number)
+                    else:
+                        self._means.foreign.fetch(now, member, number)
+            case BroadcastAttempt():
+                self._transmit([self._presence.attempt(now, stay)], out)
+            case SendLeave():
+                self._send(now, self._outbox.following, [], out, Leave())
+                self._mute = True
+            case ReportSuspicion(member, evidence):
+                judged = self._presence.judge(member, evidence, stay)
+                if judged is not None:
+                    out.append(judged)
+            case ReportStep():
+                out.append(self._stepped(instruction))
+
+    def _is_elsewhere(self, member: MemberId) -> bool:
+        """Whether the current proposal counts a member of the view in another one."""
+        view = self._protocol.current.entries.get(member)
+        return view is not None and view != self.view.id
+
+    def _stepped(self, step: ReportStep) -> ChangeStepped:
+        protocol, proposal = self._protocol, step.proposal
+        context = self.view.context if proposal is None else proposal.digest
+        components = () if proposal is None else tuple(proposal.components)
+        stage = "IDLE" if step.action in ("CLOSED", "FORGET") else protocol.joining
+        if stage == "COLLECT":
+            components = (self.view.id, *protocol.collected)
+        return ChangeStepped(context, stage, step.action, components, step.before, step.after)
+
+    # -------------------------------------------------------------- from view to view
+
+    def _install(self, now: int, install: Install, inputs: deque[Input], out: list[Effect]) -> None:
+        """Close the view, open the next, and let enter there what is carried into it."""
+        before, together = self._stay, install.together
+        closings = {member: install.issues[member].number for member in together}
+        before.close(before.cut(closings), together, out)
         out += before.links()
         self._progress.add(before.view.members, before.cursor.delivered())
-        transit = change.phase == 1
-        stay = Stay(self.me, border, transit, self._means, now)
         self._close_receipts(out)
-        self._enter(stay)
-        stay.succeed(before, change.keeps, change.phase)
-        former = {before.ranked[m]: rank for m, rank in stay.ranked.items() if m in before.ranked}
+        after = Stay(self.me, origin_of(install), self._means, now)
+        self._enter(after)
+        former = {before.ranked[m]: rank for m, rank in after.ranked.items() if m in before.ranked}
         self._outbox.again()
         self._outbox.readdress(former)
-        joined = tuple(m for m in change.view.members if m not in before.ranked)
-        left = tuple(m for m in change.before.members if m not in stay.ranked)
-        merged = merged_from(change)
+        joined = tuple(m for m in after.view.members if m not in before.ranked)
+        left = tuple(m for m in before.view.members if m not in after.ranked)
+        merged = merged_from(install)
         out.append(
-            ViewInstalled(
-                change.view, change.before.id, together, change.cause, joined, left, merged
-            )
+            ViewInstalled(after.view, before.view.id, together, install.cause, joined, left, merged)
         )
-        self._carry = carried if transit else {}
-        if not transit:
-            below = [i for i in carried.values() if change.closing.get(i.sender, 0) >= i.number]
-            stay.begin(below, out)
-        # What had entered enters here at once: the next own frame is numbered after the last.
-        while (frame := stay.domain.pull_again()) is not None:
-            self._consider(now, frame, out)
-        while (frame := stay.domain.force_own()) is not None:
-            self._consider(now, frame, out)
-        self._presence.moved(now, stay, bool(joined), bool(left))
+        self._presence.moved(now, after, bool(joined), bool(left))
+        self._inherit(now, before, inputs, out)
+        inputs.append(Resumed())
 
-    def _taken_over(self, border: Border) -> list[Carried]:
-        """What the view that ends, in transit, took over from below its beginning, and what the
-        next view does not carry on."""
-        ending = self._stay.border
-        return [
-            item
-            for place, item in self._carry.items()
-            if ending.carries(item) and covers(ending.closing, *place) and not border.carries(item)
-        ]
+    def _inherit(self, now: int, before: Stay, inputs: deque[Input], out: list[Effect]) -> None:
+        """Take over the frames that the view before has and this one carries, and those of this
+        view that came too early. The rest is kept for those who ask."""
+        stay, means = self._stay, self._means
+        members = before.view.members
+        stored = {members[rank]: frames for rank, frames in enumerate(before.dag.frames) if frames}
+        means.archive.add(stored)
+        for frame in before.carry:
+            sender = members[frame.wire]
+            if sender in stay.ranked and stay.origin.carries(frame, sender):
+                self._adopt(frame)
+                if frame.sender == self._rank:
+                    self._enter_own(frame)
+                    self._deliver(now, [frame], out)
+                else:
+                    self._lansis.offer(now, frame)
+                    self._enter_ready(now, inputs, out)
+        for frame in before.domain.waiting():
+            if frame.phase and frame.tag == before.tag:
+                if stay.origin.carries(frame, members[frame.wire]):
+                    self._adopt(frame)
+                    self._lansis.offer(now, frame)
+        for sender, frames in means.foreign.kept().items():
+            rank = stay.ranked.get(sender)
+            for _, frame in sorted(frames.items()) if rank is not None else ():
+                if stay.origin.carries(frame, sender):
+                    self._adopt(frame)
+                    self._lansis.offer(now, frame)
+                elif frame.tag == stay.tag and rank is not None:
+                    frame.sender = rank
+                    self._lansis.readmit(now, frame)
+        means.archive.add({m: dict(frames) for m, frames in means.foreign.kept().items()})
+        means.foreign.forget_wants()
+        self._enter_ready(now, inputs, out)
 
-    def _is_ending(self, frame: Frame, change: Change, border: Border) -> bool:
-        """Whether a frame that was held back is the ending view's, not the next one's."""
-        view, sender = decode_tag(frame.tag), change.before.members[frame.sender]
-        if not covers(change.closing, sender, frame.number):
-            return False
-        return view == change.before.id or not border.carries_on(view, sender, frame.number)
+    def _enter_ready(self, now: int, inputs: deque[Input], out: list[Effect]) -> None:
+        """Enter carried frames whose past is here. A member whose last frame is among them leaves
+        this view too."""
+        while (frame := self._lansis.pull()) is not None and frame.tag != self._stay.tag:
+            self._enter_regular(now, frame, out)
+            if frame.control is not None and isinstance(frame.control.said, Leave):
+                inputs.append(Entered(statement_of(frame, self._sender(frame))))
+
+    def _enter_own(self, frame: Frame) -> None:
+        """An own frame that is carried into the next view enters at once, for the next one must
+        have its number. What it follows is here; if not, a peer has lied about what that is."""
+        have = self._dag.have
+        acks = zip(frame.ack_members, frame.ack_numbers, strict=True)
+        here = [(rank, min(number, have[rank])) for rank, number in acks]
+        frame.ack_members = tuple(rank for rank, _ in here)
+        frame.ack_numbers = tuple(number for _, number in here)
+        self._lansis.enter_apart(frame)
 
     # -------------------------------------------------------------- leaving
 
     def _go(self, now: int, out: list[Effect]) -> None:
         """Leave once everything accepted has been sent, or it takes too long."""
-        kernel = self._kernel
+        protocol = self._protocol
         self._slow_due_ns = -1
         late = now >= self._leave_ns
-        if not kernel.leaving and (late or not self._outbox.messages):
+        if not protocol.leaving and (late or not self._outbox.messages):
             if not self._presence.claim.pending:
-                kernel.leave()
+                self._give(now, LeaveRequested(), out)
                 self._mute = True
             self._leave_ns = now + self._config.leave_ns
             late = self._presence.claim.pending
-        if kernel.has_left or late:
+        if protocol.has_left or late:
             self._stopped = True
             out.append(Stopped("left"))

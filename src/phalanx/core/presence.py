@@ -7,10 +7,9 @@ break. All packets are unnumbered and may be lost.
 from __future__ import annotations
 
 from phalanx.config import Config
-from phalanx.core.announced import is_view
 from phalanx.core.detector import NEVER, Detector, Judged, Probing
 from phalanx.core.dice import Dice
-from phalanx.core.effects import PeerJudged
+from phalanx.core.effects import Evidence, PeerJudged
 from phalanx.core.frames import (
     Alive,
     Attempt,
@@ -22,11 +21,12 @@ from phalanx.core.frames import (
     Probe,
     Relay,
 )
-from phalanx.core.ids import MemberId, View, ViewId
-from phalanx.core.membership.contexts import epoch
-from phalanx.core.membership.kernel import Kernel
-from phalanx.core.membership.names import NameClaim
-from phalanx.core.membership.search import Search
+from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.name_claim import NameClaim
+from phalanx.core.membership.proposals import component_of, is_view
+from phalanx.core.membership.statements import Statement
+from phalanx.core.membership.steps import Attempted, Heard, Input, Met
 from phalanx.core.stay import Stay
 
 RELAYS_MAX = 64
@@ -34,14 +34,11 @@ NAMESAKES_MAX = 64
 
 
 class Presence:
-    def __init__(
-        self, me: MemberId, config: Config, dice: Dice, kernel: Kernel, alone: bool
-    ) -> None:
+    def __init__(self, me: MemberId, config: Config, dice: Dice, alone: bool) -> None:
         self.me = me
         self._config = config
-        self._kernel = kernel
         self.detector = Detector(config, dice)
-        self.search = Search(me, config, dice)
+        self.search = Discovery(me, config, dice)
         self.claim = NameClaim(me, config, dice, needed=alone)
         self.lost_name = False
         self._relayed: dict[MemberId, int] = {}
@@ -62,7 +59,7 @@ class Presence:
 
     def moved(self, now: int, stay: Stay, joined: bool, lost: bool) -> None:
         """A view was installed."""
-        self.detector.reset(now, stay.domain.roster[: stay.dag.n], stay.rank)
+        self.detector.reset(now, stay.view.members, stay.rank)
         self.search.settled_with(stay.view.members)
         self.search.installed(now, joined, lost)
         self._acked.clear()
@@ -71,25 +68,22 @@ class Presence:
             for slot, member in enumerate(stay.view.members)
             if self.detector.state(slot) == "SEMI" and self.detector.relay_of(slot) >= 0
         }
-        self.follow(now, stay)
-
-    def follow(self, now: int, stay: Stay) -> None:
-        """The detector watches who has a slot."""
-        roster = stay.domain.roster
-        if len(self.detector.heard_ns) > len(roster):
-            self.detector.reset(now, roster[: stay.dag.n], stay.rank)
-        for member in roster[len(self.detector.heard_ns) :]:
-            self.detector.extend(now, member)
 
     # -------------------------------------------------------------- packets
 
-    def packet(self, now: int, packet: Plain, stay: Stay) -> list[Plain]:
-        """An unnumbered packet that is no request for frames: what to answer at once."""
+    def packet(self, now: int, packet: Plain, stay: Stay) -> tuple[list[Plain], list[Input]]:
+        """An unnumbered packet that is no request for frames: what to answer at once, and what the
+        membership protocol must know."""
         match packet:
             case Hello():
                 return self._hello(now, packet, stay)
             case Attempt():
                 return self._attempt(now, packet, stay)
+            case _:
+                return self._answers(now, packet, stay), []
+
+    def _answers(self, now: int, packet: Plain, stay: Stay) -> list[Plain]:
+        match packet:
             case Claim():
                 held = self.claim.answer(packet) or self._vouched(packet, stay)
                 return [] if held is None else [held]
@@ -123,53 +117,49 @@ class Presence:
             slots = stay.domain.slot_of
             slot = slots.get(alive.sender, NEVER)
             helper = -1 if alive.via is None else slots.get(alive.via, NEVER)
-            here = slot >= stay.dag.n or alive.view == stay.view.id
-            if here and max(slot, helper) < len(self.detector.heard_ns):
+            if alive.view == stay.view.id and max(slot, helper) < len(self.detector.heard_ns):
                 self.detector.alive(now, slot, alive.nonce, helper)
         elif alive.helper == self.me and alive.via is None:
             return [Alive(alive.sender, alive.asker, alive.nonce, alive.view, self.me, self.me)]
         return []
 
-    def _hello(self, now: int, hello: Hello, stay: Stay) -> list[Plain]:
+    def _hello(self, now: int, hello: Hello, stay: Stay) -> tuple[list[Plain], list[Input]]:
         sender = hello.sender
         if sender.name == self.me.name:
             held = self.claim.met(sender) if sender != self.me else None
-            return [] if held is None else [held]
-        ours = sender in stay.ranked
+            return ([] if held is None else [held]), []
+        ours, inputs = sender in stay.ranked, list[Input]()
         if ours:
-            if hello.view != stay.view.id:
-                return []  # it lags, or it has moved: silence here will tell
+            if hello.view != stay.view.id:  # it lags, or it has moved
+                component = Component(hello.view, ())
+                return [], [Heard(Statement(sender, hello.number, component), False)]
             self._sign(now, sender, stay)
         if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
-            self._kernel.foreign(sender, hello.view)
-        return []
+            inputs.append(Met(sender, hello.view))
+        return [], inputs
 
-    def _attempt(self, now: int, attempt: Attempt, stay: Stay) -> list[Plain]:
-        sender = attempt.sender
+    def _attempt(self, now: int, attempt: Attempt, stay: Stay) -> tuple[list[Plain], list[Input]]:
+        sender, component = attempt.sender, attempt.component
         if sender == self.me or self.claim.pending:
-            return []
-        if sender not in attempt.component.members or not is_view(attempt.component):
+            return [], []
+        if sender not in component.members or not is_view(component):
             stay.domain.refused["impossible"] += 1
-            return []
-        held = self._namesakes(now, attempt.component, stay)
+            return [], []
+        held = self._namesakes(now, component, stay)
         if held:
-            return held
+            return held, []
         ours = sender in stay.ranked
+        said = Statement(sender, attempt.number, component)
         if ours:
-            if attempt.component.view == stay.view.id:
-                self._sign(now, sender, stay)
-                self._kernel.attempted(attempt)
-            elif self._has_moved(attempt.component, stay.view):
-                self._kernel.moved(sender, attempt.component)
-        elif self.search.heard(now, attempt, attempt.component.view, False) or any(
+            if component.view != stay.view.id:
+                return [], [Heard(said, False)]
+            self._sign(now, sender, stay)
+            return [], [Attempted(sender, component)]
+        if self.search.heard(now, attempt, component.view, False) or any(
             member in stay.ranked for member in attempt.heard
         ):
-            self._kernel.attempted(attempt)
-        return []
-
-    def _has_moved(self, component: Component, view: View) -> bool:
-        """Its view is newer than ours and does not know us."""
-        return self.me not in component.members and epoch(component.view) > epoch(view.id)
+            return [], [Heard(said, True), Attempted(sender, component)]
+        return [], []
 
     def _namesakes(self, now: int, component: Component, stay: Stay) -> list[Plain]:
         """The component has a member whose name is held here, by an older process: tell it, for
@@ -231,25 +221,28 @@ class Presence:
 
     # -------------------------------------------------------------- time
 
-    def deadline(self) -> int:
+    def deadline(self, searches: bool) -> int:
         due = min(self.detector.deadline(), self.claim.deadline())
-        if not self.claim.pending and not self._kernel.leaving:
+        if not self.claim.pending and searches:
             due = min(due, self.search.deadline())
         return due
 
-    def expire(self, now: int, stay: Stay) -> tuple[list[Plain], list[PeerJudged]]:
-        """What to say by now, and what the detector thinks by now."""
+    def expire(
+        self, now: int, stay: Stay, steady: bool, searches: bool
+    ) -> tuple[list[Plain], list[PeerJudged]]:
+        """What to say by now, and what the detector thinks by now. `steady` unless the view is
+        changing, `searches` unless the member is leaving."""
         said: list[Plain] = []
         judged: list[PeerJudged] = []
         if now >= self.claim.deadline():
             claim = self.claim.expire(now)
             if claim is not None:
                 said.append(claim)
-        if not self.claim.pending and self.search.due(now) and not self._kernel.leaving:
+        if not self.claim.pending and self.search.due(now) and searches:
             self.search.spoke(now)
             said.append(self.hello(now, stay))
         if now >= self.detector.deadline():
-            self._mark(now, stay)
+            self._mark(now, stay, steady and not stay.young)
             roster = stay.domain.roster
             for step in self.detector.check(now):
                 if isinstance(step, Probing):
@@ -257,7 +250,7 @@ class Presence:
                     said.append(Probe(self.me, roster[step.slot], step.nonce, helper))
                 else:
                     judged.append(self._judged(step, roster))
-            said += self._ask_relays(now)
+            said += self._ask_relays(now, stay)
         return said, judged
 
     def hello(self, now: int, stay: Stay) -> Hello:
@@ -266,7 +259,18 @@ class Presence:
 
     def attempt(self, now: int, stay: Stay) -> Attempt:
         number = stay.dag.have[stay.rank]
-        return Attempt(self.me, number, self._kernel.component, self.search.lately(now))
+        return Attempt(self.me, number, component_of(stay.view), self.search.lately(now))
+
+    def judge(self, member: MemberId, evidence: Evidence, stay: Stay) -> PeerJudged | None:
+        """The membership protocol leaves a member of the view out, on other evidence than the
+        detector's; None if the detector has given it up already."""
+        slot = stay.ranked[member]
+        before = self.detector.state(slot)
+        if before == "FAULTY":
+            return None
+        self._asked.pop(member, None)
+        self.detector.ignore(slot)
+        return PeerJudged(member, "FAULTY", before, evidence)
 
     def _judged(self, step: Judged, roster: list[MemberId]) -> PeerJudged:
         target = roster[step.slot]
@@ -279,20 +283,19 @@ class Presence:
             self.detector.ignore(step.slot)
         return PeerJudged(target, step.state, step.previous, step.evidence, relay)
 
-    def _ask_relays(self, now: int) -> list[Plain]:
+    def _ask_relays(self, now: int, stay: Stay) -> list[Plain]:
         if not self._asked or now < self._ask_ns:
             return []
         self._ask_ns = now + self._config.fail_ns // 4
-        view: View = self._kernel.view
+        members = stay.view.members
         return [
-            Relay(self.me, target, view.members[slot])
+            Relay(self.me, target, members[slot])
             for target, slot in self._asked.items()
-            if slot < len(view.members)
+            if slot < len(members)
         ]
 
-    def _mark(self, now: int, stay: Stay) -> None:
+    def _mark(self, now: int, stay: Stay, steady: bool) -> None:
         """Tell the detector who lacks frames of ours and has acknowledged nothing since."""
-        steady = not (self._kernel.changing or stay.young)
         sent, behind = stay.dag.have[stay.rank], {slot for slot, _ in stay.domain.recovery.missing}
         for slot in range(stay.dag.n):
             if slot != stay.rank:

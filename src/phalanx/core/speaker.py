@@ -7,12 +7,12 @@ does everywhere.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 
 from phalanx.config import Config
-from phalanx.core.changeover import Border, Carried, carried_from
+from phalanx.core.announcement import announce
+from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.effects import (
@@ -28,19 +28,15 @@ from phalanx.core.effects import (
     WindowClosed,
     WindowOpened,
 )
-from phalanx.core.frames import (
-    Frame,
-    Plain,
-    Said,
-)
+from phalanx.core.frames import Announce, ControlMessage, Frame, Plain, Propose
 from phalanx.core.ids import MemberId, View
-from phalanx.core.membership.kernel import Kernel
-from phalanx.core.membership.views import Owner
-from phalanx.core.merging import Progress
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.steps import AllSpoke
 from phalanx.core.packing import Outbox
 from phalanx.core.parcels import Parcels
 from phalanx.core.presence import Presence
-from phalanx.core.sealing import Content, announcement, seal
+from phalanx.core.reconciliation import Progress
+from phalanx.core.sealing import Content, seal
 from phalanx.core.stay import Means, Stay
 from phalanx.errors import (
     MemberClosed,
@@ -54,7 +50,7 @@ from phalanx.errors import (
 NEVER = 1 << 62
 
 
-class Speaker(ABC):
+class Speaker:
     """The part of a member that sends."""
 
     def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
@@ -63,12 +59,10 @@ class Speaker(ABC):
         self._codec = Codec(config.cluster, group)
         self._parcels = Parcels(self._codec, config)
         dice = Dice(entropy)
-        self._kernel = Kernel(me, view, config, self._owner())
-        self._means = Means(self._codec, config, dice, self._kernel.admissible)
-        self._presence = Presence(me, config, dice, self._kernel, len(view.members) == 1)
-        self._enter(Stay(me, Border(view, {}, {}), False, self._means, 0))
-        self._carry: dict[tuple[MemberId, int], Carried] = {}
-        """Phase-1 frames with messages, until a view delivers them."""
+        self._protocol = MembershipProtocol(me, view, config)
+        self._means = Means(me, self._codec, config, dice)
+        self._presence = Presence(me, config, dice, len(view.members) == 1)
+        self._enter(Stay(me, ViewOrigin(view), self._means, 0))
         self._progress = Progress()
         self._outbox = Outbox(config.frame_bytes_max)
         self._pace_ns = 0
@@ -87,12 +81,6 @@ class Speaker(ABC):
         self._unstable: deque[Frame] = deque()
         self._ordered_upto = 0
         self._stable_upto = 0
-        self._now = 0
-        self._out: list[Effect] = []
-
-    @abstractmethod
-    def _owner(self) -> Owner:
-        """Whom the membership protocol asks for what it needs."""
 
     def _enter(self, stay: Stay) -> None:
         """From here on the member is in this stay. What the hot path uses is at hand."""
@@ -105,11 +93,12 @@ class Speaker(ABC):
         self._pulse = stay.pulse
 
     def _deliver(self, now: int, entered: list[Frame], out: list[Effect]) -> None:
-        self._stay.deliver(now, entered, out, self._kernel.phase == 1)
+        protocol = self._protocol
+        self._stay.deliver(now, entered, out, protocol.phase == 1)
         if self._stay.young and self._dag.all_spoke:
-            self._stay.young = False
-            self._kernel.spoken()
-            if not self._kernel.changing:
+            self._lansis.young = False
+            protocol.step(now, AllSpoke())
+            if not protocol.changing:
                 self._means.archive.clear()
 
     def _repeat_last(self, now: int, out: list[Effect]) -> None:
@@ -179,7 +168,7 @@ class Speaker(ABC):
         """Messages may leave: the window is open, and no change holds them back."""
         if self._mute:
             return False
-        if self._kernel.phase and (self._config.mode == "hold" or self._outbox.is_large):
+        if self._protocol.phase and (self._config.mode == "hold" or self._outbox.is_large):
             return False
         if self._backlog or True in self._stay.full:
             # One that waits to send before it reads on must not wait for others like it.
@@ -204,22 +193,27 @@ class Speaker(ABC):
             self._send(now, outbox.following, [], out)
 
     def _send(
-        self, now: int, first: int, content: Content, out: list[Effect], said: Said | None = None
+        self,
+        now: int,
+        first: int,
+        content: Content,
+        out: list[Effect],
+        said: ControlMessage | None = None,
     ) -> Frame:
         """Seal a frame, tell of it, and let it enter here as everywhere."""
-        stay, kernel = self._stay, self._kernel
-        phase = 1 if said is not None else kernel.phase
-        announced = None
-        if phase:
-            stay.note_floor(self._rank, self._dag.have[self._rank] + 1)
-        if phase or stay.young:
-            components = kernel.announced() if phase else (kernel.component,)
-            announced = announcement(stay, components, phase, said)
+        stay = self._stay
+        number = self._dag.have[self._rank] + 1
+        phase = 1 if said is not None else self._protocol.phase
+        if phase and content and not stay.first_carried:
+            stay.first_carried = number
+        if isinstance(said, Propose):
+            stay.issued = number
+            stay.start = stay.first_carried - 1 if stay.first_carried else number
+        announced = self._announcement(number, phase, said) if phase or stay.young else None
         for run, _ in content:
             if run.completes:
                 last = run.first + run.count - 1
                 to = self._members(run.to)
-                number = self._dag.have[self._rank] + 1
                 out.append(Sent(run.first, last, number, run.service, to, self.view.id, phase))
                 if to == ():
                     out.append(NotSent(run.first, last))
@@ -233,14 +227,23 @@ class Speaker(ABC):
             self._unstable.append(frame)
         self._pulse.spoke(now, bool(frame.runs) or said is not None)
         if phase:
-            frame.handled = True
             self._lansis.enter_apart(frame)
-            if frame.runs:
-                self._carry[self.me, frame.number] = carried_from(frame, self.me, self.view.id)
+            stay.carry.append(frame)
         else:
             self._lansis.insert(frame)
             self._deliver(now, [frame], out)
         return frame
+
+    def _announcement(self, number: int, phase: int, said: ControlMessage | None) -> Announce:
+        """What makes the next frame readable to members of other views."""
+        stay, protocol = self._stay, self._protocol
+        vector = self._dag.have.copy()
+        vector[self._rank] = number
+        if not phase:
+            proposal, closings = protocol.unchanged, stay.closings
+        else:
+            proposal, closings = protocol.current, protocol.closings()
+        return announce(proposal, tuple(vector), stay.issued, stay.start, closings, said)
 
     def _acknowledgements(self) -> tuple[list[int], list[int]]:
         """What entered since the last own frame: each ACK is sent once (S4 3.3)."""
@@ -268,8 +271,8 @@ class Speaker(ABC):
         """Receipts, the window's state and what was refused."""
         ordered, stable = self._ordered_upto, self._stable_upto
         while self._unordered and not (self._unordered[0].ordered and self._unordered[0].batch < 0):
-            if self._unordered[0].phase and self._carry:
-                break
+            if self._unordered[0].phase and self._unordered[0].tag == self._stay.tag:
+                break  # the next view delivers it
             ordered = self._unordered.popleft().last
         if ordered > self._ordered_upto:
             self._ordered_upto = ordered

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.announced import table_of
+from phalanx.core.announcement import sender_of, statement_of
 from phalanx.core.effects import Break, Datagrams, Effect, Service, Submit, Transmit
 from phalanx.core.frames import Attempt, FrameKind, Hello, Refusal, Whole
 from phalanx.core.framing import decode_frame
@@ -134,7 +134,7 @@ class Actors:
         )
         actor = self._actor(member)
         if self._kept[actor] is not member:
-            vars(member).clear()  # it is its kernel's owner: without this it would live for ever
+            vars(member).clear()
         return Outcome(actor, units, events_of(effects, self.index))
 
     def _broken(self, done: tuple[int, str, int], error: Exception) -> Outcome:
@@ -152,7 +152,6 @@ class Actors:
         number = self._by_digest.get(name)
         if number is None:
             number = self._by_digest[name] = len(self.facts)
-            member.forget_effects()
             few = len(self._kept) < LIVE_MAX
             self._kept.append(member if few else member.frozen())
             self.facts.append(self._facts(member))
@@ -167,7 +166,7 @@ class Actors:
         return Facts(
             view=member.view,
             busy=member.busy,
-            collecting=member.stage == "COLLECT",
+            collecting=member.stage == "COLLECTING",
             known=tuple(sorted(index[m] for m in member.known)),
             owes=member.owes,
             awaits=member.awaits,
@@ -201,13 +200,16 @@ class Actors:
             packet.sender, packet.number, packet.payload, packet.size, packet.table, MEMBERS_MAX
         )
         assert not isinstance(frame, Refusal)
-        tables = member._means.tables
-        members = table_of(frame.control) if frame.control else tables.get(packet.table)
-        assert members is not None
-        sender = members[packet.sender]
-        name = "FA" if frame.kind == FrameKind.FAULT else FrameKind(frame.kind).name
-        said = frame.control.said if frame.control is not None else None
-        named = getattr(said, "faulty", ()) or getattr(said, "failed_before", ())
-        about = f" without {' '.join(m.name for m in named)}" if named else ""
-        label = f"{name} {packet.number} of {sender.name}, phase {frame.phase}{about}"
+        sender = member.view.members[packet.sender]
+        about = ""
+        if frame.control is not None:
+            found = sender_of(frame)
+            assert found is not None
+            sender, said = found, statement_of(frame, found)
+            if said.proposal is not None:
+                names = sorted(f"{m.name}" for m, _ in said.proposal.left_out)
+                about = f" of {len(said.proposal.components)}"
+                about += f" without {' '.join(names)}" if names else ""
+        label = f"{FrameKind(frame.kind).name} {packet.number} of {sender.name}"
+        label += f", phase {frame.phase}{about}"
         return Unit(packets, (self.index[sender], packet.number), label)

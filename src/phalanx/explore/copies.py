@@ -20,18 +20,19 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from phalanx.config import Config
+from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
 from phalanx.core.effects import Service
 from phalanx.core.frames import (
     Announce,
     Component,
-    Context,
     Delivered,
-    Fault,
-    Join,
     Leave,
+    Propose,
 )
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.membership.proposals import Proposal
+from phalanx.core.membership.statements import Issue, Statement
 
 Memo = dict[int, Any]
 Rule = Callable[[Any, Memo], Any]
@@ -40,7 +41,8 @@ _T = TypeVar("_T")
 SHARED = frozenset[type](
     (
         *(int, str, bytes, bool, type(None), frozenset, array, FunctionType, Service),
-        *(MemberId, ViewId, View, Component, Context, Announce, Join, Fault, Leave, Delivered),
+        *(MemberId, ViewId, View, Component, Announce, Propose, Leave, Delivered),
+        *(Proposal, Statement, Issue, ViewOrigin),
         *(Config, Codec),
     )
 )

@@ -269,10 +269,11 @@ class Crowd:
         return False
 
     def _state(self, p: int) -> tuple[object, ...]:
-        member, kernel = self.members[p], self.members[p]._kernel
+        member, protocol = self.members[p], self.members[p]._protocol
         coming = sum(map(len, self.inbox[p]))
         sent = sum(len(self.inbox[q][p]) for q in self.live())
-        sets = (kernel.faulty, kernel.before, kernel.after, kernel.components)
+        issued = tuple(proposal.digest for proposal in protocol.issued)
+        sets = (issued, tuple(protocol.collected), protocol._grace)
         have = [member.count(who) for who in self.ids]
         waits = (member.waiting(), member.missing())
         return (member.view.id, member.stage, sets, have, waits, coming, sent, p in self.gone)
@@ -289,7 +290,7 @@ class Crowd:
                 self.break_with(p, q)
 
     def _collect(self, p: int) -> None:
-        if self.members[p].stage == "COLLECT":
+        if self.members[p].stage == "COLLECTING":
             self.pass_timer(p, "collect")
 
     def _hear_last(self, p: int) -> None:
@@ -307,7 +308,7 @@ class Crowd:
         """Keep-alives that somebody waits for: others, or its own safe messages if it is alone."""
         member = self.members[p]
         alone = len(member.view.members) == 1 and not (member.busy or member.resting)
-        if (member.owes or alone) and not member._kernel.leaving:
+        if (member.owes or alone) and not member._protocol.leaving:
             self.pass_timer(p, "ack")
 
     def _answer(self, p: int) -> None:
@@ -316,7 +317,7 @@ class Crowd:
             self.pass_timer(p, "speak")
 
     def _stop(self, p: int) -> None:
-        if self.members[p]._kernel.leaving:
+        if self.members[p]._protocol.leaving:
             self.crash(p)
 
     def _notice(self, p: int) -> None:

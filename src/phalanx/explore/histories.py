@@ -24,7 +24,7 @@ import msgspec
 
 from phalanx.core.effects import Deliver, Effect, Sent, Service, ViewInstalled
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.membership.contexts import epoch
+from phalanx.core.membership.proposals import epoch
 
 Message = tuple[int, int]
 """Whose, and which of its messages."""

@@ -4,9 +4,9 @@ The clock always says NOW, so no deadline ever comes: keep-alives, NACKs, HELLO,
 probes are off, and the member speaks only when the protocol makes it or when it is told to.
 What is left of time are four inputs:
 
-    collect   alpha is over
-    answer    T_change is over: whoever has not answered a proposal is a break
-    speak     T_view is over: whoever has not spoken in the view is a break
+    collect   the collection of components is over
+    answer    members that have not answered a proposal are left out
+    speak     members that have not spoken in the view are left out
     ack       an ack-only frame, as a keep-alive would be
 
 The detector is replaced by `Break`; the search for others by HELLOs that the explorer makes up:
@@ -16,7 +16,6 @@ everybody hears everybody, and nobody is patient.
 from __future__ import annotations
 
 import pickle
-import sys
 from typing import Literal
 
 from phalanx.config import Config
@@ -25,8 +24,9 @@ from phalanx.core.effects import DeadlinePassed, Effect
 from phalanx.core.frames import Attempt, Frame, Hello
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.member import Member
-from phalanx.core.membership.names import NameClaim
-from phalanx.core.membership.search import Search
+from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.name_claim import NameClaim
+from phalanx.core.membership.steps import Expired
 
 NOW = 1_000_000_000
 NEVER = 1 << 62
@@ -36,7 +36,7 @@ Timer = Literal["collect", "answer", "speak", "ack"]
 TIMERS: tuple[Timer, ...] = ("collect", "answer", "speak", "ack")
 
 
-class Open(Search):
+class Open(Discovery):
     """Everybody hears everybody both ways, and views that come and go make nobody wait."""
 
     __slots__ = ()
@@ -72,56 +72,50 @@ class Explored(Member):
         """Nothing is asked for: the explorer brings what is missing."""
 
     def _expire(self, now: int, out: list[Effect]) -> None:
-        kernel = self._kernel
+        protocol = self._protocol
         match self._timer:
-            case "collect":
-                kernel._collect_until = now
-            case "answer":
-                if kernel._answer_until != NEVER:
-                    kernel._answer_until = now
-            case "speak":
-                if kernel._speak_until != NEVER:
-                    kernel._speak_until = now
+            case "collect" if protocol.stage == "COLLECTING":
+                protocol._collect_until = now
+            case "answer" if protocol.stage == "PROPOSED":
+                protocol._answer_until = now
+            case "speak" if protocol.stage != "PROPOSED" and protocol._speak_until != NEVER:
+                protocol._speak_until = now
             case "ack":
                 self._pulse._due_ns = now  # `_speak` sends what is owed at the end of the step
                 return
-        late = kernel.expire()
-        if kernel.stage != "COLLECT":
-            kernel._collect_until = NEVER
-        if late:
-            kernel.break_with(late)
+            case _:
+                return
+        self._give(now, Expired(self._unspoken()), out)
 
     # -------------------------------------------------------------- what the explorer asks
 
     @property
     def stage(self) -> str:
-        return self._kernel.stage
+        return self._protocol.stage
 
     @property
     def busy(self) -> bool:
         """A change is under way here."""
-        return self._kernel.changing
+        return self._protocol.changing
 
     @property
     def resting(self) -> bool:
         """No change is under way, all members have spoken, and all messages have left: it waits
         for nobody."""
         stay = self._stay
-        waits = self._kernel.changing or stay.young or self._outbox.messages
+        waits = self._protocol.changing or stay.young or self._outbox.messages
         return not waits and stay.cursor.empty
 
     @property
     def known(self) -> frozenset[MemberId]:
         """With whom it could break: those of its view and of a join under way."""
-        kernel = self._kernel
-        both = frozenset(kernel.view.members) | kernel.joining
-        return frozenset(m for m in both if m != self.me and not kernel.barred(m))
+        return frozenset(self._protocol.current.entries) - {self.me}
 
     @property
     def owes(self) -> bool:
         """A keep-alive would tell others something that they wait for: that it is in the view,
         or that it has their messages; or, if it is alone, itself."""
-        if self._kernel.changing:
+        if self._protocol.changing:
             return False
         if len(self.view.members) == 1:
             return not self.resting
@@ -139,20 +133,21 @@ class Explored(Member):
     @property
     def awaits(self) -> bool:
         """T_change runs."""
-        return self._kernel.changing and self._kernel._answer_until != NEVER
+        return self._protocol.stage == "PROPOSED"
 
     @property
     def listens(self) -> bool:
         """T_view runs, and somebody has not spoken."""
-        kernel = self._kernel
-        if kernel.changing or kernel._speak_until == NEVER:
+        protocol = self._protocol
+        if protocol.changing or protocol._speak_until == NEVER:
             return False
-        return any(member != self.me for member in self.unspoken())
+        return any(member != self.me for member in self._unspoken())
 
     def missing(self) -> list[tuple[MemberId, int]]:
         """Frames that it would ask for."""
         roster = self._lansis.roster
-        return sorted((roster[slot], number) for slot, number in self._lansis.recovery.missing)
+        own = [(roster[slot], number) for slot, number in self._lansis.recovery.missing]
+        return sorted({*own, *self._means.foreign.wants()})
 
     def waiting(self) -> list[tuple[MemberId, int]]:
         """Frames that are here and cannot enter yet."""
@@ -168,7 +163,7 @@ class Explored(Member):
         """The frames that it could repeat, as their senders sent them."""
         domain = self._lansis
         out: dict[tuple[MemberId, int], Frame] = {}
-        for frames_of in domain.archive._generations:
+        for frames_of in (domain.archive.foreign, *domain.archive._generations):
             for member, stored in frames_of.items():
                 out.update({(member, number): frame for number, frame in stored.items()})
         for slot, member in enumerate(domain.roster):
@@ -185,10 +180,6 @@ class Explored(Member):
 
     # -------------------------------------------------------------- copies
 
-    def forget_effects(self) -> None:
-        """What it did last is no part of it."""
-        self._out = []
-
     def frozen(self) -> bytes:
         """All of it. The one who thaws it goes on from here."""
         return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
@@ -197,6 +188,4 @@ class Explored(Member):
 def thawed(data: bytes) -> Explored:
     """A member as it was when it was frozen."""
     member: Explored = pickle.loads(data)  # noqa: S301 (bytes that this process made)
-    # Stages are compared by identity, and a pickled string comes back as another object.
-    member._kernel.stage = sys.intern(member._kernel.stage)  # type: ignore[assignment]
     return member

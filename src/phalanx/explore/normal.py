@@ -22,24 +22,24 @@ from typing import Any
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.announced import Tables
-from phalanx.core.changeover import Carried
 from phalanx.core.codec import Codec
 from phalanx.core.delivery.agreed import Order
 from phalanx.core.delivery.cursor import Cursor
-from phalanx.core.frames import Component, Context, Fault, Frame, Join
+from phalanx.core.foreign_frames import ForeignFrames
+from phalanx.core.frames import Component, Delivered, Frame
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId, View, ViewId
-from phalanx.core.membership.kernel import Kernel
-from phalanx.core.membership.past import Past
-from phalanx.core.membership.views import Views
+from phalanx.core.lansis import Lansis
+from phalanx.core.membership.proposals import Proposal
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.statements import Statements
+from phalanx.core.membership.view_history import ViewHistory
 from phalanx.core.pieces import Pieces
 from phalanx.core.presence import Presence
 from phalanx.core.pulse import Pulse
 from phalanx.core.recovery import Recovery
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
-from phalanx.core.visitors import Domain
 from phalanx.core.window import Window
 from phalanx.explore.member import NEVER, Explored
 
@@ -57,7 +57,6 @@ def _names(text: str) -> frozenset[str]:
 WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Config,  # the same for ever
     Codec,
-    Tables,  # what they hold stands in every frame that needs it
     Pulse,  # times
     Window,  # far from full
     Pieces,  # every frame comes whole
@@ -68,23 +67,21 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     object: _names("config codec dice admits _config _codec _dice"),
     # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
     Speaker: _names(
-        "me view _lansis _dag _rank _now _out _pace_ns _means"
+        "me view _lansis _dag _rank _pace_ns"
         " _unordered _unstable _ordered_upto _stable_upto _window_told_closed"
     ),
     Explored: _names("_timer"),
-    Views: _names("me now _owner _strain"),
-    Stay: _names("me dag ranked table tag"),
-    Domain: _names(
-        "me view slot_of strangers duplicates _me _table _tag _counted _strange_ids _claimed"
-        " _waiting_bytes"
-    ),
+    MembershipProtocol: _names("me base unchanged _strain"),
+    Statements: _names("_heard_ns"),
+    Stay: _names("me dag ranked table tag closings"),
+    Lansis: _names("roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"),
+    ForeignFrames: _names("me _kept _bytes _count _senders _tables"),
     # Read out of the payload, or about repeating it.
     Frame: _names("control runs repeated_ns repeated piece table tag kind first ordered wire"),
-    Carried: _names("reach table"),
     Cursor: _names("_dag _view"),
     Order: _names("_dag"),
 }
-PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, Context, Join, Fault)
+PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, Delivered)
 """Values that are encoded as they are."""
 DEADLINES = _names("_collect_until _answer_until _speak_until _leave_ns")
 """Of these it matters only whether they are set."""
@@ -185,40 +182,32 @@ def _fields_of(kind: type) -> Callable[[Any], Plain]:
 def _field(owner: object, name: str, value: object) -> Plain:
     if name in DEADLINES:
         return value != NEVER
-    if name == "_stash" and isinstance(owner, Kernel):
-        return _stash(owner)
     return normal(value)
-
-
-def _stash(kernel: Kernel) -> Plain:
-    """Attempts that came too early count only if their view is the next one here; one that this
-    member is not in can never be. Order and number are nothing."""
-    return _sorted({entry for entry in kernel._stash if kernel.me in entry[1].members})
 
 
 def _archive(archive: Archive) -> Plain:
     """Which frames can be repeated; of their fields only the bytes matter any more."""
     return _sorted(
         (member, number, frame.payload)
-        for frames_of in archive._generations
+        for frames_of in (archive.foreign, *archive._generations)
         for member, stored in frames_of.items()
         for number, frame in stored.items()
     )
 
 
-def _past(past: Past) -> Plain:
+def _history(history: ViewHistory) -> Plain:
     """Its order matters only for what is forgotten first, when there is far too much."""
-    return (
-        _sorted(past._views),
-        _sorted(past._contexts),
-        _sorted_items(past._newest),  # type: ignore[arg-type]
-        _sorted(past._coloured),
-    )
+    return _sorted(history._views)
+
+
+def _digest(proposal: Proposal) -> Plain:
+    return proposal.digest
 
 
 _SPECIAL: dict[type, Callable[[Any], Plain]] = {
     Archive: _archive,
-    Past: _past,
+    Proposal: _digest,
     Recovery: _missing,
+    ViewHistory: _history,
 }
 _RULES: dict[type, Callable[[Any], Plain]] = {}

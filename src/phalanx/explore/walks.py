@@ -93,7 +93,7 @@ class Walk:
         yield 0.05, lambda: crowd.pass_timer(p, "ack")
         if self._messages:
             yield 0.2, lambda: self._data(p)
-        if member.stage == "COLLECT":
+        if member.stage == "COLLECTING":
             yield 0.25, lambda: crowd.pass_timer(p, "collect")
         if self._time_outs and member.busy:
             yield 0.03, lambda: self._time_out(p)

@@ -145,7 +145,15 @@ class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
     state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
     prev_state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
     evidence: Literal[
-        "SILENCE", "CHANNEL_DOWN", "BITMAP", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD"
+        "SILENCE",
+        "CHANNEL_DOWN",
+        "BITMAP",
+        "RELAY",
+        "DIRECT",
+        "STALLED",
+        "T_CHANGE",
+        "TOLD",
+        "MOVED",
     ]
     relay: str | None = None
 

@@ -6,10 +6,9 @@ force; a hunt under it (`phalanx.sim.hunt`) must end in a violation or get stuck
 tests and sweeps may import this package.
 
     fixed       order, delivery and reliable broadcast within one view
-    closing     when a view is closed: contexts, fault sets, evidence, epochs
-    joining     which components unite, and who has moved
-    cutting     where a view ends: cuts, phases, carried frames, votes
-    crossing    what is taken along: floors, old frames, what waits
+    agreement   how members agree on a view: rules R1 to R5 and T
+    merging     which components unite: rules N and J
+    boundary    where a view ends and the next begins: cuts, early delivery, carried frames, votes
     seeking     who is alive, who is sought, whose name it is
 """
 
@@ -19,17 +18,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import closing, crossing, cutting, fixed, joining, seeking
+from phalanx.sim.mutants import agreement, boundary, fixed, merging, seeking
 from phalanx.sim.mutants.mutant import Mutant, Patch
 
 __all__ = ["MUTANTS", "Mutant", "apply"]
 
 MUTANTS: dict[str, Mutant] = {
     **fixed.MUTANTS,
-    **closing.MUTANTS,
-    **joining.MUTANTS,
-    **cutting.MUTANTS,
-    **crossing.MUTANTS,
+    **agreement.MUTANTS,
+    **merging.MUTANTS,
+    **boundary.MUTANTS,
     **seeking.MUTANTS,
 }
 """Every mutant by name."""

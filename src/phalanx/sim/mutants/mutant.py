@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.sim.kinds import Kind
 
-Patch = tuple[type | ModuleType, str, Callable[..., Any]]
+Patch = tuple[type | ModuleType, str, Callable[..., Any] | property]
 """A class or module, the name of a method or function of its own, and what stands in for it."""
 
 Ground = Kind | Literal["walk"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from phalanx.core.frames import Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.lansis import Lansis
-from phalanx.core.membership.kernel import Kernel
-from phalanx.core.membership.names import NameClaim
-from phalanx.core.membership.search import Search
-from phalanx.core.mover import Mover
+from phalanx.core.member import Member
+from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.name_claim import NameClaim
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.steps import Instruction, Met
 from phalanx.core.presence import Presence
 from phalanx.core.recovery import Recovery
 from phalanx.core.stay import Stay
@@ -17,8 +18,8 @@ from phalanx.sim.mutants.mutant import Mutant
 # ------------------------------------------------------------------ signs of life
 
 
-def all_have_spoken(self: Mover) -> list[MemberId]:
-    return []
+def all_have_spoken(self: Member) -> tuple[MemberId, ...]:
+    return ()
 
 
 def what_waits_is_not_heard(self: Lansis, sender: int) -> bool:
@@ -36,21 +37,22 @@ def ever_more_seldom(self: Recovery, tries: int) -> int:
 # ------------------------------------------------------------------ searching
 
 
-def never_again(self: Kernel, member: MemberId, view: ViewId) -> None:
+def never_again(self: MembershipProtocol, now: int, given: Met) -> list[Instruction]:
     """Whoever was heard in a view before is not sought after it was lost."""
-    if member not in self._past._newest:
-        _FOREIGN(self, member, view)
+    if self._statements.newest(given.member) is not None:
+        return []
+    return _ON_MET(self, now, given)
 
 
 def one_way_will_do(
-    self: Search, now: int, hello: Hello | Attempt, view: ViewId, ours: bool
+    self: Discovery, now: int, hello: Hello | Attempt, view: ViewId, ours: bool
 ) -> bool:
     _SEARCH_HEARD(self, now, hello, view, ours)
-    return not ours and now >= self._patient_until
+    return not ours and self.is_patient(now)
 
 
-_FOREIGN = Kernel.foreign
-_SEARCH_HEARD = Search.heard
+_ON_MET = MembershipProtocol._on_met
+_SEARCH_HEARD = Discovery.heard
 
 # ------------------------------------------------------------------ names
 
@@ -76,7 +78,7 @@ def namesakes_of_others_ignored(
 MUTANTS: dict[str, Mutant] = {
     "silence-in-a-new-view": Mutant(
         "wait for ever for members that never speak in the view",
-        ((Mover, "unspoken", all_have_spoken),),
+        ((Member, "_unspoken", all_have_spoken),),
         "membership",
     ),
     "unspoken-while-frames-wait": Mutant(
@@ -96,12 +98,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "lost-component-not-sought": Mutant(
         "never again join with a member that was heard from once",
-        ((Kernel, "foreign", never_again),),
+        ((MembershipProtocol, "_on_met", never_again),),
         "membership",
     ),
     "joins-over-one-way-links": Mutant(
         "start a join with whoever can be heard, whether it hears us or not",
-        ((Search, "heard", one_way_will_do),),
+        ((Discovery, "heard", one_way_will_do),),
         "membership",
     ),
     "claim-not-answered": Mutant(

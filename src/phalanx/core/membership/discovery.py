@@ -39,7 +39,7 @@ class Stranger(msgspec.Struct):
     hears_us: bool
 
 
-class Search:
+class Discovery:
     __slots__ = (
         "_config",
         "_dice",
@@ -84,7 +84,7 @@ class Search:
         if known is None and len(self._strangers) >= STRANGERS_MAX:
             self._strangers.pop(next(iter(self._strangers)))
         self._strangers[sender] = Stranger(now, hello.number, view, hears_us)
-        return hears_us and now >= self._patient_until
+        return hears_us and self.is_patient(now)
 
     @property
     def _memory_ns(self) -> int:
@@ -131,11 +131,11 @@ class Search:
 
     # -------------------------------------------------------------- flapping
 
-    @property
-    def _patient_until(self) -> int:
+    def is_patient(self, now: int) -> bool:
+        """Whether it is time to join others: views have not come and gone too often of late."""
         if self._level <= FLAPS_FREE:
-            return 0
-        return self._lost_ns + (self._config.hello_ns << self._level - FLAPS_FREE)
+            return True
+        return now >= self._lost_ns + (self._config.hello_ns << self._level - FLAPS_FREE)
 
     def installed(self, now: int, joined: bool, lost: bool) -> None:
         """A view was installed: with members of other components, or without some."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from phalanx.core.effects import Range, Side
 from phalanx.core.frames import Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId
-from phalanx.core.membership.views import Change
+from phalanx.core.membership.steps import Install
 
 
 class Progress:
@@ -41,21 +41,24 @@ class Progress:
         return Delivered(tuple(m for m, _ in told), tuple(number for _, number in told))
 
 
-def merged_from(change: Change) -> tuple[Side, ...]:
-    """The components of a join, as their members' proposals described them."""
+def merged_from(install: Install) -> tuple[Side, ...]:
+    """The components of a join, as their members' closing frames described them."""
+    proposal = install.proposal
+    if len(proposal.live) == 1:
+        return ()
+    components = [proposal.components[view] for view in proposal.live]
     upto: list[dict[MemberId, int]] = []
-    for component in change.components:
+    for component in components:
         best: dict[MemberId, int] = {}
         for member in component.members:
-            join = change.joins.get(member)
-            if join is None or change.origins.get(member) != component:
+            if proposal.entries.get(member) != component.view:
                 continue
-            said = join.delivered
+            said = install.issues[member].delivered
             for sender, number in zip(said.members, said.numbers, strict=False):
                 best[sender] = max(best.get(sender, 0), number)
         upto.append(best)
     out = []
-    for index, component in enumerate(change.components):
+    for index, component in enumerate(components):
         alone = []
         for sender, number in sorted(upto[index].items()):
             others = [

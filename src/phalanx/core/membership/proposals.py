@@ -1,0 +1,163 @@
+"""Proposals: the values that the membership protocol agrees on (docs/protocol/membership.md).
+
+An *entry* (m, c) is member m as it stands in view c. A *proposal* names components, which are
+views, and entries of them that are left out. The entries that remain are the members of the view
+that the proposal makes; a proposal and that view are one value. Proposals are ordered by inclusion
+of both sets, and a member that changes its proposal only ever moves up.
+
+A component is *live* in a proposal if one of its entries remains. The epoch of a view is above
+those of its live components: epochs grow along every member's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+
+import msgspec
+
+from phalanx.core.frames import Component, ProposalBody
+from phalanx.core.ids import (
+    MEMBERS_MAX,
+    MemberId,
+    View,
+    ViewId,
+    boot_digest,
+    digest_of,
+    view_digest,
+)
+
+Entry = tuple[MemberId, ViewId]
+"""A member as it stands in a view."""
+
+EPOCH_MAX = (1 << 32) - 1
+"""The largest number that an epoch has on the wire."""
+CACHED = 1024
+"""So many proposals and components are kept decoded: in a change every frame repeats them."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ProposalBody).decode
+
+
+def epoch(view: ViewId) -> tuple[int, int]:
+    """What orders the views of one member: joins, then removals since the last join."""
+    return view.joins, view.removals
+
+
+def component_of(view: View) -> Component:
+    return Component(view.id, view.members, view.context)
+
+
+class Proposal:
+    """Components and left-out entries. Immutable; equal by value."""
+
+    __slots__ = ("components", "digest", "encoded", "entries", "left_out", "live", "view")
+
+    def __init__(self, components: Mapping[ViewId, Component], left_out: frozenset[Entry]) -> None:
+        order = sorted(components)
+        self.components = {view: components[view] for view in order}
+        self.left_out = left_out
+        self.entries: dict[MemberId, ViewId] = {}
+        """The view that each member comes from. Of two entries of one member, which no member
+        issues, the one of the newer view counts."""
+        live: dict[ViewId, None] = {}
+        for view, component in self.components.items():
+            for member in component.members:
+                if (member, view) not in left_out:
+                    self.entries[member] = view
+                    live[view] = None
+        self.live = tuple(live)
+        place = {view: index for index, view in enumerate(order)}
+        out = sorted((place[c], components[c].members.index(m)) for m, c in left_out)
+        self.encoded = _encode(ProposalBody(tuple(self.components.values()), tuple(out)))
+        self.digest = digest_of(
+            b"proposal",
+            *map(_encode, order),
+            b"without",
+            *(_encode(pair) for pair in out),
+        )
+        self.view = self._made()
+
+    def _made(self) -> View:
+        """The view that the proposal makes."""
+        members = tuple(sorted(self.entries))
+        if len(self.live) == 1:
+            joins, removals = self.live[0].joins, self.live[0].removals + 1
+        else:
+            joins, removals = 1 + max((v.joins for v in self.live), default=0), 0
+        joins, removals = min(joins, EPOCH_MAX), min(removals, EPOCH_MAX)
+        digest = view_digest(self.digest, members)
+        return View(ViewId(joins, removals, digest), members, self.digest)
+
+    def __le__(self, other: Proposal) -> bool:
+        return self.left_out <= other.left_out and self.components.keys() <= other.components.keys()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proposal) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        views = " ".join(map(str, self.components))
+        out = " ".join(f"{m}@{c}" for m, c in sorted(self.left_out))
+        return f"Proposal({views}" + (f" without {out})" if out else ")")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Proposal, (self.components, self.left_out)
+
+
+def proposal_of(components: Iterable[Component], left_out: Iterable[Entry] = ()) -> Proposal:
+    return Proposal({c.view: c for c in components}, frozenset(left_out))
+
+
+# ------------------------------------------------------------------ from the wire
+
+
+@lru_cache(CACHED)
+def read_proposal(encoded: bytes) -> Proposal | None:
+    """The proposal in these bytes; None if they hold none, or one that nobody can have made: a view
+    whose id does not follow from its members, lists out of order, more members than a view has."""
+    try:
+        body = _decode(encoded)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
+        return None
+    components = body.components
+    if not components or not all(map(is_view, components)):
+        return None
+    if not _increases([c.view for c in components]) or not _increases(list(body.left_out)):
+        return None
+    out = set()
+    for place, index in body.left_out:
+        if place >= len(components) or index >= len(components[place].members):
+            return None
+        out.add((components[place].members[index], components[place].view))
+    proposal = proposal_of(components, out)
+    count = sum(len(c.members) for c in components) - len(out)
+    if count != len(proposal.entries) or count > MEMBERS_MAX:
+        return None
+    if len({member.name for member in proposal.entries}) != count:
+        return None
+    return proposal
+
+
+@lru_cache(CACHED)
+def is_view(component: Component) -> bool:
+    """Whether the id can be that of a view of these members."""
+    view, members, context = component.view, component.members, component.context
+    if not members or not _increases(list(members)):
+        return False
+    if view.joins == view.removals == 0:
+        return context == boot_digest(members) and view.digest == digest_of(b"view", context)
+    return view.digest == view_digest(context, members)
+
+
+def _increases(values: list[MemberId] | list[ViewId] | list[tuple[int, int]]) -> bool:
+    return all(a < b for a, b in pairwise(values))  # type: ignore[operator]
+
+
+def names_conflict(members: Iterable[MemberId]) -> bool:
+    """Whether two incarnations of one name are among these."""
+    seen = [member.name for member in members]
+    return len(set(seen)) != len(seen)

@@ -1,0 +1,131 @@
+"""What other members have said about their place in the protocol.
+
+A *statement* is what an announced frame says of its sender: the view it speaks from and, in phase
+1, its current proposal. Frames of a member are numbered over all its views, so the statement of the
+highest number is the newest, in whatever order frames arrive. Three things are kept:
+
+    newest   per member, its newest statement: rules R4 and R5 look at it
+    issues   per member, view and proposal, the frame that issued it: rule R2 counts these
+    spoken   per member, the views that it was heard from: rule R3 wants a witness
+
+Frames are not authenticated: a forged number would silence a member for ever, so a statement is
+replaced by one of a lower number when it is older than BELIEVED_NS.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.core.frames import Component, Delivered
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
+from phalanx.core.membership.proposals import Proposal, epoch
+
+MEMBERS_KNOWN_MAX = 4 * MEMBERS_MAX
+ISSUES_MAX = 64
+SPOKEN_MAX = 8
+BELIEVED_NS = 10_000_000_000
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """Where a member stands, as its frame `number` says."""
+
+    member: MemberId
+    number: int
+    component: Component
+    """The view that it speaks from."""
+    proposal: Proposal | None = None
+    """Its current proposal, if it has issued one from there."""
+    issued: int = 0
+    """Its frame that issued the proposal."""
+    start: int = 0
+    delivered: Delivered | None = None
+    """How far it had delivered, if this is the frame that issued the proposal."""
+    closings: dict[MemberId, int] = {}
+    """The frames that issued its proposal, or the view that it is in, as far as it knows."""
+    leaves: bool = False
+
+    @property
+    def view(self) -> ViewId:
+        return self.component.view
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """A frame that issued a proposal."""
+
+    number: int
+    start: int
+    delivered: Delivered
+
+
+class Statements:
+    __slots__ = ("_heard_ns", "_issues", "_newest", "_spoken")
+
+    def __init__(self) -> None:
+        self._newest: dict[MemberId, Statement] = {}
+        self._heard_ns: dict[MemberId, int] = {}
+        self._issues: dict[MemberId, dict[tuple[ViewId, bytes], Issue]] = {}
+        self._spoken: dict[MemberId, dict[ViewId, None]] = {}
+
+    def hear(self, now: int, statement: Statement) -> bool:
+        """A member speaks. Whether that is news: it says something else than before, or speaks
+        from a view that it was not heard from."""
+        member = statement.member
+        witness = self._note_spoken(member, statement)
+        known = self._newest.get(member)
+        if known is not None and _age(statement) <= _age(known):
+            if now - self._heard_ns[member] <= BELIEVED_NS:
+                return witness
+        if known is None and len(self._newest) >= MEMBERS_KNOWN_MAX:
+            self._forget(next(iter(self._newest)))
+        self._newest[member] = statement
+        self._heard_ns[member] = now
+        return (
+            witness
+            or known is None
+            or known.view != statement.view
+            or known.proposal != statement.proposal
+            or known.leaves != statement.leaves
+        )
+
+    def _note_spoken(self, member: MemberId, statement: Statement) -> bool:
+        views = self._spoken.setdefault(member, {})
+        new = statement.view not in views
+        views[statement.view] = None
+        while len(views) > SPOKEN_MAX:
+            del views[next(iter(views))]
+        return new
+
+    def record(self, member: MemberId, view: ViewId, proposal: Proposal, issue: Issue) -> None:
+        """This frame of a member issued a proposal from a view."""
+        issues = self._issues.setdefault(member, {})
+        issues.setdefault((view, proposal.digest), issue)
+        while len(issues) > ISSUES_MAX:
+            del issues[next(iter(issues))]
+        while len(self._issues) > MEMBERS_KNOWN_MAX:
+            del self._issues[next(iter(self._issues))]
+
+    def forget_issues(self, view: ViewId) -> None:
+        """This view is the base from now on: what was issued from it counts when it enters."""
+        for issues in self._issues.values():
+            for key in [key for key in issues if key[0] == view]:
+                del issues[key]
+
+    def newest(self, member: MemberId) -> Statement | None:
+        return self._newest.get(member)
+
+    def issue(self, member: MemberId, view: ViewId, proposal: Proposal) -> Issue | None:
+        return self._issues.get(member, {}).get((view, proposal.digest))
+
+    def has_spoken_from(self, member: MemberId, view: ViewId) -> bool:
+        return view in self._spoken.get(member, ())
+
+    def _forget(self, member: MemberId) -> None:
+        del self._newest[member], self._heard_ns[member]
+        self._spoken.pop(member, None)
+        self._issues.pop(member, None)
+
+
+def _age(statement: Statement) -> tuple[int, tuple[int, int]]:
+    """What orders the statements of a member. It may say HELLO from a view before its first frame
+    there."""
+    return statement.number, epoch(statement.view)

@@ -1,0 +1,301 @@
+"""Mutants of where a view ends and the next begins: the rules Cut and Early delivery, carried
+frames, votes and stability."""
+
+from __future__ import annotations
+
+import msgspec
+
+from phalanx.core.carryover import ViewOrigin
+from phalanx.core.effects import Deliver, Effect, ViewInstalled
+from phalanx.core.frames import ControlMessage, Frame, Propose
+from phalanx.core.ids import MemberId
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.steps import Install
+from phalanx.core.mover import Mover
+from phalanx.core.packing import Outbox
+from phalanx.core.sealing import Content
+from phalanx.core.speaker import Speaker
+from phalanx.core.stay import Stay
+from phalanx.sim.mutants.mutant import Mutant
+
+# ------------------------------------------------------------------ the cut
+
+
+def all_that_is_here(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+    """Everything that entered, whether what closed the view follows it or not."""
+    return self.dag.have.copy()
+
+
+def last_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+    """The past of the last proposal of each member, not of the one that is installed."""
+    last = dict(closings)
+    for frame in self.carry:
+        member = self.view.members[frame.sender]
+        if frame.control is not None and isinstance(frame.control.said, Propose):
+            if member in last:
+                last[member] = max(last[member], frame.number)
+    return _CUT(self, last)
+
+
+def first_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+    """The past of the first proposal of each member."""
+    first: dict[MemberId, int] = {}
+    for frame in self.carry:
+        if frame.control is not None and isinstance(frame.control.said, Propose):
+            first.setdefault(self.view.members[frame.sender], frame.number)
+    return _CUT(self, {member: first.get(member, n) for member, n in closings.items()})
+
+
+def own_past(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+    """The past of the own closing frame alone (S0 Fig. 8)."""
+    return _CUT(self, {self.me: closings[self.me]})
+
+
+_CUT = Stay.cut
+
+# ------------------------------------------------------------------ early delivery
+
+
+def nothing_is_held(self: Mover, sender: MemberId) -> bool:
+    return False
+
+
+def every_proposal_releases(self: Stay, frame: Frame) -> bool:
+    """A later proposal of a member releases what it follows, as its first one does."""
+    return True
+
+
+def released_by_anybody(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+    """A frame of phase 1 that is no first proposal releases what it follows."""
+    stay = self._stay
+    _ENTER_FRAME(self, now, frame, out)
+    if self._stay is stay and frame.phase and frame.tag == stay.tag:
+        self._deliver(now, stay.released(frame.vector), out)
+
+
+_ENTER_FRAME = Mover._enter_frame
+
+# ------------------------------------------------------------------ phases and carried frames
+
+
+def no_phase(self: MembershipProtocol) -> int:
+    """Frames of a change belong to the view that ends."""
+    return 1 if self.stage == "LEAVING" else 0
+
+
+def nothing_is_carried(self: ViewOrigin, frame: Frame, sender: MemberId) -> bool:
+    return False
+
+
+def carried_from_anywhere(self: ViewOrigin, frame: Frame, sender: MemberId) -> bool:
+    """Frames of phase 1 are carried into any later view of their sender."""
+    return sender in self.entries and frame.phase == 1 and frame.number > self.starts[sender]
+
+
+def start_at_the_closing(
+    self: Speaker,
+    now: int,
+    first: int,
+    content: Content,
+    out: list[Effect],
+    said: ControlMessage | None = None,
+) -> Frame:
+    """Messages that a member sent in phase 1 before its closing frame are not carried."""
+    self._stay.first_carried = 0
+    return _SEND(self, now, first, content, out, said)
+
+
+def send_while_held(self: Speaker) -> bool:
+    if self._mute:
+        return False
+    return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
+
+
+_SEND = Speaker._send
+
+# ------------------------------------------------------------------ votes and stability
+
+
+def vote_in_phase_1(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+    """A frame of a change votes in the view that it ends."""
+    stay = self._stay
+    _ENTER_FRAME(self, now, frame, out)
+    if self._stay is stay and frame.phase and frame.tag == stay.tag:
+        vote = msgspec.structs.replace(frame, ordered=False)
+        deliveries: list[Deliver] = []
+        stay.cursor.advance(stay.order.insert(vote), deliveries)
+        out += deliveries
+
+
+def stable_by_phase_1(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+    """A frame of a change proves stable what it follows."""
+    stay = self._stay
+    _ENTER_FRAME(self, now, frame, out)
+    if self._stay is stay and frame.phase and frame.tag == stay.tag:
+        stay.dag.count(frame)
+
+
+def stable_by_carried(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+    """A carried frame proves stable what it follows, though its sender may never come."""
+    _ENTER_REGULAR(self, now, frame, out)
+    if frame.phase and not self._must_hold(self._sender(frame)):
+        self._dag.count(frame)
+        self._deliver(now, [], out)
+
+
+_ENTER_REGULAR = Mover._enter_regular
+
+# ------------------------------------------------------------------ what crosses
+
+
+def all_came_along(
+    self: Mover, now: int, install: Install, inputs: object, out: list[Effect]
+) -> None:
+    begun = len(out)
+    _INSTALL(self, now, install, inputs, out)  # type: ignore[arg-type]
+    for index in range(begun, len(out)):
+        effect = out[index]
+        if isinstance(effect, ViewInstalled):
+            out[index] = msgspec.structs.replace(effect, transitional=install.view.members)
+
+
+def forget_the_view_before(
+    self: Mover, now: int, before: Stay, inputs: object, out: list[Effect]
+) -> None:
+    _INHERIT(self, now, before, inputs, out)  # type: ignore[arg-type]
+    self._means.archive.clear()
+    self._means.foreign.clear()
+
+
+def never_fetched(self: MembershipProtocol, said: object) -> list[object]:
+    return []
+
+
+def leave_is_not_carried(self: Mover, now: int, inputs: object, out: list[Effect]) -> None:
+    _ENTER_READY(self, now, _Nowhere(), out)  # type: ignore[arg-type]
+
+
+class _Nowhere:
+    def append(self, given: object) -> None:
+        pass
+
+
+def not_again(self: Outbox) -> None:
+    """The rest of a large message goes on in the next view."""
+
+
+def not_readdressed(self: Outbox, ranks: dict[int, int]) -> None:
+    """Receivers keep their ranks of the view before."""
+
+
+_INSTALL = Mover._install
+_INHERIT = Mover._inherit
+_ENTER_READY = Mover._enter_ready
+
+MUTANTS: dict[str, Mutant] = {
+    "no-closing-cut": Mutant(
+        "Cut: deliver at the end of a view all that is here",
+        ((Stay, "cut", all_that_is_here),),
+        "walk",
+    ),
+    "cut-at-last-proposals": Mutant(
+        "Cut: end a view at the last proposals of its members",
+        ((Stay, "cut", last_proposals),),
+        "walk",
+    ),
+    "cut-at-first-proposals": Mutant(
+        "Cut: end a view at the first proposals of its members",
+        ((Stay, "cut", first_proposals),),
+        "walk",
+    ),
+    "cut-at-own-proposal": Mutant(
+        "Cut: end a view at the own closing frame",
+        ((Stay, "cut", own_past),),
+        "walk",
+    ),
+    "everything-delivered-early": Mutant(
+        "Early delivery: deliver what enters, whosever it is",
+        ((Mover, "_must_hold", nothing_is_held),),
+        "walk",
+    ),
+    "later-proposals-release": Mutant(
+        "Early delivery: let every proposal of a member release what it follows",
+        ((Stay, "is_first_proposal", every_proposal_releases),),
+        "walk",
+    ),
+    "released-by-anybody": Mutant(
+        "Early delivery: let any frame of phase 1 release what it follows",
+        ((Mover, "_enter_frame", released_by_anybody),),
+        "walk",
+    ),
+    "phase-not-taken-over": Mutant(
+        "Cut: tag frames of a change as frames of the view that ends",
+        ((MembershipProtocol, "phase", property(no_phase)),),
+        "walk",
+    ),
+    "nothing-is-carried": Mutant(
+        "Cut: drop what was sent in phase 1",
+        ((ViewOrigin, "carries", nothing_is_carried),),
+        "walk",
+    ),
+    "carried-from-anywhere": Mutant(
+        "Cut: carry frames of phase 1 into any later view of their sender",
+        ((ViewOrigin, "carries", carried_from_anywhere),),
+        "walk",
+    ),
+    "start-at-the-closing": Mutant(
+        "Cut: drop what was sent in phase 1 before the closing frame",
+        ((Speaker, "_send", start_at_the_closing),),
+        "walk",
+    ),
+    "sends-while-held": Mutant(
+        "send during a change although the mode is hold",
+        ((Speaker, "_may_send", send_while_held),),
+        "walk",
+    ),
+    "votes-in-phase-1": Mutant(
+        "count frames of a change as votes in the view that it ends",
+        ((Mover, "_enter_frame", vote_in_phase_1),),
+        "walk",
+    ),
+    "stable-by-phase-1": Mutant(
+        "take messages for safe that only frames of a change acknowledge",
+        ((Mover, "_enter_frame", stable_by_phase_1),),
+        "walk",
+    ),
+    "stable-by-carried": Mutant(
+        "take messages for safe that only carried frames acknowledge",
+        ((Mover, "_enter_regular", stable_by_carried),),
+        "walk",
+    ),
+    "transitional-set-of-all": Mutant(
+        "report that all members of the next view came along",
+        ((Mover, "_install", all_came_along),),
+        "walk",
+    ),
+    "old-view-forgotten": Mutant(
+        "R3: forget the frames of the view before at the install",
+        ((Mover, "_inherit", forget_the_view_before),),
+        "walk",
+    ),
+    "closings-not-fetched": Mutant(
+        "R3: do not ask for the frames that closed a view",
+        ((MembershipProtocol, "_fetches", never_fetched),),
+        "walk",
+    ),
+    "carried-leave-ignored": Mutant(
+        "go on counting a member whose last frame is carried into the view",
+        ((Mover, "_enter_ready", leave_is_not_carried),),
+        "walk",
+    ),
+    "large-message-goes-on": Mutant(
+        "send the rest of a large message in the next view",
+        ((Outbox, "again", not_again),),
+        "walk",
+    ),
+    "receivers-keep-their-ranks": Mutant(
+        "address what waits by the ranks of the view before",
+        ((Outbox, "readdress", not_readdressed),),
+        "walk",
+    ),
+}
