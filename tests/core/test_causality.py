@@ -74,16 +74,23 @@ def test_a_frame_apart_counts_for_what_follows_what(dags: Any) -> None:
     assert dag.ready(after)
 
 
-def test_a_place_for_another_component_changes_nothing_for_the_members(dags: Any) -> None:
-    dag = Dag(1)
-    dag.add_place(5)
-    visitor = dags.frame_of(dags.node(1, 6, (0, 6), False), (0, 0))
-    assert dag.ready(visitor)
-    dag.insert_apart(visitor)
-    assert (dag.have, visitor.vector) == ([0, 6], [0, 6])
-    assert dag.changed_since(0) == ([], []), "no member acknowledges a visitor"
-    dag.insert(dags.frame_of(dags.node(0, 1, (1,), False), (0,)))
-    assert dag.stable == [1]
+def test_a_frame_that_was_set_aside_proves_something_stable_only_once_it_counts(dags: Any) -> None:
+    dag = Dag(2)
+    dag.insert(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
+    aside = dags.frame_of(dags.node(1, 1, (1, 1), False), (0, 0))
+    dag.set_aside(aside)
+    assert (dag.have, aside.vector) == ([1, 1], [1, 1])
+    assert (dag.latest[1], dag.stable) == ([0, 0], [0, 0])
+    dag.count(aside)
+    assert (dag.latest[1], dag.stable) == ([1, 1], [1, 0])
+
+
+def test_the_vector_of_a_frame_that_was_set_aside_continues_the_one_before(dags: Any) -> None:
+    dag = Dag(2)
+    dag.insert(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
+    for number, vector, before in ((1, (1, 1), (0, 0)), (2, (1, 2), (1, 1))):
+        dag.set_aside(dags.frame_of(dags.node(1, number, vector, False), before))
+    assert dag.frames[1][2].vector == [1, 2]
 
 
 def test_all_have_spoken_when_every_member_has_a_frame_in_the_view(dags: Any) -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phalanx.core.codec import FRAGMENT_HEADER_BYTES, Codec
+from phalanx.core.codec import FRAGMENT_HEADER_BYTES, VERSION, Codec
 from phalanx.core.effects import Service
 from phalanx.core.frames import (
     KIND_OF,
+    PROPOSAL_BYTES_MAX,
     REASONS,
     Alive,
     Announce,
@@ -20,24 +21,23 @@ from phalanx.core.frames import (
     Claim,
     Component,
     Control,
+    ControlMessage,
     Delivered,
-    Fault,
     Fragment,
     Frame,
     FrameKind,
     Gone,
     Held,
     Hello,
-    Join,
     Leave,
     Nack,
     Part,
     Plain,
     Probe,
+    Propose,
     Refusal,
     Relay,
     Run,
-    Said,
     Want,
 )
 from phalanx.core.framing import decode_frame, decode_tag, encode_frame, encode_tag
@@ -66,15 +66,13 @@ PACKETS: list[Plain] = [
 ]
 
 
-def announce(said: Said | None) -> Announce:
-    other = Component(ViewId(0, 0, b"other678"), (CAL,))
-    return Announce((COMPONENT, other), b"context8", (1, 1 << 40, 0), (0, 2, 0), said)
+def announce(said: ControlMessage | None) -> Announce:
+    return Announce(b"a proposal", (1, 1 << 40), 5, 4, (7, 0, 1 << 40), (3, 2), said)
 
 
 CONTROLS: list[tuple[FrameKind, Control]] = [
     (FrameKind.ACK, announce(None)),
-    (FrameKind.JOIN, announce(Join((BOB,), Delivered((ADA, BOB), (5, 6))))),
-    (FrameKind.FAULT, announce(Fault(b"context8", (ADA, BOB), (BOB,), True))),
+    (FrameKind.PROPOSE, announce(Propose(Delivered((ADA, BOB), (5, 6))))),
     (FrameKind.LEAVE, announce(Leave())),
 ]
 
@@ -87,8 +85,11 @@ def test_plain_packets_round_trip(packet: Plain) -> None:
 def test_every_kind_of_packet_and_frame_has_a_round_trip_here() -> None:
     assert {type(packet) for packet in PACKETS} == set(get_args(Plain))
     assert {kind for kind, _ in CONTROLS} | {FrameKind.DATA} == set(FrameKind)
-    assert {type(control.said) for _, control in CONTROLS} == {*get_args(Said), type(None)}
-    assert set(KIND_OF) == set(get_args(Said))
+    assert {type(control.said) for _, control in CONTROLS} == {
+        *get_args(ControlMessage),
+        type(None),
+    }
+    assert set(KIND_OF) == set(get_args(ControlMessage))
 
 
 @pytest.mark.parametrize(("kind", "control"), CONTROLS, ids=lambda x: getattr(x, "name", ""))
@@ -114,7 +115,7 @@ def test_a_frame_whose_kind_is_not_that_of_what_it_says_is_malformed(kind: Frame
 
 
 def test_a_control_frame_without_an_announcement_is_malformed() -> None:
-    for kind in (FrameKind.JOIN, FrameKind.FAULT, FrameKind.LEAVE):
+    for kind in (FrameKind.PROPOSE, FrameKind.LEAVE):
         payload = encode_frame(kind, 1, encode_tag(VIEW), [], [], 1, [])
         assert decode_frame(2, 5, payload, 0, TABLE, 8) == Refusal("malformed")
 
@@ -125,32 +126,41 @@ CROWD = tuple(MemberId(f"m{i:04}") for i in range(MEMBERS_MAX + 1))
 @pytest.mark.parametrize(
     "control",
     [
-        Announce((Component(VIEW, CROWD),), b"context8", (), ()),
-        Announce(tuple(Component(VIEW, (ADA,)) for _ in CROWD), b"context8", (), ()),
-        Announce((COMPONENT,), b"context8", (1,) * len(CROWD), ()),
-        Announce((COMPONENT,), b"context8", (), (1,) * len(CROWD)),
-        Announce((COMPONENT,), b"context8", (-1, 1), (0, 0)),
-        Announce((COMPONENT,), b"context8", (1 << 63, 1), (0, 0)),
-        Announce((COMPONENT,), b"context", (1, 1), (0, 0)),
-        Announce((Component(ViewId(1 << 32, 0, b"digest78"), (ADA,)),), b"context8", (), ()),
-        Announce((Component(ViewId(1, -1, b"digest78"), (ADA,)),), b"context8", (), ()),
-        Announce((Component(ViewId(1, 0, b"digest78+"), (ADA,)),), b"context8", (), ()),
+        Announce(bytes(PROPOSAL_BYTES_MAX + 1), (1, 1)),
+        Announce(b"", (1,) * len(CROWD)),
+        Announce(b"", (-1, 1)),
+        Announce(b"", (1 << 63, 1)),
+        Announce(b"", (1, 1), issued=-1),
+        Announce(b"", (1, 1), start=1 << 63),
+        Announce(b"", (1, 1), closings=(1,) * len(CROWD)),
+        Announce(b"", (1, 1), closings=(-1, 1)),
+        Announce(b"", (1, 1), openings=(1,) * len(CROWD)),
     ],
     ids=[
-        "members",
-        "components",
+        "proposal",
         "vector",
-        "floors",
         "negative",
         "beyond 63 bits",
-        "short context",
-        "epoch beyond 32 bits",
-        "negative epoch",
-        "long digest",
+        "negative issue",
+        "start beyond 63 bits",
+        "closings",
+        "negative closing",
+        "openings",
     ],
 )
 def test_lists_and_numbers_beyond_their_limits_are_malformed(control: Announce) -> None:
     payload = encode_frame(FrameKind.ACK, 1, encode_tag(VIEW), [], [], 1, [], control)
+    assert decode_frame(0, 5, payload, 0, TABLE, 8) == Refusal("malformed")
+
+
+@pytest.mark.parametrize(
+    "delivered",
+    [Delivered(CROWD, ()), Delivered((), (1,) * len(CROWD)), Delivered((ADA,), (-1,))],
+    ids=["members", "numbers", "negative"],
+)
+def test_a_proposal_that_lists_too_much_delivered_is_malformed(delivered: Delivered) -> None:
+    control = announce(Propose(delivered))
+    payload = encode_frame(FrameKind.PROPOSE, 1, encode_tag(VIEW), [], [], 1, [], control)
     assert decode_frame(0, 5, payload, 0, TABLE, 8) == Refusal("malformed")
 
 
@@ -160,11 +170,26 @@ def test_lists_and_numbers_beyond_their_limits_are_malformed(control: Announce) 
         Hello(ADA, 1, VIEW, CROWD),
         Attempt(ADA, 1, Component(VIEW, CROWD), ()),
         Attempt(ADA, 1, COMPONENT, CROWD),
+        Attempt(ADA, 1, Component(ViewId(1 << 32, 0, b"digest78"), (ADA,)), ()),
+        Attempt(ADA, 1, Component(ViewId(1, -1, b"digest78"), (ADA,)), ()),
+        Attempt(ADA, 1, Component(ViewId(1, 0, b"digest78+"), (ADA,)), ()),
+        Attempt(ADA, 1, Component(VIEW, (ADA,), b"context"), ()),
         Nack(TABLE, 0, (), CROWD),
         Hello(ADA, -1, VIEW, ()),
         Held(ADA, 1 << 63),
     ],
-    ids=["heard", "component", "attempt heard", "names", "negative", "beyond 63 bits"],
+    ids=[
+        "heard",
+        "component",
+        "attempt heard",
+        "epoch beyond 32 bits",
+        "negative epoch",
+        "long digest",
+        "short context",
+        "names",
+        "negative",
+        "beyond 63 bits",
+    ],
 )
 def test_packets_with_lists_or_numbers_beyond_their_limits_are_malformed(packet: Plain) -> None:
     assert CODEC.decode(CODEC.encode(packet)) == Refusal("malformed")
@@ -287,7 +312,7 @@ def test_every_damaged_packet_is_refused() -> None:
         (b"\x09" + CODEC.encode(PACKETS[0])[1:], "version"),
         (Codec("other", "group").encode(PACKETS[0]), "cluster"),
         (Codec("cluster", "other").encode(PACKETS[0]), "group"),
-        (b"\x01\x7f" + CODEC.encode(PACKETS[0])[2:], "kind"),
+        (bytes([VERSION, 0x7F]) + CODEC.encode(PACKETS[0])[2:], "kind"),
         (CODEC.encode(PACKETS[0])[:-1] + b"\xff", "checksum"),
         (CODEC.encode_fragment(Fragment(b"", TABLE, 0, 0, 1, 4, 1, 0)), "malformed"),
         (CODEC.encode_fragment(Fragment(b"", TABLE, 0, 0, 0, 0, 1, 0)), "malformed"),

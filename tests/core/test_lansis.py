@@ -7,14 +7,16 @@ from functools import lru_cache
 import pytest
 
 from phalanx.config import Config, lan
+from phalanx.core.announcement import announce
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Service
-from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Run, Want, Whole
+from phalanx.core.frames import Fragment, Frame, FrameKind, Nack, Propose, Run, Want, Whole
 from phalanx.core.framing import encode_frame, encode_tag
 from phalanx.core.holdings import Archive
-from phalanx.core.ids import MemberId, View, boot_view, table_digest
+from phalanx.core.ids import MemberId, View, boot_view
 from phalanx.core.lansis import AHEAD_ASKED_MAX, POOL_BYTES, Lansis
+from phalanx.core.membership.proposals import component_of, proposal_of
 
 RUNS = [Run(Service.AGREED, 1, 1, None, 0, (0,))]
 CODEC = Codec("phalanx", "g")
@@ -26,7 +28,7 @@ def view(n: int) -> View:
 
 
 def table(n: int = 3) -> bytes:
-    return table_digest(view(n).members)
+    return view(n).id.digest
 
 
 def tag(n: int = 3) -> bytes:
@@ -42,6 +44,16 @@ def ack_frame(sender: int, number: int, n: int = 3, **acks: int) -> Whole:
     members = [int(key[1:]) for key in acks]
     payload = encode_frame(FrameKind.ACK, 0, tag(n), members, list(acks.values()), 1, [])
     return Whole(payload, 0, table(n), sender, sender, number, 0)
+
+
+def proposal_frame(sender: int, number: int, **more: tuple[int, ...]) -> Whole:
+    """A frame of a view of three that proposes to go on without member 2."""
+    here = view(3)
+    proposal = proposal_of([component_of(here)], [(here.members[2], here.id)])
+    vector = more.get("vector", tuple(number if rank == sender else 0 for rank in range(3)))
+    said = announce(proposal, vector, number, number, (), (), Propose())
+    payload = encode_frame(FrameKind.PROPOSE, 1, tag(), [], [], 1, [], said)
+    return Whole(payload, 0, table(), sender, sender, number, 0)
 
 
 def own_frame(n: int, number: int = 1, runs: list[Run] | None = None, more: int = 0) -> Frame:
@@ -133,13 +145,69 @@ def test_a_number_far_ahead_makes_a_member_ask_for_few_frames(number: int, asked
     assert len(domain.recovery.missing) == asked
 
 
-def test_a_foreign_table_or_view_is_refused() -> None:
+def test_a_frame_with_the_tag_of_another_view_is_refused_and_asked_for_again() -> None:
     domain = lansis()
-    strange = Whole(ack_frame(1, 1).payload, 0, b"another!", 1, 1, 1, 0)
-    assert domain.whole(0, strange) is None
     payload = encode_frame(FrameKind.ACK, 0, b"v" * 16, [], [], 1, [])
     assert take(domain, Whole(payload, 0, table(), 1, 1, 1, 0)) == []
-    assert domain.refused == {"table": 1, "view": 1}
+    assert domain.refused == {"view": 1}
+    assert (1, 1) in domain.recovery.missing
+
+
+def test_a_frame_of_a_change_waits_to_be_pulled() -> None:
+    domain = lansis()
+    assert take(domain, proposal_frame(1, 1)) == []
+    assert domain.special
+    frame = domain.pull()
+    assert frame is not None
+    assert (frame.sender, frame.number, frame.phase) == (1, 1, 1)
+    domain.take_apart(0, frame)
+    assert domain.dag.have == [0, 1, 0]
+    assert domain.pull() is None
+
+
+def test_a_frame_of_a_change_follows_what_its_announcement_says() -> None:
+    domain = lansis()
+    take(domain, proposal_frame(1, 1, vector=(0, 1, 2)))
+    assert domain.pull() is None
+    assert sorted(domain.recovery.missing) == [(2, 1), (2, 2)]
+    (unread,) = domain.unread()
+    assert (unread.sender, unread.number) == (1, 1), "but its announcement can be read"
+
+
+def test_a_frame_of_a_change_whose_announcement_contradicts_it_is_refused() -> None:
+    domain = lansis()
+    take(domain, proposal_frame(1, 1, vector=(0, 7, 0)))
+    assert domain.refused == {"impossible": 1}
+    assert domain.pull() is None
+
+
+def test_frames_wait_to_be_pulled_while_a_change_is_under_way() -> None:
+    domain = lansis()
+    domain.steady = False
+    assert take(domain, ack_frame(1, 1)) == []
+    assert domain.pull() is not None
+
+
+def test_a_member_has_spoken_once_a_frame_of_it_is_here_or_waits() -> None:
+    domain = lansis()
+    take(domain, ack_frame(1, 1))
+    take(domain, ack_frame(2, 2))
+    assert [domain.spoke(sender) for sender in range(3)] == [False, True, True]
+
+
+def test_requests_name_members_in_a_young_view_and_during_a_change() -> None:
+    """Others may be in another view by then."""
+    for young, steady in ((True, True), (False, False)):
+        domain = lansis()
+        domain.young, domain.steady = young, steady
+        take(domain, ack_frame(1, 2))
+        due = domain.recovery.deadline()
+        assert due is not None
+        (packet,) = domain.due(due)[1]
+        nack = CODEC.decode(packet)
+        assert isinstance(nack, Nack)
+        assert nack.names == (view(3).members[0], view(3).members[1])
+        assert (nack.asker, nack.wants) == (0, (Want(1, 1, 1),))
 
 
 def test_a_gap_of_many_frames_is_asked_for_in_one_packet() -> None:

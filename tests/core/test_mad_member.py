@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.core.lies import made_up, part
+from tests.core.lies import body, forged, made_up
 
 from phalanx.config import lan
 from phalanx.core.codec import Codec
@@ -24,30 +24,20 @@ from phalanx.core.effects import (
     ViewInstalled,
 )
 from phalanx.core.frames import (
-    KIND_OF,
     Announce,
     Attempt,
-    Component,
-    Context,
-    Fault,
     Fragment,
     Frame,
     FrameKind,
     Hello,
-    Join,
+    ProposalBody,
+    Propose,
     Run,
-    Said,
 )
-from phalanx.core.framing import decode_frame, encode_frame, encode_tag
-from phalanx.core.ids import (
-    MEMBERS_MAX,
-    MemberId,
-    ViewId,
-    boot_view,
-    table_digest,
-)
+from phalanx.core.framing import decode_frame, encode_frame
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
 from phalanx.core.member import Member
-from phalanx.core.membership.contexts import context_digest, join_view, ranked, united
+from phalanx.core.membership.proposals import component_of, proposal_of
 
 MS = 1_000_000
 CODEC = Codec("phalanx", "g")
@@ -85,9 +75,6 @@ class Garbler:
                 return CODEC.encode(msgspec.structs.replace(got, view=view))
         return packet
 
-    def some(self) -> tuple[MemberId, ...]:
-        return ranked(self.rng.sample([A, B, C, NOBODY_AT_ALL], self.rng.randrange(3)))
-
     def frame(self, got: Fragment) -> bytes | None:
         frame = decode_frame(got.sender, got.number, got.piece, 0, got.table, MEMBERS_MAX)
         assert isinstance(frame, Frame)
@@ -105,32 +92,43 @@ class Garbler:
                 case 3 if runs:
                     runs[0][0].service = rng.choice(list(Service))
                 case _ if announce is not None:
-                    announce, kind = self.announce(announce, kind, phase)
+                    announce, kind = self.announce(announce, kind)
         members, numbers = [q for q, _ in acks], [n for _, n in acks]
         payload = encode_frame(
             kind, phase, frame.tag, members, numbers, frame.first, runs, announce
         )
         return CODEC.encode_fragment(msgspec.structs.replace(got, piece=payload))
 
-    def announce(self, announce: Announce, kind: int, phase: int) -> tuple[Announce, int]:
-        rng, said = self.rng, announce.said
+    def announce(self, announce: Announce, kind: int) -> tuple[Announce, int]:
+        rng = self.rng
         at = rng.randrange(len(announce.vector))
-        match rng.randrange(4):
+        match rng.randrange(7):
             case 0:
                 return changed(announce, "vector", at, rng.choice([-3, -2, -1, 1])), kind
-            case 1:
-                return changed(announce, "floors", at, rng.choice([-3, -1, 1, 5])), kind
-            case 2 if said is not None and kind != FrameKind.LEAVE:
-                return msgspec.structs.replace(announce, said=None), FrameKind.ACK
-        others = tuple(m for m in self.some() if m != B)
-        lie: Said = Join(others)
-        if rng.randrange(2):
-            named, new = self.some() or (C,), self.some()
-            context = rng.choice([announce.context, b"whatever"])
-            lie = Fault(context, named, new, bool(rng.randrange(2)))
-        if kind == FrameKind.DATA or not phase:
-            return announce, kind
-        return msgspec.structs.replace(announce, said=lie), KIND_OF[type(lie)]
+            case 1 if announce.closings:
+                at = rng.randrange(len(announce.closings))
+                return changed(announce, "closings", at, rng.choice([-3, -1, 1, 5])), kind
+            case 2 if announce.openings:
+                return changed(announce, "openings", at, rng.choice([-3, -1, 1, 5])), kind
+            case 3:
+                start = max(0, announce.start - rng.randrange(3))
+                return msgspec.structs.replace(announce, start=start), kind
+            case 4 if kind == FrameKind.PROPOSE:
+                earlier = max(0, announce.issued - 1)
+                return msgspec.structs.replace(announce, said=None, issued=earlier), FrameKind.ACK
+        return msgspec.structs.replace(announce, proposal=self.proposal(announce.proposal)), kind
+
+    def proposal(self, encoded: bytes) -> bytes:
+        """Another proposal: with components that there are not, with others left out."""
+        rng, told = self.rng, msgspec.msgpack.decode(encoded, type=ProposalBody)
+        components = list(told.components)
+        if rng.randrange(3) == 0:
+            components.append(made_up(rng.choice([[NOBODY_AT_ALL], [C], [A, C]]), rng.randrange(4)))
+        if rng.randrange(6) == 0:
+            components.pop(rng.randrange(len(components)))
+        components.sort(key=lambda c: c.view)
+        out = [(i, k) for i, c in enumerate(components) for k, m in enumerate(c.members) if m != B]
+        return body(components, sorted(rng.sample(out, rng.randrange(min(len(out), 3) + 1))))
 
 
 def changed(announce: Announce, field: str, at: int, by: int) -> Announce:
@@ -187,66 +185,42 @@ def test_a_member_that_garbles_what_it_says_stops_nobody(mesh: Build, seed: int)
 # ---------------------------------------------------------------------------- by design
 
 
-def pieces(
-    sender: MemberId, number: int, where: Component, *others: Component, **more: Any
-) -> list[bytes]:
-    """A frame of a change; `follows` are the frames of others that it has seen."""
-    components = tuple(sorted((where, *others), key=lambda c: c.view))
-    table = ranked(united(components))
-    follows = {sender: number, **more.get("follows", {})}
-    vector = tuple(follows.get(m, 0) for m in table)
-    phase = more.get("phase", 1)
-    floors = tuple(0 if phase else n for n in vector)
-    said = more.get("said")
-    announce = Announce(components, where.context, vector, floors, said)
-    kind = KIND_OF[type(said)] if said is not None else FrameKind.ACK
-    payload = encode_frame(kind, phase, encode_tag(where.view), [], [], 1, [], announce)
-    index = table.index(sender)
-    return [CODEC.encode_fragment(Fragment(payload, table_digest(table), index, index, number,
-                                           0, 1, 0))]  # fmt: skip
-
-
 def test_a_frame_of_a_member_that_moved_on_does_not_hang_the_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """x proposed the view that b is about to install, and then speaks from another one, of b and x,
-    that b knows nothing of. A frame of a, whose slot is lower, waits to be pulled meanwhile."""
+    """x issued the view that b is about to install, and then speaks from another one, of b and x,
+    that b knows nothing of: b leaves x out. Then a speaks from the view, so b installs it."""
     x, z = MemberId("x"), MemberId("z")
-    home, at_x, at_z = boot_view([A, B]), part(boot_view([x])), part(boot_view([z]))
-    here = part(home)
-    three = tuple(sorted((here, at_x, at_z), key=lambda c: c.view))
-    joint = context_digest(Context(components=three))
-    joined = part(join_view(three, joint, frozenset({A, B, x, z})))
-    considered = 0
-    consider = Member._consider
+    here, at_x, at_z = (component_of(boot_view(m)) for m in ([A, B], [x], [z]))
+    three = proposal_of([here, at_x, at_z])
+    given = 0
+    give = Member._give
 
-    def counting(self: Member, now: int, frame: Frame, out: list[Any]) -> None:
-        nonlocal considered
-        considered += 1
-        assert considered < 1_000, "it hangs"
-        consider(self, now, frame, out)
+    def counting(self: Member, *args: Any) -> None:
+        nonlocal given
+        given += 1
+        assert given < 1_000, "it hangs"
+        give(self, *args)
 
-    monkeypatch.setattr(Member, "_consider", counting)
-    member = Member(B, home, "g", lan(), 1)
+    monkeypatch.setattr(Member, "_give", counting)
+    member = Member(B, boot_view([A, B]), "g", lan(), 1)
     member.start(0)
     attempts = [Attempt(x, 0, at_x, (B,)), Attempt(z, 0, at_z, (B,))]
     member.step(MS, Datagrams([CODEC.encode(attempt) for attempt in attempts]))
-    elsewhere = made_up((B, x), 4)
-    proposal: dict[str, Any] = {"said": Join(())}
     early = [
-        *pieces(A, 1, here, at_x, at_z, **proposal),
-        *pieces(x, 1, at_x, here, at_z, **proposal),
+        *forged(CODEC, A, 1, here, three.encoded, Propose()),
+        *forged(CODEC, x, 1, at_x, three.encoded, Propose()),
     ]
     member.step(2 * MS, Datagrams(early))
-    now = 2 * MS
-    while now < 80 * MS:
-        now = max(now + MS, member.deadline() or 0)
-        member.step(now, DeadlinePassed())
-    assert member._kernel.stage == "COMMIT"
+    assert member._protocol.current == three
+    moved = forged(CODEC, x, 2, made_up((B, x), 4), proposal_of([made_up((B, x), 4)]).encoded,
+                   phase=0, issued=0, start=0)  # fmt: skip
+    joined = component_of(three.view)
     late = [
-        *pieces(x, 2, elsewhere),
-        *pieces(z, 1, at_z, here, at_x, **proposal),
-        *pieces(A, 2, joined, follows={z: 1, x: 1}, phase=0),
+        *moved,
+        *forged(CODEC, z, 1, at_z, three.encoded, Propose()),
+        *forged(CODEC, A, 2, joined, proposal_of([joined]).encoded, phase=0, issued=0, start=0),
     ]
-    member.step(now, Datagrams(late))
+    member.step(3 * MS, Datagrams(late))
     assert member.view.members == (A, B, x, z)
+    member.step(4 * MS, DeadlinePassed())

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from phalanx.cli.main import main
-from phalanx.core.membership.kernel import Kernel
+from phalanx.core.membership.protocol import MembershipProtocol
 
 
 @pytest.fixture
 def nobody_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is worth joining."""
-    monkeypatch.setattr(Kernel, "foreign", lambda self, member, view: None)
+    monkeypatch.setattr(MembershipProtocol, "_on_met", lambda self, now, given: [])
 
 
 def test_the_json_tells_states_completeness_and_violations() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.core.effects import Service
 from phalanx.core.ids import ViewId
-from phalanx.explore.histories import Broke, Delivered, Event, Histories, Installed, Said
+from phalanx.explore.histories import Broke, Delivered, Event, Histories, Installed, Marked, Said
 
 
 def view_id(epoch: int, name: str = "v", removals: int = 0) -> ViewId:
@@ -31,8 +31,10 @@ def join(
     return Installed(view_id(epoch, name), members, previous.view, "join", components, with_me)
 
 
-def delivered(where: Installed, sender: int, number: int, sent: Installed | None = None) -> Event:
-    return Delivered((sender, number), where.view, (sent or where).view)
+def delivered(
+    where: Installed, sender: int, number: int, sent: Installed | None = None, **more: bool
+) -> Delivered:
+    return Delivered((sender, number), where.view, (sent or where).view, **more)
 
 
 def check_of(*told: list[Event], hold: bool = False, service: Service = Service.AGREED) -> str:
@@ -49,7 +51,7 @@ ALONE = (boot(0), boot(1))
 
 
 def test_two_that_move_together_are_fine() -> None:
-    said = [Said(1, BOTH.view), delivered(BOTH, 0, 1)]
+    said: list[Event] = [Said(1, BOTH.view), delivered(BOTH, 0, 1)]
     assert check_of([BOTH, *said, NEXT], [BOTH, delivered(BOTH, 0, 1), NEXT]) == ""
 
 
@@ -96,10 +98,33 @@ def test_a_message_that_only_one_delivers_is_found_if_they_move_together() -> No
 
 
 def test_another_order_is_found_for_ordered_services_only() -> None:
-    a, b = delivered(BOTH, 0, 1), delivered(BOTH, 1, 1)
-    told: tuple[list[Event], list[Event]] = ([BOTH, a, b, NEXT], [BOTH, b, a, NEXT])
-    assert check_of(*told) == "JO"
-    assert check_of(*told, service=Service.CAUSAL) == ""
+    for ordered in (True, False):
+        a, b = (delivered(BOTH, sender, 1, ordered=ordered) for sender in (0, 1))
+        told: tuple[list[Event], list[Event]] = ([BOTH, a, b, NEXT], [BOTH, b, a, NEXT])
+        assert check_of(*told) == ("JO" if ordered else "")
+
+
+def test_a_safe_message_that_a_member_leaves_the_view_without_is_found() -> None:
+    alone = join(BOTH, 1, together=(1,))
+    safe, unsure = (delivered(BOTH, 0, 1, ordered=True, safe=safe) for safe in (True, False))
+    assert check_of([BOTH, safe], [BOTH, alone]) == "JS"
+    assert check_of([BOTH, unsure], [BOTH, alone]) == ""
+    assert check_of([BOTH, safe], [BOTH, unsure, alone]) == ""
+
+
+def test_markers_at_different_places_are_found() -> None:
+    here, there = Marked(BOTH.view, 0), Marked(BOTH.view, 1)
+    assert check_of([BOTH, here, NEXT], [BOTH, here, NEXT]) == ""
+    assert check_of([BOTH, here, NEXT], [BOTH, there, NEXT]) == "JM"
+    assert check_of([BOTH, here, NEXT], [BOTH, NEXT]) == "JM"
+
+
+def test_basic_messages_cause_nothing() -> None:
+    later = Said(2, BOTH.view)
+    first = [delivered(BOTH, 0, n, basic=basic) for n, basic in ((2, False), (1, True))]
+    assert check_of([BOTH, Said(1, BOTH.view, basic=True), later], [BOTH, *first]) == ""
+    first = [delivered(BOTH, 0, n) for n in (2, 1)]
+    assert check_of([BOTH, Said(1, BOTH.view), later], [BOTH, *first]) == "J5"
 
 
 def test_a_message_in_two_views_is_found_if_both_were_in_both() -> None:

@@ -78,6 +78,13 @@ def test_a_copy_goes_on_like_the_original_and_leaves_it_alone(pair: list[Explore
         assert told[0][1] != before
 
 
+def test_a_copy_shares_within_itself_what_the_original_shares(pair: list[Explored]) -> None:
+    ada = copied(joined(pair)[0])
+    assert ada._means.foreign.kept() is ada._means.archive.foreign
+    assert ada._stay.domain is ada._lansis
+    assert ada._lansis.archive is ada._means.archive
+
+
 def test_members_that_differ_in_times_and_statistics_only_are_the_same(
     pair: list[Explored],
 ) -> None:
@@ -86,7 +93,8 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
     ada._pulse.stir()
     ada._lansis.duplicates += 1
     ada._presence.detector.heard_ns[0] += 1
-    ada._kernel._speak_until += 1
+    ada._protocol._speak_until += 1
+    ada._protocol._strain += 1
     assert digest(ada) == before
     assert digest(thawed(ada.frozen())) == before
     assert digest(bea) != before
@@ -95,13 +103,20 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: setattr(m._kernel, "phase", 1),
-        lambda m: setattr(m._kernel, "faulty", frozenset([BEA])),
-        lambda m: setattr(m._kernel, "_speak_until", 1 << 62),
+        lambda m: m._protocol.issued.append(m._protocol.unchanged),
+        lambda m: setattr(m._protocol, "stage", "COLLECTING"),
+        lambda m: m._protocol._suspects.add(BEA),
+        lambda m: setattr(m._protocol, "_grace", True),
+        lambda m: setattr(m._protocol, "_speak_until", 1 << 62),
+        lambda m: setattr(m._protocol, "added_tomorrow", 1),
+        lambda m: m._protocol._history._views.clear(),
+        lambda m: m._protocol._statements._newest.clear(),
+        lambda m: m._protocol._statements._issues.clear(),
+        lambda m: m._means.archive.foreign.update(m._means.archive._generations[0]),
+        lambda m: m._means.foreign.fetch(NOW, BEA, 9),
+        lambda m: m._stay._proposed.add(1),
         lambda m: m._dag.have.__setitem__(0, 7),
-        lambda m: m._kernel._ledger._evidence.clear(),
         lambda m: setattr(m._outbox, "following", 5),
-        lambda m: setattr(m._kernel, "added_tomorrow", 1),
     ],
 )
 def test_members_that_may_behave_otherwise_are_not_the_same(

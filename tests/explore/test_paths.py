@@ -16,7 +16,6 @@ JOINED: tuple[Action, ...] = (
     ("deliver", 0, 1, 0),
     ("collect", 0, 0, 0),
     ("deliver", 1, 0, 0),
-    ("collect", 1, 0, 0),
     ("deliver", 0, 1, 0),
 )
 TWO = Options(members=2, attempts=2)

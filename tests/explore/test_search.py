@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from phalanx.core.effects import Service
-from phalanx.core.frames import Context
-from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.membership.contexts import Members, Reach, extend, ranked
-from phalanx.core.membership.kernel import Kernel
-from phalanx.core.membership.ledger import Ledger
-from phalanx.core.speaker import Speaker
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.steps import Expired, Instruction, Met
 from phalanx.explore.search import Limits, Result, Search
 from phalanx.explore.world import Options
+from phalanx.sim.mutants import MUTANTS
+from phalanx.sim.mutants.mutant import Patch
 
 TOGETHER = ((0, 1),)
 
@@ -62,6 +59,7 @@ def test_small_groups_are_searched_to_the_end(options: Options) -> None:
         Options(members=2, attempts=2, suspicions=1),
         Options(members=2, start=TOGETHER, attempts=1, suspicions=1, data=1, mode="flow"),
         Options(members=3, start=((0, 1, 2),), suspicions=1),
+        Options(members=3, start=((0, 1), (2,)), attempts=2),
     ],
 )
 def test_reduction_reaches_every_end(options: Options) -> None:
@@ -73,72 +71,96 @@ def test_reduction_reaches_every_end(options: Options) -> None:
     assert reduced.states < whole.states
 
 
-Patch = tuple[type, str, Any]
-
-
 @contextmanager
 def broken(*patches: Patch) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for cls, method, by in patches:
-            patch.setattr(cls, method, by)
+        for owner, name, by in patches:
+            patch.setattr(owner, name, by)
         yield
 
 
-def one_voice_is_enough(self: Ledger, context: Context, digest: bytes, out: Members) -> bool:
-    """A fault set is closed as soon as anybody has named it."""
-    named = self._faults.get(digest, {}).values()
-    return bool(context.boot) and any(out in sets for sets in named)
+def mutant(name: str) -> tuple[Patch, ...]:
+    return MUTANTS[name].patches
 
 
-def what_is_here_closes(self: Ledger, digest: bytes, rest: Members, out: Members) -> Reach:
-    closing: Reach = {}
-    for member in ranked(rest):
-        found = self._closing_frame(digest, member, out)
-        extend(closing, {} if found is None else found[1])
-    return closing
-
-
-def never_late(self: Kernel) -> list[MemberId]:
+def never_met(self: MembershipProtocol, now: int, given: Met) -> list[Instruction]:
+    """Nobody is worth joining."""
     return []
 
 
-def never_foreign(self: Kernel, member: MemberId, view: ViewId) -> None:
-    """Nobody is worth joining."""
+def never_late(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
+    return []
 
 
-def sends_on(self: Speaker) -> bool:
-    return True
-
+NOBODY_JOINS: Patch = (MembershipProtocol, "_on_met", never_met)
+NOBODY_IS_LATE: Patch = (MembershipProtocol, "_on_unanswered", never_late)
+THREE = ((0, 1, 2),)
 
 BROKEN: dict[str, tuple[tuple[Patch, ...], Options, set[str]]] = {
     "nobody is joined": (
-        ((Kernel, "foreign", never_foreign),),
+        (NOBODY_JOINS,),
         Options(members=2, start=TOGETHER, suspicions=1),
         {"J8"},
     ),
     "nobody is ever late": (
-        ((Kernel, "_unanswered", never_late),),
-        Options(members=2, attempts=2),
+        (NOBODY_IS_LATE,),
+        Options(members=2, attempts=2, losses=1),
         {"J4"},
     ),
     "sends in a change though it should hold": (
-        ((Speaker, "_may_send", sends_on),),
+        mutant("sends-while-held"),
         Options(members=2, attempts=2, data=1),
         {"J3s"},
     ),
-    "one voice closes a view": (
-        ((Ledger, "is_closed", one_voice_is_enough), (Ledger, "closing", what_is_here_closes)),
-        Options(members=3, start=((0, 1, 2),), suspicions=1, data=1),
+    "frames of a change belong to the view that ends": (
+        mutant("phase-not-taken-over"),
+        Options(members=3, start=THREE, suspicions=2, data=1, mode="flow"),
         {"J2"},
     ),
+    "a view ends with all that is here": (
+        mutant("no-closing-cut"),
+        Options(members=3, start=THREE, suspicions=2, data=1, mode="flow"),
+        {"J2"},
+    ),
+    "what enters is delivered at once": (
+        mutant("everything-delivered-early"),
+        Options(members=3, start=THREE, suspicions=2, data=1, mode="flow"),
+        {"J2"},
+    ),
+    "a larger proposal counts as an answer": (
+        mutant("larger-proposal-will-do"),
+        Options(members=3, start=THREE, suspicions=2),
+        {"JX"},
+    ),
+    "a closing frame counts without its past": (
+        mutant("closing-frame-on-arrival"),
+        Options(members=3, start=THREE, suspicions=2),
+        {"JX"},
+    ),
+    "a view has the epoch of its newest component": (
+        mutant("epoch-not-raised"),
+        Options(members=2, attempts=2),
+        {"JE"},
+    ),
+    "a view is named by its epoch alone": (
+        mutant("view-id-reused"),
+        Options(members=2, start=TOGETHER, attempts=1, suspicions=1),
+        {"JT"},
+    ),
+    "everybody came along": (
+        mutant("transitional-set-of-all"),
+        Options(members=2, attempts=2),
+        {"JT"},
+    ),
 }
+LIMITS = Limits(states=4_000)
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_found_with_and_without_reduction(name: str) -> None:
     patches, options, checks = BROKEN[name]
     with broken(*patches):
-        found = [searched(options, reduction, Limits(states=1_500)) for reduction in (True, False)]
+        found = [searched(options, reduction, LIMITS) for reduction in (True, False)]
     for result in found:
         assert set(result.counts) >= checks
         assert {v.check for v in result.violations} == set(result.counts)
@@ -147,10 +169,10 @@ def test_a_broken_rule_is_found_with_and_without_reduction(name: str) -> None:
 
 
 def test_an_exception_of_the_core_is_found_with_the_way_to_it() -> None:
-    def fails(self: Kernel, entry: object, said: object) -> None:
+    def fails(self: MembershipProtocol, now: int, given: object) -> None:
         raise AssertionError("on purpose")
 
-    with broken((Kernel, "_handle", fails)):
+    with broken((MembershipProtocol, "_on_heard", fails)):
         result = searched(Options(members=2, attempts=2), limits=Limits(violations=1))
     (violation,) = result.violations
     assert violation.check == "JX"
@@ -166,7 +188,7 @@ def test_limits_end_a_search_that_is_not_complete() -> None:
 
 
 def test_the_first_of_each_kind_is_a_shortest_way() -> None:
-    with broken((Kernel, "foreign", never_foreign)):
+    with broken(NOBODY_JOINS):
         result = searched(Options(members=2, start=TOGETHER, suspicions=1))
     (violation,) = result.violations
     assert violation.check == "J8"

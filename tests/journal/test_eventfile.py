@@ -64,7 +64,7 @@ HEADER = b'{"phalanx_events":1,"manifest":{}}\n'
         (b"\x89PNG\r\n", 1, "not a file of phalanx events"),
         (b'{"seed": 3}\n', 1, "not a file of phalanx events"),
         (b"[" * 100_000 + b"\n", 1, "not a file of phalanx events"),
-        (b'{"phalanx_events":5,"manifest":{}}\n', 1, "schema version 5 is newer than 4"),
+        (b'{"phalanx_events":6,"manifest":{}}\n', 1, "schema version 6 is newer than 5"),
         (b'{"phalanx_events":0,"manifest":{}}\n', 1, "there is no schema version 0"),
         (HEADER + b'{"table":"life"}\n', 2, "not a row of the schema"),
         (HEADER + b'{"table":"tea"}\n', 2, "not a row of the schema"),

@@ -40,8 +40,8 @@ def installed(cause: Literal["boot", "removal", "join"] = "removal", **more: Any
     return fx.ViewInstalled(View(TWO, (A, B), CTX), previous, (), cause, **more)
 
 
-def stepped(action: fx.Action, stage: fx.Stage) -> fx.ChangeStepped:
-    return fx.ChangeStepped(CTX, stage, action, (), (), ())
+def stepped(action: fx.Action, stage: fx.Stage, *failed: MemberId) -> fx.ChangeStepped:
+    return fx.ChangeStepped(CTX, stage, action, (), (), failed)
 
 
 def judged(state: fx.PeerState) -> fx.PeerJudged:
@@ -98,8 +98,9 @@ def merged(parts: int) -> tuple[fx.Side, ...]:
             [stepped("START", "COLLECT"), stepped("COMMIT", "COMMIT"), stepped("FORGET", "IDLE")],
             {"attempts": 1, "commits": 1, "forgotten": 1},
         ),
-        ([stepped("FA", "IDLE")], {}),
-        ([stepped("FA", "COMMIT")], {"fault_in_join": 1}),
+        ([stepped("FA", "IDLE", B)], {}),
+        ([stepped("COMMIT", "COMMIT", B)], {"commits": 1, "fault_in_join": 1}),
+        ([stepped("COMMIT", "COMMIT")], {"commits": 1}),
         ([stepped("LEAVE", "COLLECT")], {"leave_in_join": 1}),
         ([stepped("FOLLOW", "IDLE")], {"followed": 1}),
         ([judged("SUSPECTED"), judged("SEMI"), judged("FAULTY"), judged("OPERATIONAL")],

@@ -1,7 +1,7 @@
 """Random scenarios from seeds, under the sound protocol and under broken ones.
 
 1. Every guarantee of a fixed view holds and is put to the test, and nothing gets stuck.
-2. Scenarios that once failed are kept and stay mended.
+2. Scenarios and stories that once failed are kept and stay mended.
 3. Every mutant is caught by a checker within a few seeds.
 
 A failure prints the lowest seed and the line that replays it. `make test-long` plays 5,000 seeds.
@@ -24,6 +24,7 @@ from phalanx.sim.story import story
 from phalanx.sim.sweep import Seeds, run_seeds
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))
+STORIES = sorted((Path(__file__).parent / "kept").glob("*.story"))
 
 
 @pytest.mark.parametrize("first", range(0, 120, 15))
@@ -48,6 +49,11 @@ def test_every_guarantee_is_put_to_the_test() -> None:
 def test_a_scenario_that_once_failed_stays_mended(path: Path) -> None:
     result = run(load(str(path)))
     assert not result.failed, "\n".join(story(result))
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda p: p.stem)
+def test_a_story_that_once_failed_stays_mended(path: Path) -> None:
+    assert play(path).violated == ()
 
 
 def test_random_loss_removes_nobody() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.config import lan
+from phalanx.core.announcement import component_of_frame
 from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Accepted,
@@ -49,19 +50,17 @@ from phalanx.core.effects import (
 from phalanx.core.frames import (
     Attempt,
     Claim,
-    Component,
-    Fault,
     Fragment,
     Frame,
     Held,
     Hello,
-    Join,
     Nack,
-    Said,
+    Propose,
 )
 from phalanx.core.framing import decode_frame
-from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view, table_digest
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
 from phalanx.core.member import Member
+from phalanx.core.membership.proposals import Proposal, read_proposal
 from phalanx.errors import SubmissionError
 
 HERE = Path(__file__).parent
@@ -254,7 +253,7 @@ class Stage:
     def view(self, installed: ViewInstalled) -> list[str]:
         view = installed.view
         self.views[view.id] = "{" + listed(view.members) + "}"
-        self.tables[table_digest(view.members)] = view.members
+        self.tables[view.id.digest] = view.members
         if installed.cause == "boot":
             return [f"view {listed(view.members)}"]
         text = f"view {view.id.joins}.{view.id.removals} {listed(view.members)}"
@@ -270,10 +269,10 @@ class Stage:
         text = f"{step.stage.lower()} {step.action.lower()}"
         if step.components:
             text += " of " + " ".join(self.views[view] for view in step.components)
-        if step.failed_before:
-            text += f" without {listed(step.failed_before)}"
         if step.failed_after:
-            text += f", faulty {listed(step.failed_after)}"
+            text += f", without {listed(step.failed_after)}"
+        if step.failed_before not in ((), step.failed_after):
+            text += f", before without {listed(step.failed_before)}"
         return text
 
     def packet(self, packet: bytes) -> str:
@@ -314,9 +313,9 @@ class Stage:
         return f"{name} {self.content(frame)} acks [{' '.join(follows)}]"
 
     def table_of(self, frame: Frame) -> tuple[MemberId, ...]:
-        if frame.control is not None:
-            members = {m for c in frame.control.components for m in c.members}
-            self.tables[frame.table] = tuple(sorted(members))
+        component = component_of_frame(frame)
+        if component is not None:
+            self.tables[frame.table] = component.members
         return self.tables[frame.table]
 
     def content(self, frame: Frame) -> str:
@@ -324,17 +323,21 @@ class Stage:
             return "data"
         if frame.control is None or frame.control.said is None:
             return "ack"
-        return said_of(frame.control.said, frame.control.components)
+        if not isinstance(frame.control.said, Propose):
+            return "leave"
+        proposal = read_proposal(frame.control.proposal)
+        assert proposal is not None
+        return f"propose {proposed(proposal)}"
 
 
-def said_of(said: Said, components: tuple[Component, ...]) -> str:
-    match said:
-        case Join(failed_before):
-            names = " ".join("{" + listed(c.members) + "}" for c in components)
-            return f"join {names}" + (f" without {listed(failed_before)}" if failed_before else "")
-        case Fault(_, faulty):
-            return f"fault {listed(faulty)}"
-    return "leave"
+def proposed(proposal: Proposal) -> str:
+    """Per component, the members that the proposal keeps and those that it leaves out."""
+    out = []
+    for view, component in proposal.components.items():
+        gone = [m for m in component.members if (m, view) in proposal.left_out]
+        text = listed(m for m in component.members if m not in gone)
+        out.append("{" + text + (f" without {listed(gone)}" if gone else "") + "}")
+    return " ".join(out)
 
 
 def listed(members: Iterable[MemberId]) -> str:

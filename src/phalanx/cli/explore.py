@@ -1,4 +1,4 @@
-"""`phalanx explore`: every behaviour of a small group, on the product's own classes."""
+"""`phalanx explore`: every behaviour of a small group, guided walks of larger ones, stories."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
-from phalanx.cli.options import Whole, check_places, write_or_explain
+from phalanx.cli.options import SEED_MAX, Range, Whole, check_places, write_or_explain
 from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
-from phalanx.explore import paths
+from phalanx.explore import paths, stories
+from phalanx.explore.campaign import Totals, run_walks
+from phalanx.explore.histories import Finding
 from phalanx.explore.search import Limits, Result, Search, Violation
 from phalanx.explore.world import PURSE, Options
 from phalanx.sim.sweep import broken_by
@@ -56,6 +58,21 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--show", is_flag=True, help="Print the way to the first violation of each kind.")
 @click.option("--save", type=click.Path(), metavar="FILE", help="Write the first such way there.")
 @click.option("--replay", type=click.Path(), metavar="FILE", help="Play a way that was saved.")
+@click.option(
+    "--story", type=click.Path(), metavar="FILE", help="Play a story, settle it, check it."
+)
+@click.option("--walk", is_flag=True, help="Guided random walks instead of a search.")
+@click.option(
+    "--seeds", type=Range(0, SEED_MAX, closed=False), help="With --walk: the seeds, as A:B."
+)
+@click.option(
+    "--sizes",
+    type=Range(2, paths.MEMBERS_MAX, closed=True),
+    default=(4, 7),
+    help="With --walk: group sizes; 4:7.",
+)
+@click.option("--corpus", type=click.Path(), metavar="DIR", help="With --walk: stories to edit.")
+@click.option("--jobs", type=Whole(1, 256), help="With --walk: processes; one a core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def explore(
     members: int,
@@ -71,17 +88,37 @@ def explore(
     show: bool,
     save: str | None,
     replay: str | None,
+    story: str | None,
+    walk: bool,
+    seeds: tuple[int, int] | None,
+    sizes: tuple[int, int],
+    corpus: str | None,
+    jobs: int | None,
     as_json: bool,
     **purse: int,
 ) -> None:
     """Try everything that a small group can do, and check it.
 
+    With --walk, draw guided schedules of larger groups instead: links of changing priorities,
+    storms of suspicions, late packets, joins. With --story, play one written schedule. Exits with
+    1 if a guarantee is violated.
+
     \b
-    Example:
+    Examples:
       phalanx explore --members 2 --attempts 2 --suspicions 1 --data 1 --json
+      phalanx explore --walk --seconds 60 --save found.story
+      phalanx explore --story found.story --json
     """
     if replay is not None:
         _replay(replay)
+        return
+    if story is not None:
+        with broken_by(mutant):
+            _play_story(story, as_json)
+        return
+    if walk:
+        check_places(save)
+        _walk(seeds, sizes, seconds, corpus, jobs, mutant, save, as_json)
         return
     check_places(save)
     options = Options(
@@ -222,3 +259,100 @@ def _replay(file: str) -> None:
         return
     click.echo(f"{found.check}: {found.text}")
     raise click.exceptions.Exit(1)
+
+
+# ------------------------------------------------------------------ stories and walks
+
+
+def _play_story(file: str, as_json: bool) -> None:
+    found = stories.play(_load(Path(file)))
+    if as_json:
+        click.echo(json.dumps({"story": file, "finding": _finding(found)}))
+    elif found is None:
+        click.echo("nothing is wrong")
+    else:
+        click.echo(f"{found.check}: {found.text}")
+    if found is not None:
+        raise click.exceptions.Exit(1)
+
+
+def _load(file: Path) -> stories.Story:
+    try:
+        return stories.load(file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise FileError(str(file), None, f"cannot be read: {reason}", "name a story") from None
+
+
+def _finding(found: Finding | None) -> dict[str, str] | None:
+    return None if found is None else {"check": found.check, "text": found.text}
+
+
+def _walk(
+    seeds: tuple[int, int] | None,
+    sizes: tuple[int, int],
+    seconds: int | None,
+    corpus: str | None,
+    jobs: int | None,
+    mutant: str | None,
+    save: str | None,
+    as_json: bool,
+) -> None:
+    files = sorted(Path(corpus).glob("*.story")) if corpus is not None else []
+    known = [_load(file) for file in files]
+    until = float("inf") if seconds is None else seconds
+    drawn = range(1 << 40) if seeds is None else range(*seeds)
+    if seeds is None and seconds is None:
+        until = 60.0
+
+    def watch(totals: Totals) -> None:
+        click.echo(
+            f"{totals.seconds:.0f} s: {totals.walks:,} walks, {len(totals.found)} findings",
+            err=True,
+        )
+
+    totals = run_walks(drawn, *sizes, until, known, jobs, mutant, watch)
+    first = min(totals.found, key=lambda walked: (walked.seed, walked.branch), default=None)
+    if as_json:
+        facts = {
+            "walks": totals.walks,
+            "seeds": totals.seeds,
+            "sizes": list(sizes),
+            "mutant": mutant,
+            "seconds": round(totals.seconds, 1),
+            "findings": len(totals.found),
+            "checks": totals.checks,
+            "first": None
+            if first is None
+            else {
+                "seed": first.seed,
+                "branch": first.branch,
+                "finding": _finding(first.finding),
+                "story": stories.text_of(first.story),
+            },
+        }
+        click.echo(json.dumps(facts))
+    else:
+        rate = totals.walks / max(totals.seconds, 1e-9)
+        click.echo(f"{totals.walks:,} walks of {totals.seeds:,} seeds, {totals.seconds:.0f} s")
+        click.echo(f"{rate:,.0f} walks/s, {len(totals.found)} findings")
+        if first is not None and first.finding is not None:
+            place = f"seed {first.seed}, branch {first.branch}"
+            click.echo(f"{first.finding.check} ({place}): {first.finding.text}")
+    if first is None:
+        return
+    if save is not None:
+        with broken_by(mutant):
+            text = stories.text_of(_smaller(first.story, first.finding))
+        write_or_explain(save, lambda: Path(save).write_text(text, encoding="utf-8"))
+    raise click.exceptions.Exit(1)
+
+
+def _smaller(story: stories.Story, finding: Finding | None) -> stories.Story:
+    """The story with as few steps as show the same."""
+
+    def fails(shorter: stories.Story) -> bool:
+        found = stories.play(shorter)
+        return found is not None and finding is not None and found.check == finding.check
+
+    return stories.shrunk(story, fails)

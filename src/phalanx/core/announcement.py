@@ -41,6 +41,8 @@ def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
     size = len(component.members)
     if frame.phase > 1 or len(announce.vector) != size:
         return False
+    if announce.openings and len(announce.openings) != size:
+        return False
     if announce.vector[frame.wire] != frame.number:
         return False
     if any(run.to and run.to[-1] >= size for run in frame.runs):
@@ -49,8 +51,7 @@ def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
     assert proposal is not None
     if frame.phase == 0:
         alone = len(proposal.components) == 1 and not proposal.left_out
-        fits = not announce.closings or len(announce.closings) == size
-        return alone and fits and announce.said is None and not announce.issued
+        return alone and not (announce.said or announce.issued or announce.closings)
     if proposal.entries.get(sender) != component.view:
         return False
     if announce.closings and len(announce.closings) != len(proposal.entries):
@@ -77,7 +78,7 @@ def statement_of(frame: Frame, sender: MemberId) -> Statement:
     assert component is not None
     said, proposal = announce.said, read_proposal(announce.proposal)
     assert proposal is not None
-    closed = proposal.view.members if frame.phase else component.members
+    closings = dict(zip(proposal.view.members, announce.closings, strict=False))
     return Statement(
         member=sender,
         number=frame.number,
@@ -86,7 +87,8 @@ def statement_of(frame: Frame, sender: MemberId) -> Statement:
         issued=announce.issued,
         start=announce.start,
         delivered=said.delivered if isinstance(said, Propose) else None,
-        closings=dict(zip(closed, announce.closings, strict=False)),
+        closings=closings,
+        openings=dict(zip(component.members, announce.openings, strict=False)),
         leaves=isinstance(said, Leave),
     )
 
@@ -105,6 +107,7 @@ def announce(
     issued: int,
     start: int,
     closings: tuple[int, ...],
+    openings: tuple[int, ...],
     said: Propose | Leave | None,
 ) -> Announce:
-    return Announce(proposal.encoded, vector, issued, start, closings, said)
+    return Announce(proposal.encoded, vector, issued, start, closings, openings, said)

@@ -252,10 +252,14 @@ class Transitional(msgspec.Struct, frozen=True, gc=False):
 
 PeerState = Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
 Evidence = Literal["SILENCE", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD", "MOVED"]
+AGREED_EVIDENCE: tuple[Evidence, ...] = ("T_CHANGE", "TOLD", "MOVED")
+"""Evidence of the membership protocol, not of the detector: a member did not answer a change in
+time, another member left it out, or it is in another view."""
 
 
 class PeerJudged(msgspec.Struct, frozen=True, gc=False):
-    """The detector changed its mind about a peer; FAULTY is a break with it."""
+    """The detector changed its mind about a peer, or the membership protocol leaves it out. FAULTY:
+    the next view will be without it."""
 
     target: MemberId
     state: PeerState

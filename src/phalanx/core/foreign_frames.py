@@ -132,8 +132,9 @@ class ForeignFrames:
         return self._kept.get(member, {}).get(number)
 
     def clear(self) -> None:
-        self._kept.clear()
-        self._bytes = self._count = 0
+        if self._kept:
+            self._kept.clear()
+            self._bytes = self._count = 0
 
     # -------------------------------------------------------------- fetching
 

@@ -43,7 +43,7 @@ REASONS = (
 """Why a packet is refused. Every refusal is one of these, counted, never raised."""
 
 
-PROPOSAL_BYTES_MAX = 1 << 18
+PROPOSAL_BYTES_MAX = 1 << 21
 """More than the largest proposal of the largest group needs."""
 
 
@@ -199,8 +199,11 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
     start: Counter = 0
     """Frames of the sender up to this one are not carried into the view that the proposal makes."""
     closings: Numbers = ()
-    """Per member of the view, in phase 1 of the view that the proposal makes, the frame with which
-    it issued that view, as far as the sender knows; 0 if it does not."""
+    """In phase 1: per member of the view that the proposal makes, the frame with which it issued
+    the proposal, as far as the sender knows; 0 if it does not."""
+    openings: Numbers = ()
+    """While not all have spoken in the sender's view: per member of it, the frame with which it
+    issued that view."""
     said: ControlMessage | None = None
 
 

@@ -197,8 +197,7 @@ class Member(Mover):
                     if came is not None:
                         self._entered(now, entered, out)
                         entered = []
-                        fresh = not packet.repeat and packet.via == packet.sender
-                        self._foreign(now, *came, fresh, out)
+                        self._foreign(now, *came, out)
                         lansis = self._lansis  # the view may have changed
                     continue
                 frame = (
@@ -306,7 +305,8 @@ class Member(Mover):
     def _unspoken(self) -> tuple[MemberId, ...]:
         """Members of the view that have not sent a frame in it."""
         spoke = self._lansis.spoke
-        return tuple(m for rank, m in enumerate(self.view.members) if not spoke(rank))
+        others = enumerate(self.view.members)
+        return tuple(m for rank, m in others if rank != self._rank and not spoke(rank))
 
 
 def _listed(members: Sequence[MemberId] | frozenset[MemberId]) -> str:

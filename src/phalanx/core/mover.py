@@ -62,12 +62,13 @@ class Mover(Speaker):
             if not unread:
                 break
             unread[0].read = True
-            self._hear(now, statement_of(unread[0], self._sender(unread[0])), False, out)
+            self._hear(now, statement_of(unread[0], self._sender(unread[0])), out)
         lansis, means = self._lansis, self._means
         lansis.special = False
         if not self._protocol.changing and not lansis.young:
             if means.archive:
                 means.archive.clear()
+            means.foreign.clear()
             means.foreign.forget_wants()
 
     def _sender(self, frame: Frame) -> MemberId:
@@ -117,9 +118,7 @@ class Mover(Speaker):
 
     # -------------------------------------------------------------- frames of other views
 
-    def _foreign(
-        self, now: int, frame: Frame, sender: MemberId, fresh: bool, out: list[Effect]
-    ) -> None:
+    def _foreign(self, now: int, frame: Frame, sender: MemberId, out: list[Effect]) -> None:
         """A frame of another view: one that is carried into this view, or news of its sender."""
         stay = self._stay
         rank = stay.ranked.get(sender)
@@ -132,18 +131,24 @@ class Mover(Speaker):
             return  # late: its sender is in this view
         foreign = self._means.foreign
         foreign.found(sender, frame.number)
-        if self._protocol.knows(sender):
+        known = self._protocol.knows(sender)
+        if known:
             foreign.keep(frame, sender)
-        self._hear(now, statement_of(frame, sender), fresh, out)
+        self._hear(now, statement_of(frame, sender), out)
+        if not known and self._protocol.knows(sender):
+            foreign.keep(frame, sender)  # it has made its sender known
 
     def _adopt(self, frame: Frame) -> None:
         """Give a frame that is carried into this view its ranks here."""
         vector = vector_of(frame)
         adopt(frame, tuple(vector), vector, self._stay.origin, self._stay.ranked)
 
-    def _hear(self, now: int, statement: Statement, fresh: bool, out: list[Effect]) -> None:
+    def _hear(self, now: int, statement: Statement, out: list[Effect]) -> None:
+        """Give the protocol a statement. Nobody is joined before this member's name is its own."""
         self._slow_due_ns = -1
-        self._give(now, Heard(statement, fresh and self._presence.search.is_patient(now)), out)
+        presence = self._presence
+        contact = presence.search.is_in_contact(now, statement.view) and not presence.claim.pending
+        self._give(now, Heard(statement, contact), out)
 
     # -------------------------------------------------------------- instructions
 

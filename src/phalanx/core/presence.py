@@ -134,6 +134,8 @@ class Presence:
                 component = Component(hello.view, ())
                 return [], [Heard(Statement(sender, hello.number, component), False)]
             self._sign(now, sender, stay)
+        if not ours and self.me in hello.heard:
+            self.search.made_contact(now, hello.view)
         if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
             inputs.append(Met(sender, hello.view))
         return [], inputs
@@ -158,6 +160,7 @@ class Presence:
         if self.search.heard(now, attempt, component.view, False) or any(
             member in stay.ranked for member in attempt.heard
         ):
+            self.search.made_contact(now, component.view)
             return [], [Heard(said, True), Attempted(sender, component)]
         return [], []
 

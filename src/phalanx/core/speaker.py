@@ -239,11 +239,11 @@ class Speaker:
         stay, protocol = self._stay, self._protocol
         vector = self._dag.have.copy()
         vector[self._rank] = number
-        if not phase:
-            proposal, closings = protocol.unchanged, stay.closings
-        else:
-            proposal, closings = protocol.current, protocol.closings()
-        return announce(proposal, tuple(vector), stay.issued, stay.start, closings, said)
+        proposal = protocol.current if phase else protocol.unchanged
+        closings = protocol.closings() if phase else ()
+        openings = stay.openings if stay.young else ()
+        numbers = (stay.issued, stay.start)
+        return announce(proposal, tuple(vector), *numbers, closings, openings, said)
 
     def _acknowledgements(self) -> tuple[list[int], list[int]]:
         """What entered since the last own frame: each ACK is sent once (S4 3.3)."""
@@ -253,10 +253,11 @@ class Speaker:
         return None if to is None else tuple(self.view.members[rank] for rank in to)
 
     def _close_receipts(self, out: list[Effect]) -> None:
-        """All that was sent in phase 0 of the view is delivered at all who move along."""
-        last = 0
+        """All that was sent in phase 0 of the view, or carried into it, has been delivered by all
+        members that move along."""
+        last, tag = 0, self._stay.tag
         for waiting in (self._unordered, self._unstable):
-            while waiting and waiting[0].phase == 0:
+            while waiting and (waiting[0].phase == 0 or waiting[0].tag != tag):
                 last = max(last, waiting.popleft().last)
         if last > self._ordered_upto:
             self._ordered_upto = last

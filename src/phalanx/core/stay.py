@@ -55,7 +55,8 @@ class Stay:
         self.ranked = {member: rank for rank, member in enumerate(view.members)}
         self.table = view.id.digest
         self.tag = encode_tag(view.id)
-        self.closings = tuple(origin.closings.get(member, 0) for member in view.members)
+        self.openings = tuple(origin.closings.get(member, 0) for member in view.members)
+        """Per member, the frame with which it issued the view."""
         base = [origin.starts.get(member, 0) for member in view.members]
         self.domain = Lansis(self.rank, view, base, means.archive, means.codec, config, means.dice)
         self.dag = self.domain.dag

@@ -87,6 +87,8 @@ class Actors:
         """What each actor is; as bytes when they are many."""
         self._by_digest: dict[bytes, int] = {}
         self._outcomes: dict[tuple[int, str, int], Outcome] = {}
+        self._tables: dict[bytes, tuple[MemberId, ...]] = {}
+        """Members of all views met so far, by the digest that packets name."""
 
     # -------------------------------------------------------------- doing
 
@@ -127,6 +129,7 @@ class Actors:
         raise AssertionError(what)
 
     def _after(self, member: Explored, effects: list[Effect]) -> Outcome:
+        self._tables[member.view.id.digest] = member.view.members
         units = tuple(
             self._unit(member, tuple(effect.packets))
             for effect in effects
@@ -200,9 +203,10 @@ class Actors:
             packet.sender, packet.number, packet.payload, packet.size, packet.table, MEMBERS_MAX
         )
         assert not isinstance(frame, Refusal)
-        sender = member.view.members[packet.sender]
         about = ""
-        if frame.control is not None:
+        if frame.control is None:
+            sender = self._tables[packet.table][packet.sender]
+        else:
             found = sender_of(frame)
             assert found is not None
             sender, said = found, statement_of(frame, found)

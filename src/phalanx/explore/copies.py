@@ -2,8 +2,8 @@
 
 `copy.deepcopy` takes a millisecond, pickling there and back nearly as long, and every step of a
 search starts with a copy. Here values that never change are shared, among them everything that
-was decoded from a packet; lists and dicts are copied without asking whether something else
-refers to them too (in a member nothing does); objects are copied once each.
+was decoded from a packet; lists are copied without asking whether something else refers to them too
+(in a member nothing does that changes them); objects and dicts are copied once each.
 """
 
 from __future__ import annotations
@@ -92,9 +92,12 @@ def _tuple(things: tuple[Any, ...], memo: Memo) -> Any:
 
 
 def _dict(things: dict[Any, Any], memo: Memo) -> Any:
-    if not things:
-        return {}
-    return {key: _RULES[type(value)](value, memo) for key, value in things.items()}
+    made = memo.get(id(things))
+    if made is None:
+        made = memo[id(things)] = {}
+        for key, value in things.items():
+            made[key] = _RULES[type(value)](value, memo)
+    return made
 
 
 def _deque(things: deque[Any], memo: Memo) -> Any:

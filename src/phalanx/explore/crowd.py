@@ -6,8 +6,9 @@ that it misses it can fetch from anybody on its side who has them, as NACKs woul
 
 `settle` heals everything and lets all that need happen do so, in a fixed order, timers last: then
 nobody may be stuck (J4), everybody has delivered its own messages (J6), those in one view have
-delivered the same (J2f), strangers that hear of each other end up in one view (J8), and nobody
-has changed its view without a cause, where the setting says how much there is (JC).
+delivered the same (J2f), strangers that hear of each other end up in one view (J8), nobody has
+changed its view without a cause, where the setting says how much there is (JC), and in a calm
+setting no time-out has left out a member that is alive (JN).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 from phalanx.config import lan
 from phalanx.core.effects import (
     Break,
+    ChangeStepped,
     Datagrams,
     Effect,
     Leave,
@@ -50,6 +52,8 @@ class Setting(msgspec.Struct, frozen=True):
     service: Service
     changes_max: int | None = None
     """Nothing gives anybody cause for more views than its first and so many. None: who knows."""
+    calm: bool = False
+    """Nobody alive has cause to be left out by a time-out (JN)."""
 
 
 class Crowd:
@@ -69,6 +73,9 @@ class Crowd:
         self.steps: list[str] = []
         """What was done, in order, as `stories` can do it again."""
         self._changes_max = setting.changes_max
+        self._calm = setting.calm
+        self.sent: list[list[Packets]] = [[] for _ in range(n)]
+        """Per sender, all that it has sent: any of it may arrive again, late."""
         self._histories = Histories(hold, service)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
@@ -115,7 +122,7 @@ class Crowd:
         slot = domain.slot_of.get(who)
         frame = None if slot is None else domain._held((slot, number))
         frame = frame or domain.archive.get(who, number)
-        return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 0))
+        return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 1))
 
     # -------------------------------------------------------------- what can be done
 
@@ -140,6 +147,7 @@ class Crowd:
             self._history[p] = self._histories.extend(p, self._history[p], events)
 
     def _send(self, p: int, packets: Packets) -> None:
+        self.sent[p].append(packets)
         for q in self.live():
             if q != p and self.reaches(p, q):
                 self.inbox[q][p].append(packets)
@@ -173,11 +181,38 @@ class Crowd:
         self.act(p, f"break {p} {q}", lambda m: m.step(NOW, Break(self.ids[q])))
 
     def pass_timer(self, p: int, timer: Timer) -> None:
-        self.act(p, f"{timer} {p}", lambda member: member.pass_timer(timer))
+        effects: list[Effect] = []
+
+        def do(member: Explored) -> list[Effect]:
+            effects.extend(member.pass_timer(timer))
+            return effects
+
+        self.act(p, f"{timer} {p}", do)
+        if self._calm and timer in ("answer", "speak"):
+            self._note_needless(p, effects)
+
+    def _note_needless(self, p: int, effects: list[Effect]) -> None:
+        """JN: a time-out leaves out a member that is alive and can be reached."""
+        for effect in effects:
+            if isinstance(effect, ChangeStepped):
+                for who in sorted(set(effect.failed_after) - set(effect.failed_before)):
+                    q = self.index[who]
+                    if q not in self.gone and self.reaches(p, q) and self.wrong is None:
+                        text = f"m{p} leaves m{q} out, which is alive: time-out"
+                        self.wrong = Finding("JN", text)
+
+    def late(self, p: int, q: int, number: int) -> None:
+        """What q sent once arrives at p, perhaps again."""
+        self._take(p, f"late {p} {q} {number}", self.sent[q][number])
 
     def data(self, p: int) -> None:
         """Its user says something."""
         self.act(p, f"data {p}", lambda m: m.step(NOW, Submit([b"x"], self.service)))
+
+    def send(self, p: int, service: int) -> None:
+        """Its user says something with a service of its own choice."""
+        given = Submit([b"x"], Service(service))
+        self.act(p, f"send {p} {service}", lambda member: member.step(NOW, given))
 
     def leave(self, p: int) -> None:
         self.act(p, f"leave {p}", lambda member: member.step(NOW, Leave()))

@@ -52,7 +52,8 @@ def _step(size: int, dice: Random) -> str:
     sides = " ".join(str(dice.randrange(2)) for _ in range(size))
     words = (
         f"data {p}",
-        f"data {p}",
+        f"send {p} {dice.randrange(4)}",
+        f"late {p} {q} {dice.randrange(8)}",
         f"break {p} {q}",
         f"attempt {p} {q}",
         f"ack {p}",

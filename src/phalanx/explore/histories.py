@@ -12,6 +12,8 @@ rests on that (`world`).
     J3   two that were in two views did not      JT   the transitional set is who came along
          deliver a message in different ones     J5   nothing is delivered before its cause
     J3s  `hold`: delivered where it was sent     J7   nothing is delivered twice
+    JS   what is delivered as safe in a view     JM   two that move on together have the
+         is delivered in it by all that leave it      transitional marker at the same place
     JX   a member raised an exception
 """
 
@@ -22,7 +24,15 @@ from itertools import combinations, pairwise
 
 import msgspec
 
-from phalanx.core.effects import Deliver, Effect, Sent, Service, ViewInstalled
+from phalanx.core.effects import (
+    Deliver,
+    Effect,
+    Region,
+    Sent,
+    Service,
+    Transitional,
+    ViewInstalled,
+)
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.proposals import epoch
 
@@ -42,19 +52,32 @@ class Installed(msgspec.Struct, frozen=True):
 class Said(msgspec.Struct, frozen=True):
     number: int
     view: ViewId
+    basic: bool = False
 
 
 class Delivered(msgspec.Struct, frozen=True):
     message: Message
     view: ViewId
     origin: ViewId
+    basic: bool = False
+    ordered: bool = False
+    """Agreed or safe."""
+    safe: bool = False
+    """Safe, and not after the transitional marker."""
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """The transitional marker of a view."""
+
+    view: ViewId
+    pos: int
 
 
 class Broke(msgspec.Struct, frozen=True):
     error: str
 
 
-Event = Installed | Said | Delivered | Broke
+Event = Installed | Said | Delivered | Marked | Broke
 
 
 def events_of(effects: Sequence[Effect], index: dict[MemberId, int]) -> tuple[Event, ...]:
@@ -68,12 +91,22 @@ def events_of(effects: Sequence[Effect], index: dict[MemberId, int]) -> tuple[Ev
                 parts = tuple(m.view for m in effect.merged)
                 out.append(Installed(view.id, members, previous, cause, parts, with_me))
             case Sent(first, last):
-                out += [Said(number, effect.view) for number in range(first, last + 1)]
+                basic = effect.service is Service.BASIC
+                out += [Said(number, effect.view, basic) for number in range(first, last + 1)]
             case Deliver(sender, first, last):
                 out += [
-                    Delivered((index[sender], number), effect.view, effect.origin)
+                    Delivered(
+                        (index[sender], number),
+                        effect.view,
+                        effect.origin,
+                        effect.service is Service.BASIC,
+                        effect.service >= Service.AGREED,
+                        effect.service is Service.SAFE and effect.region is Region.REGULAR,
+                    )
                     for number in range(first, last + 1)
                 ]
+            case Transitional(view, pos):
+                out.append(Marked(view, pos))
     return tuple(out)
 
 
@@ -91,6 +124,11 @@ class Story(msgspec.Struct, frozen=True):
     views: tuple[Installed, ...]
     delivered: tuple[tuple[Message, ...], ...]
     """In each view, in order."""
+    ordered: tuple[tuple[Message, ...], ...]
+    """Of those, what is agreed or safe."""
+    safe: tuple[frozenset[Message], ...]
+    """Of those, what is safe and not transitional."""
+    markers: dict[ViewId, int]
     causes: dict[int, frozenset[Message]]
     """Of each own message, what was delivered or sent here before."""
     wrong: Finding | None
@@ -103,7 +141,6 @@ class Histories:
     def __init__(self, hold: bool, service: Service) -> None:
         self.stories: list[Story] = []
         self._hold = hold
-        self._is_ordered = service >= Service.AGREED
         self._numbers: dict[tuple[int, tuple[Event, ...]], int] = {}
         self._verdicts: dict[tuple[int, ...], Finding | None] = {}
 
@@ -135,7 +172,9 @@ class Histories:
             if story.wrong is not None:
                 yield story.wrong
         for p, q in combinations(range(len(stories)), 2):
-            yield from _successors(p, q, stories[p], stories[q], self._is_ordered)
+            yield from _successors(p, q, stories[p], stories[q])
+            yield from _safe(p, q, stories[p], stories[q])
+            yield from _safe(q, p, stories[q], stories[p])
             yield from _joins(p, q, stories[p], stories[q])
             yield from _places(p, q, stories[p], stories[q], self._hold)
         yield from _causality(stories)
@@ -147,6 +186,9 @@ def _told(me: int, events: tuple[Event, ...], hold: bool) -> Story:
     causes: dict[int, frozenset[Message]] = {}
     seen: set[Message] = set()
     wrong: Finding | None = None
+    ordered: list[list[Message]] = []
+    safe: list[set[Message]] = []
+    markers: dict[ViewId, int] = {}
     for event in events:
         match event:
             case Installed():
@@ -157,9 +199,12 @@ def _told(me: int, events: tuple[Event, ...], hold: bool) -> Story:
                     wrong = wrong or Finding("JE", text)
                 views.append(event)
                 delivered.append([])
+                ordered.append([])
+                safe.append(set())
             case Said():
-                causes[event.number] = frozenset(seen)
-                seen.add((me, event.number))
+                if not event.basic:
+                    causes[event.number] = frozenset(seen)
+                    seen.add((me, event.number))
             case Delivered():
                 if event.message in (m for place in delivered for m in place):
                     text = f"m{me} delivers {_named(event.message)} twice"
@@ -168,25 +213,37 @@ def _told(me: int, events: tuple[Event, ...], hold: bool) -> Story:
                     text = f"m{me} delivers {_named(event.message)} in {event.view}"
                     wrong = wrong or Finding("J3s", f"{text}, but it was sent in {event.origin}")
                 delivered[-1].append(event.message)
-                seen.add(event.message)
+                if event.ordered:
+                    ordered[-1].append(event.message)
+                if event.safe:
+                    safe[-1].add(event.message)
+                if not event.basic:
+                    seen.add(event.message)
+            case Marked():
+                markers[event.view] = event.pos
             case Broke():
                 wrong = wrong or Finding("JX", f"m{me} raised {event.error}")
-    told = tuple(map(tuple, delivered))
-    return Story(events, tuple(views), told, causes, wrong)
+    told, in_order = tuple(map(tuple, delivered)), tuple(map(tuple, ordered))
+    sure = tuple(map(frozenset, safe))
+    return Story(events, tuple(views), told, in_order, sure, markers, causes, wrong)
 
 
 def _named(message: Message) -> str:
     return f"message {message[1]} of m{message[0]}"
 
 
-def _successors(p: int, q: int, one: Story, two: Story, ordered: bool) -> Iterator[Finding]:
-    """J1, J1k, J2, JO, JT: what two processes did after a view that both were in."""
+def _successors(p: int, q: int, one: Story, two: Story) -> Iterator[Finding]:
+    """J1, J1k, J2, JO, JM, JT: what two processes did after a view that both were in."""
     after = {
-        old.view: (new, done)
-        for (old, new), done in zip(pairwise(two.views), two.delivered, strict=False)
+        old.view: (new, done, order)
+        for (old, new), done, order in zip(
+            pairwise(two.views), two.delivered, two.ordered, strict=False
+        )
     }
     entered = {view.view: view for view in two.views}
-    for (old, new), here in zip(pairwise(one.views), one.delivered, strict=False):
+    for (old, new), here, order in zip(
+        pairwise(one.views), one.delivered, one.ordered, strict=False
+    ):
         same = entered.get(new.view)
         if same is not None:
             if same.cause != new.cause:
@@ -196,7 +253,7 @@ def _successors(p: int, q: int, one: Story, two: Story, ordered: bool) -> Iterat
                 yield Finding("JT", f"who came along to {new.view} differs at m{p} and m{q}")
         if old.view not in after:
             continue
-        other, there = after[old.view]
+        other, there, their_order = after[old.view]
         if other.view != new.view:
             if q in new.members and p in other.members:
                 text = f"from {old.view} m{p} goes to {new.view}, m{q} to {other.view}"
@@ -204,8 +261,23 @@ def _successors(p: int, q: int, one: Story, two: Story, ordered: bool) -> Iterat
         elif set(here) != set(there):
             text = ", ".join(_named(m) for m in sorted(set(here) ^ set(there)))
             yield Finding("J2", f"in {old.view} only one of m{p} and m{q} delivers {text}")
-        elif ordered and here != there:
+        elif order != their_order:
             yield Finding("JO", f"in {old.view} m{p} and m{q} deliver in different orders")
+        elif one.markers.get(old.view) != two.markers.get(old.view):
+            yield Finding("JM", f"the marker of {old.view} differs at m{p} and m{q}")
+
+
+def _safe(p: int, q: int, one: Story, two: Story) -> Iterator[Finding]:
+    """JS: what p delivered as safe, q delivered before it left the view."""
+    left = {
+        old.view: frozenset(done)
+        for (old, _), done in zip(pairwise(two.views), two.delivered, strict=False)
+    }
+    for view, safe in zip(one.views, one.safe, strict=True):
+        lacks = safe - left[view.view] if safe and view.view in left else None
+        if lacks:
+            text = f"m{p} delivers {_named(min(lacks))} as safe in {view.view}"
+            yield Finding("JS", f"{text}, m{q} leaves it without that")
 
 
 def _joins(p: int, q: int, one: Story, two: Story) -> Iterator[Finding]:

@@ -44,6 +44,9 @@ class Open(Discovery):
     def heard(self, now: int, hello: Hello | Attempt, view: ViewId, ours: bool) -> bool:
         return not ours
 
+    def is_in_contact(self, now: int, view: ViewId) -> bool:
+        return True
+
     def lately(self, now: int) -> tuple[MemberId, ...]:
         return ()
 
@@ -160,7 +163,8 @@ class Explored(Member):
         return 0 if slot is None else self._lansis.dag.have[slot]
 
     def held(self) -> dict[tuple[MemberId, int], list[bytes]]:
-        """The frames that it could repeat, as their senders sent them."""
+        """The frames that it could repeat. A repeat is no sign that its sender is near: nobody
+        joins a stranger on it."""
         domain = self._lansis
         out: dict[tuple[MemberId, int], Frame] = {}
         for frames_of in (domain.archive.foreign, *domain.archive._generations):
@@ -170,13 +174,13 @@ class Explored(Member):
             for frames in (domain._waiting[slot], domain.dag.frames[slot]):
                 out.update({(member, number): frame for number, frame in frames.items()})
         return {
-            place: self._codec.fragments(frame, frame.wire, repeat=0)
+            place: self._codec.fragments(frame, frame.wire, repeat=1)
             for place, frame in out.items()
         }
 
     def hello(self) -> bytes:
-        """What it would say to strangers. Which of two HELLOs is newer matters to nobody here."""
-        return self._codec.encode(Hello(self.me, 0, self.view.id, ()))
+        """What it would say to strangers, and to members that are still in another view."""
+        return self._codec.encode(self._presence.hello(NOW, self._stay))
 
     # -------------------------------------------------------------- copies
 

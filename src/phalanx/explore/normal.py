@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from phalanx.config import Config
+from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec
 from phalanx.core.delivery.agreed import Order
 from phalanx.core.delivery.cursor import Cursor
@@ -30,16 +31,16 @@ from phalanx.core.frames import Component, Delivered, Frame
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.lansis import Lansis
-from phalanx.core.membership.proposals import Proposal
+from phalanx.core.membership.proposals import Proposal, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.statements import Statements
+from phalanx.core.membership.statements import Statement, Statements
 from phalanx.core.membership.view_history import ViewHistory
 from phalanx.core.pieces import Pieces
 from phalanx.core.presence import Presence
 from phalanx.core.pulse import Pulse
 from phalanx.core.recovery import Recovery
 from phalanx.core.speaker import Speaker
-from phalanx.core.stay import Stay
+from phalanx.core.stay import Means, Stay
 from phalanx.core.window import Window
 from phalanx.explore.member import NEVER, Explored
 
@@ -71,11 +72,16 @@ LEFT_OUT: dict[type, frozenset[str]] = {
         " _unordered _unstable _ordered_upto _stable_upto _window_told_closed"
     ),
     Explored: _names("_timer"),
-    MembershipProtocol: _names("me base unchanged _strain"),
-    Statements: _names("_heard_ns"),
-    Stay: _names("me dag ranked table tag closings"),
-    Lansis: _names("roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"),
-    ForeignFrames: _names("me _kept _bytes _count _senders _tables"),
+    MembershipProtocol: _names("me base unchanged _strain _strained_ns _first_issue_ns"),
+    Statements: _names("_heard_ns _protected _spoken"),  # see `_spoken`
+    # What a statement says beyond this counts when it is heard, not when it is looked at again.
+    Statement: _names("issued start delivered closings openings"),
+    Stay: _names("me dag ranked table tag openings"),
+    Lansis: _names(
+        "archive roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
+    ),
+    # The archive has the frames that are kept. What is asked for: see `_field`.
+    ForeignFrames: _names("me recovery _kept _wanted _bytes _count _senders _tables"),
     # Read out of the payload, or about repeating it.
     Frame: _names("control runs repeated_ns repeated piece table tag kind first ordered wire"),
     Cursor: _names("_dag _view"),
@@ -182,17 +188,42 @@ def _fields_of(kind: type) -> Callable[[Any], Plain]:
 def _field(owner: object, name: str, value: object) -> Plain:
     if name in DEADLINES:
         return value != NEVER
+    if name == "origin" and isinstance(owner, Stay) and not owner.young:
+        return None  # all that is carried into the view has entered
+    if name == "_statements" and isinstance(owner, MembershipProtocol):
+        return normal(value), _spoken(owner)
+    if name == "foreign" and isinstance(owner, Means):
+        return normal(value), _sorted(owner.foreign.wants())
+    if name == "moved" and isinstance(owner, Dag):
+        return _sorted(set(owner.moved))
     return normal(value)
 
 
-def _archive(archive: Archive) -> Plain:
-    """Which frames can be repeated; of their fields only the bytes matter any more."""
+def _spoken(protocol: MembershipProtocol) -> Plain:
+    """The views that members were heard from matter for proposals from the base alone (R3): the
+    view that one of these makes is newer than the base."""
+    since = epoch(protocol.base.view)
     return _sorted(
+        (member, view)
+        for member, views in protocol._statements._spoken.items()
+        for view in views
+        if epoch(view) > since
+    )
+
+
+def _archive(archive: Archive) -> Plain:
+    """Frames of other views, which the next view may need, and frames that can only be repeated;
+    of their fields only the bytes matter any more."""
+    foreign = _sorted(_stored(archive.foreign))
+    return foreign, _sorted({f for frames in archive._generations for f in _stored(frames)})
+
+
+def _stored(frames_of: dict[MemberId, dict[int, Frame]]) -> list[tuple[MemberId, int, bytes]]:
+    return [
         (member, number, frame.payload)
-        for frames_of in (archive.foreign, *archive._generations)
         for member, stored in frames_of.items()
         for number, frame in stored.items()
-    )
+    ]
 
 
 def _history(history: ViewHistory) -> Plain:

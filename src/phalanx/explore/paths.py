@@ -20,7 +20,7 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
-from phalanx.explore.histories import Broke, Delivered, Event, Finding, Installed
+from phalanx.explore.histories import Broke, Delivered, Event, Finding, Installed, Marked
 from phalanx.explore.seats import Action
 from phalanx.explore.settling import SETTLE, Settling
 from phalanx.explore.world import PURSE, Options, State, World
@@ -216,6 +216,8 @@ def _seen(event: Event) -> str:
             return f"delivers message {number} of m{sender} in {event.view}"
         case Broke(error):
             return f"raises {error}"
+        case Marked(view, pos):
+            return f"has the marker of {view} at position {pos}"
     return f"has sent its message {event.number} in {event.view}"
 
 

@@ -10,10 +10,12 @@
     deliver 1 0
     ...
 
-`changes` may be left out; it says how often a member has cause to change its view.
+`changes` may be left out; it says how often a member has cause to change its view. The line
+`calm throughout` says that no time-out has cause to leave out a member that is alive.
 
 A line is a step of a `crowd`: `deliver p q` (p hears what q sent first), `drop p q`, `lose p q n`
-(the last n), `fetch p q k` (frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`,
+(the last n), `late p q k` (p hears, perhaps again, what q sent as its k-th, from 0), `fetch p q k`
+(frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`, `send p s` (with service s),
 `leave p`, `crash p`, `split 0 1 0` (the side of each), `calm`, and the timers `collect p`,
 `answer p`, `speak p` and `ack p`. After the last one all heals and settles. A step that cannot be
 done is passed over: a story outlives small changes of the protocol.
@@ -38,8 +40,10 @@ WORDS: dict[str, int] = {
     "drop": 2,
     "lose": 3,
     "fetch": 3,
+    "late": 3,
     "attempt": 2,
     "break": 2,
+    "send": 2,
     "data": 1,
     "leave": 1,
     "crash": 1,
@@ -64,13 +68,14 @@ def play(story: Story, scribe: Scribe | None = None) -> Finding | None:
     """What goes wrong when it happens again; None if nothing does."""
     crowd = Crowd(story.setting, scribe)
     for step in story.steps:
-        _do(crowd, step)
+        do(crowd, step)
         if crowd.wrong is not None:
             break
     return crowd.verdict() or crowd.settle()
 
 
-def _do(crowd: Crowd, step: str) -> None:
+def do(crowd: Crowd, step: str) -> None:
+    """Do one step, if it can be done."""
     word, *numbers = step.split()
     args = [int(number) for number in numbers]
     if word == "split":
@@ -101,6 +106,12 @@ def _do_with(crowd: Crowd, word: str, p: int, q: int, number: int = 0) -> None:
     elif word == "attempt":
         if q not in crowd.gone and crowd.reaches(p, q):
             crowd.attempt(p, q)
+    elif word == "send":
+        if not crowd.members[p]._closed:
+            crowd.send(p, q % len(Service))
+    elif word == "late":
+        if number < len(crowd.sent[q]) and crowd.reaches(p, q):
+            crowd.late(p, q, number)
     elif word == "fetch":
         for place, packets in crowd.wanted(p):
             if place == (crowd.ids[q], number):
@@ -143,7 +154,7 @@ def parse(text: str, file: str = "story") -> Story:
         words = line.partition("#")[0].split()
         if line.startswith("#"):
             about.append(line[1:].strip())
-        elif words and words[0] in ("boot", "mode", "service", "changes"):
+        elif words and (words[0] in _HEAD or words == ["calm", "throughout"]):
             setting[words[0]] = " ".join(words[1:])
         elif words:
             _check(file, number, words)
@@ -152,12 +163,14 @@ def parse(text: str, file: str = "story") -> Story:
         components = [[int(p) for p in part.split()] for part in setting["boot"].split("|")]
         service = Service[setting["service"].upper()]
         changes = int(setting["changes"]) if "changes" in setting else None
-        begun = Setting(components, setting["mode"] == "hold", service, changes)
+        hold, calm = setting["mode"] == "hold", "calm" in setting
+        begun = Setting(components, hold, service, changes, calm)
     except (KeyError, ValueError):
         raise FileError(file, None, "it does not say how it begins", _BEGIN) from None
     return Story(begun, tuple(steps), "\n".join(about))
 
 
+_HEAD = ("boot", "mode", "service", "changes")
 _BEGIN = "begin with boot, mode and service"
 
 
@@ -177,4 +190,6 @@ def text_of(story: Story) -> str:
     lines += [f"boot {boot}", f"mode {mode}", f"service {setting.service.name.lower()}"]
     if setting.changes_max is not None:
         lines.append(f"changes {setting.changes_max}")
+    if setting.calm:
+        lines.append("calm throughout")
     return "\n".join([*lines, "", *story.steps]) + "\n"

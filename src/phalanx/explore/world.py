@@ -20,7 +20,8 @@ and, only when none of `deliver`, `collect`, `fetch` and `notice` can happen, in
     fetch p q k    q repeats its last frame, which p lacks without knowing
     ack p          p sends an ack-only frame that others wait for
     answer p       T_change of p is over       speak p   T_view of p is over
-    notice p q     q, of p's view, is in another one and will not come back
+    notice p q     q, of p's view, is in another one and will not come back: p hears its HELLO, or
+                   holds it for failed if that tells it nothing
 
 `answer` and `speak` can happen at any time while there are time-outs in the purse, and `ack`
 while there are acks: keep-alives that nobody waits for.
@@ -228,7 +229,9 @@ class World:
         for p, q in self._pairs(moves):
             if not moves[q].gone and q in facts(state[p]).known:
                 if facts(state[q]).view.id != facts(state[p]).view.id and not moves[p].busy:
-                    late += self._given(state, ("notice", p, q, 0), "break", q)
+                    action, hello = ("notice", p, q, 0), facts(state[q]).hello
+                    heard = self._given(state, action, "take", hello)
+                    late += heard or self._given(state, action, "break", q)
         yield late
 
     def _each(

@@ -20,8 +20,8 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA_VERSION = 4
-"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`."""
+SCHEMA_VERSION = 5
+"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T", "F", "X", "M"]

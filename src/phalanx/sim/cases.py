@@ -12,6 +12,8 @@ proves little; these counts say so. They only watch: nothing here decides anythi
     leave_in_join                              somebody left while joining
     followed                                   members that others drew into a view
     suspected, semi, faulty, cleared           verdicts of the detector
+    left_out_t_change, left_out_told,          members left out without one: no answer in time,
+    left_out_moved                             the word of another, in another view
     markers                                    views that ended with safe messages in doubt
     transitional, transitional_safe            messages delivered after such a marker
     carried                                    messages delivered in a later view than sent in
@@ -31,6 +33,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.core.effects import (
+    AGREED_EVIDENCE,
     Accepted,
     ChangeStepped,
     Deliver,
@@ -154,12 +157,15 @@ class Cases:
         life.stage = effect.stage
         if effect.action in _ACTIONS:
             self._count(_ACTIONS[effect.action])
-        elif joining and effect.action == "FA":
+        if joining and set(effect.failed_after) - set(effect.failed_before):
             self._count("fault_in_join")
         elif joining and effect.action == "LEAVE":
             self._count("leave_in_join")
 
     def _judged(self, me: MemberId, life: _Life, effect: PeerJudged) -> None:
+        if effect.evidence in AGREED_EVIDENCE:
+            self._count(f"left_out_{effect.evidence.lower()}")
+            return
         self._count(_JUDGED[effect.state])
         if effect.state == "FAULTY" and life.stage in _JOINING:
             self._count("judged_in_join")

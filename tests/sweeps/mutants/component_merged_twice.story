@@ -1,21 +1,16 @@
-# merge a component again that was merged or left before:
-# J5: m1 delivers message 2 of m2 before message 1 of m1, which it follows
-boot 1 2|0 3
+# component-merged-twice: JC
+boot 0 1 2 3
 mode flow
 service agreed
+changes 3
 
-attempt 3 2
-deliver 2 3
+break 1 3
+deliver 2 1
+deliver 0 1
 deliver 3 2
-break 2 3
-break 0 3
-calm
-attempt 2 3
-collect 2
-leave 3
-break 1 0
-deliver 2 1
-data 2
-data 1
-deliver 2 1
-data 2
+deliver 3 0
+deliver 0 2
+deliver 3 1
+attempt 3 1
+split 1 0 1 1
+break 0 1

@@ -1,29 +1,16 @@
-# hold views whose members did not come along for mergeable after a join:
-# JC: m0 has changed its view 5 times, not 4
-boot 0|2|1
+# half-the-past: JC
+boot 1|0 2 3
 mode flow
-service agreed
-changes 4
+service safe
+changes 3
 
-attempt 1 0
-deliver 0 1
-deliver 2 0
+attempt 3 1
+deliver 1 3
+deliver 3 1
+deliver 2 1
+break 2 3
+deliver 3 2
+deliver 3 2
+deliver 1 3
+calm
 break 0 1
-deliver 2 0
-break 2 1
-deliver 0 2
-deliver 2 0
-collect 0
-deliver 2 0
-break 2 0
-attempt 2 0
-break 0 2
-deliver 2 0
-deliver 0 2
-deliver 0 2
-deliver 0 2
-deliver 0 2
-collect 0
-deliver 2 0
-collect 2
-break 2 0

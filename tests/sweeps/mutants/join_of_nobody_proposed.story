@@ -1,9 +1,15 @@
-# propose a join that nobody answered:
-# JC: m1 has changed its view 2 times, not 1
-boot 1|0
+# join-of-nobody-proposed: JC
+boot 0 1 2 3
 mode flow
-service agreed
-changes 1
+service safe
+changes 2
 
+break 2 1
+deliver 3 2
+deliver 1 3
+deliver 0 3
+deliver 1 0
+deliver 1 2
+deliver 0 2
 attempt 1 0
 collect 1

@@ -21,6 +21,7 @@ from phalanx.core.frames import Attempt, Hello
 from phalanx.core.ids import MemberId, ViewId, encode_member
 
 STRANGERS_MAX = 1024
+CONTACTS_MAX = 256
 LISTED_MAX = 64
 """So many strangers a HELLO names, the latest heard."""
 MEMBER_BYTES = 4
@@ -42,6 +43,7 @@ class Stranger(msgspec.Struct):
 class Discovery:
     __slots__ = (
         "_config",
+        "_contacts",
         "_dice",
         "_due_ns",
         "_joined_ns",
@@ -57,6 +59,8 @@ class Discovery:
         self._dice = dice
         self._due_ns = 0
         self._strangers: dict[MemberId, Stranger] = {}
+        self._contacts: dict[ViewId, int] = {}
+        """Views with whose members this view's hear each other, and when that was last seen."""
         self._joined_ns = -(1 << 62)
         self._lost_ns = -(1 << 62)
         self._level = 0
@@ -85,6 +89,18 @@ class Discovery:
             self._strangers.pop(next(iter(self._strangers)))
         self._strangers[sender] = Stranger(now, hello.number, view, hears_us)
         return hears_us and self.is_patient(now)
+
+    def made_contact(self, now: int, view: ViewId) -> None:
+        """A member of another view hears a member of this one."""
+        self._contacts.pop(view, None)
+        self._contacts[view] = now
+        while len(self._contacts) > CONTACTS_MAX:
+            del self._contacts[next(iter(self._contacts))]
+
+    def is_in_contact(self, now: int, view: ViewId) -> bool:
+        """Whether members of that view hear this one's, and it is time to join others."""
+        seen = self._contacts.get(view)
+        return seen is not None and now - seen <= self._memory_ns and self.is_patient(now)
 
     @property
     def _memory_ns(self) -> int:

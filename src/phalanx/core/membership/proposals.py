@@ -33,7 +33,7 @@ Entry = tuple[MemberId, ViewId]
 
 EPOCH_MAX = (1 << 32) - 1
 """The largest number that an epoch has on the wire."""
-CACHED = 1024
+CACHED = 256
 """So many proposals and components are kept decoded: in a change every frame repeats them."""
 
 _encode = msgspec.msgpack.Encoder().encode

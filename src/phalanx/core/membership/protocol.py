@@ -62,8 +62,11 @@ from phalanx.core.membership.view_history import ViewHistory
 NEVER = 1 << 62
 COMPONENTS_MAX = MEMBERS_MAX
 """A proposal names at most so many components."""
-JOINED_MAX = MEMBERS_MAX // 2
+JOINED_MAX = 128
 """No join is started with more components than this; those of others are answered (R5)."""
+CHANGES_MAX = 4
+"""After so many answer times from the first issue a further issue gives no full answer time more:
+newcomers do not keep a dead member in a proposal."""
 STRAIN_MAX = 3
 """Members get up to this power of two more time to answer."""
 CALM_CHANGES = 256
@@ -122,6 +125,7 @@ class MembershipProtocol:
         """The base alone: where proposals start from."""
         self._history = ViewHistory(view.id)
         self._statements = Statements()
+        self._statements.protect(view.members)
         self._suspects: set[MemberId] = set()
         """Members of the base that this one itself suspects, or that leave."""
         self._goodbyes: set[MemberId] = set()
@@ -129,6 +133,7 @@ class MembershipProtocol:
         self._collect_until = NEVER
         self._answer_until = NEVER
         self._speak_until = NEVER
+        self._first_issue_ns = 0
         self._grace = False
         """Members that have answered in vain got more time already."""
         self._strain = 0
@@ -202,8 +207,9 @@ class MembershipProtocol:
         return out
 
     def watch(self, now: int) -> None:
-        """A view of several has begun: its members must speak in it in time."""
-        self._speak_until = now + SPEAK_FACTOR * self._change_ns(now)
+        """A view has begun: if it has several members, they must speak in it in time."""
+        several = len(self.view.members) > 1
+        self._speak_until = now + SPEAK_FACTOR * self._change_ns(now) if several else NEVER
 
     # -------------------------------------------------------------- handlers
 
@@ -227,11 +233,12 @@ class MembershipProtocol:
             news = self._record(said) or news
         out = self._fetches(said)
         draft = self._draft()
-        if given.fresh and self._wants_me(said) and self._can_take(draft, said):
+        few = len(draft.components) < JOINED_MAX
+        if given.contact and few and self._wants_me(said) and self._can_take(draft, said):
             self._take(draft, said)
         elif not news:
             return out
-        return out + self._weigh(now, draft, said.member, given.fresh)
+        return out + self._weigh(now, draft, said.member, fresh=True)
 
     def _on_entered(self, now: int, given: Entered) -> list[Instruction]:
         said = given.statement
@@ -332,7 +339,9 @@ class MembershipProtocol:
         """While leaving: a member leaves this one out, or is in a view without it."""
         said = given.statement
         out = said.proposal is not None and self.me not in said.proposal.entries
-        if out or (said.component.members and self.me not in said.component.members):
+        if said.member in self.view.members and (
+            out or (said.component.members and self.me not in said.component.members)
+        ):
             self._goodbyes.add(said.member)
         return []
 
@@ -357,7 +366,9 @@ class MembershipProtocol:
             return []
         if self.collected:
             draft.components |= self.collected
-            proposal = self._fixpoint(draft, about if fresh else None)
+            joined = self._fixpoint(draft, about if fresh else None)
+            if len(joined.entries) <= MEMBERS_MAX:
+                proposal = joined
         return self._issue(now, proposal, draft)
 
     def _installable(self) -> Proposal | None:
@@ -476,11 +487,14 @@ class MembershipProtocol:
 
     def _is_too_large(self, draft: _Draft, theirs: Proposal) -> bool:
         """Honest members never come near; a forger shall not make proposals that do not fit."""
-        views = draft.components.keys() | theirs.components.keys()
-        return len(views) > COMPONENTS_MAX or (
-            len(draft.left_out | theirs.left_out) > 4 * MEMBERS_MAX
-            or len(self.current.entries.keys() | theirs.entries.keys()) > MEMBERS_MAX
+        components, left_out = (
+            draft.components | theirs.components,
+            draft.left_out | theirs.left_out,
         )
+        if len(components) > COMPONENTS_MAX or len(left_out) > 4 * MEMBERS_MAX:
+            return True
+        listed = sum(len(component.members) for component in components.values())
+        return listed > MEMBERS_MAX and listed - len(left_out) > MEMBERS_MAX
 
     def _draft(self) -> _Draft:
         return _Draft(self.current)
@@ -518,7 +532,12 @@ class MembershipProtocol:
         self.collected.clear()
         self.stage = "PROPOSED"
         self._collect_until = NEVER
-        self._answer_until = now + self._change_ns(now)
+        change_ns = self._change_ns(now)
+        if len(self.issued) == 1:
+            self._first_issue_ns = now
+        if now - self._first_issue_ns > CHANGES_MAX * change_ns:
+            change_ns //= CHANGES_MAX
+        self._answer_until = now + change_ns
         self._grace = False
         out.append(self._report(draft.action or action, before))
         out.append(IssueProposal(proposal))
@@ -543,13 +562,16 @@ class MembershipProtocol:
         self._suspects &= set(self.view.members)
         self._collect_until = self._answer_until = NEVER
         self.watch(now)
+        self._statements.protect(self.view.members)
         return [report, Install(before, proposal, issues)]
 
     def _record(self, said: Statement) -> bool:
         """Keep the frame that issued a proposal; whether it is one, and new."""
         proposal = said.proposal
         assert proposal is not None
-        if said.delivered is None or self._statements.issue(said.member, said.view, proposal):
+        if said.delivered is None or self.me not in proposal.entries:
+            return False
+        if self._statements.issue(said.member, said.view, proposal) is not None:
             return False
         issue = Issue(said.issued, said.start, said.delivered)
         self._statements.record(said.member, said.view, proposal, issue)
@@ -560,16 +582,19 @@ class MembershipProtocol:
         statement tells their numbers: of the proposal of its sender, or of its view (R3)."""
         wanted: dict[MemberId, int] = {}
         proposal = said.proposal
-        if proposal is not None and said.view != self.base.view and self.me in proposal.entries:
+        counted = proposal is not None and proposal.entries.get(self.me) == self.base.view
+        if proposal is not None and counted and said.view != self.base.view:
             if said.issued and self._statements.issue(said.member, said.view, proposal) is None:
                 wanted[said.member] = said.issued
-        for own in self.issued if said.closings else ():
-            if own.view.id == said.view or own == proposal:
-                wanted |= {
-                    member: said.closings.get(member, 0)
-                    for member, view in own.entries.items()
-                    if member != self.me and self._statements.issue(member, view, own) is None
-                }
+        for own in self.issued:
+            issued = said.openings if own.view.id == said.view else {}
+            if own == proposal:
+                issued = said.closings
+            wanted |= {
+                member: issued.get(member, 0)
+                for member, view in own.entries.items()
+                if issued and self._statements.issue(member, view, own) is None
+            }
         places = tuple((m, number) for m, number in sorted(wanted.items()) if number)
         return [Fetch(places)] if places else []
 

@@ -14,13 +14,15 @@ replaced by one of a lower number when it is older than BELIEVED_NS.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 from phalanx.core.membership.proposals import Proposal, epoch
 
-MEMBERS_KNOWN_MAX = 4 * MEMBERS_MAX
+MEMBERS_KNOWN_MAX = 2 * MEMBERS_MAX
 ISSUES_MAX = 64
 SPOKEN_MAX = 8
 BELIEVED_NS = 10_000_000_000
@@ -41,7 +43,9 @@ class Statement(msgspec.Struct, frozen=True):
     delivered: Delivered | None = None
     """How far it had delivered, if this is the frame that issued the proposal."""
     closings: dict[MemberId, int] = {}
-    """The frames that issued its proposal, or the view that it is in, as far as it knows."""
+    """The frames that issued its proposal, as far as it knows."""
+    openings: dict[MemberId, int] = {}
+    """The frames that issued the view that it speaks from, while not all have spoken there."""
     leaves: bool = False
 
     @property
@@ -58,9 +62,11 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Statements:
-    __slots__ = ("_heard_ns", "_issues", "_newest", "_spoken")
+    __slots__ = ("_heard_ns", "_issues", "_newest", "_protected", "_spoken")
 
     def __init__(self) -> None:
+        self._protected: frozenset[MemberId] = frozenset()
+        """Members of the base: whatever strangers say, nothing of these is forgotten."""
         self._newest: dict[MemberId, Statement] = {}
         self._heard_ns: dict[MemberId, int] = {}
         self._issues: dict[MemberId, dict[tuple[ViewId, bytes], Issue]] = {}
@@ -76,7 +82,7 @@ class Statements:
             if now - self._heard_ns[member] <= BELIEVED_NS:
                 return witness
         if known is None and len(self._newest) >= MEMBERS_KNOWN_MAX:
-            self._forget(next(iter(self._newest)))
+            self._forget_a_stranger()
         self._newest[member] = statement
         self._heard_ns[member] = now
         return (
@@ -101,8 +107,6 @@ class Statements:
         issues.setdefault((view, proposal.digest), issue)
         while len(issues) > ISSUES_MAX:
             del issues[next(iter(issues))]
-        while len(self._issues) > MEMBERS_KNOWN_MAX:
-            del self._issues[next(iter(self._issues))]
 
     def forget_issues(self, view: ViewId) -> None:
         """This view is the base from now on: what was issued from it counts when it enters."""
@@ -119,13 +123,18 @@ class Statements:
     def has_spoken_from(self, member: MemberId, view: ViewId) -> bool:
         return view in self._spoken.get(member, ())
 
-    def _forget(self, member: MemberId) -> None:
+    def protect(self, members: Iterable[MemberId]) -> None:
+        self._protected = frozenset(members)
+
+    def _forget_a_stranger(self) -> None:
+        """The one that was heard first of those that are not protected."""
+        member = next(member for member in self._newest if member not in self._protected)
         del self._newest[member], self._heard_ns[member]
         self._spoken.pop(member, None)
         self._issues.pop(member, None)
 
 
-def _age(statement: Statement) -> tuple[int, tuple[int, int]]:
+def _age(statement: Statement) -> tuple[int, tuple[int, int], bool]:
     """What orders the statements of a member. It may say HELLO from a view before its first frame
-    there."""
-    return statement.number, epoch(statement.view)
+    there, and a HELLO says less than the frame whose number it names."""
+    return statement.number, epoch(statement.view), statement.proposal is not None

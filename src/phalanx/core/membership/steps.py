@@ -27,11 +27,11 @@ class Suspected(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """An announced frame, a HELLO or an attempt to join has arrived. `fresh` if its sender
-    transmitted it itself, not a repeat, and it is time to join others."""
+    """An announced frame, a HELLO or an attempt to join has arrived. `contact` if members of its
+    sender's view and of this one hear each other, and it is time to join others."""
 
     statement: Statement
-    fresh: bool
+    contact: bool
 
 
 class Entered(msgspec.Struct, frozen=True):

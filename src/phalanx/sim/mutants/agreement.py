@@ -13,19 +13,21 @@ from phalanx.core.membership.steps import (
     Instruction,
     IssueProposal,
     ReportStep,
+    Suspected,
 )
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ R1: proposals only grow
 
 
-def abandon(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
-    """Give up the other components when they do not answer, instead of leaving them out."""
-    base = self.base.view
+def abandon(self: MembershipProtocol, now: int, given: Suspected) -> list[Instruction]:
+    """Give up the other components when one of their members is suspected."""
+    base, entries = self.base.view, self.current.entries
     own = {entry for entry in self.current.left_out if entry[1] == base}
     smaller = proposal_of((self.base,), own)
-    if now < self._answer_until or smaller in self.issued or len(self.current.components) < 2:
-        return _ON_UNANSWERED(self, now, given)
+    foreign = any(entries.get(member, base) != base for member in given.members)
+    if not foreign or smaller in self.issued or not self.issued:
+        return _ON_SUSPECTED(self, now, given)
     self.issued.append(smaller)
     self._answer_until = now + self._change_ns(now)
     return [ReportStep("FA", smaller, (), ()), IssueProposal(smaller)]
@@ -92,7 +94,7 @@ def issues_are_kept(self: Statements, view: ViewId) -> None:
     """What was issued from a view before it was installed here counts without having entered."""
 
 
-_ON_UNANSWERED = MembershipProtocol._on_unanswered
+_ON_SUSPECTED = MembershipProtocol._on_suspected
 _INSTALLABLE = MembershipProtocol._installable
 _ON_HEARD = MembershipProtocol._on_heard
 
@@ -179,12 +181,6 @@ def no_time_out(self: MembershipProtocol, now: int, given: Expired) -> list[Inst
     return []
 
 
-def no_suspects(self: MembershipProtocol, now: int, given: object) -> list[Instruction]:
-    """Own suspicions are forgotten when an older proposal is installed."""
-    self._suspects.clear()
-    return self._weigh(now, self._draft())
-
-
 def never_excused(self: MembershipProtocol, member: MemberId) -> bool:
     return False
 
@@ -212,8 +208,8 @@ _MADE = Proposal._made
 
 MUTANTS: dict[str, Mutant] = {
     "proposals-shrink": Mutant(
-        "R1: give up the components that do not answer and propose without them",
-        ((MembershipProtocol, "_on_unanswered", abandon),),
+        "R1: give up the other components when one of their members is suspected",
+        ((MembershipProtocol, "_on_suspected", abandon),),
         "walk",
     ),
     "older-proposal-installed": Mutant(
@@ -284,11 +280,6 @@ MUTANTS: dict[str, Mutant] = {
     "no-change-time-out": Mutant(
         "T: wait without end for a member that does not answer a proposal",
         ((MembershipProtocol, "_on_unanswered", no_time_out),),
-        "walk",
-    ),
-    "suspicions-forgotten": Mutant(
-        "T: forget own suspicions when an older proposal is installed",
-        ((MembershipProtocol, "_on_resumed", no_suspects),),
         "walk",
     ),
     "no-grace": Mutant(

@@ -171,15 +171,6 @@ def never_fetched(self: MembershipProtocol, said: object) -> list[object]:
     return []
 
 
-def leave_is_not_carried(self: Mover, now: int, inputs: object, out: list[Effect]) -> None:
-    _ENTER_READY(self, now, _Nowhere(), out)  # type: ignore[arg-type]
-
-
-class _Nowhere:
-    def append(self, given: object) -> None:
-        pass
-
-
 def not_again(self: Outbox) -> None:
     """The rest of a large message goes on in the next view."""
 
@@ -190,7 +181,6 @@ def not_readdressed(self: Outbox, ranks: dict[int, int]) -> None:
 
 _INSTALL = Mover._install
 _INHERIT = Mover._inherit
-_ENTER_READY = Mover._enter_ready
 
 MUTANTS: dict[str, Mutant] = {
     "no-closing-cut": Mutant(
@@ -281,11 +271,6 @@ MUTANTS: dict[str, Mutant] = {
     "closings-not-fetched": Mutant(
         "R3: do not ask for the frames that closed a view",
         ((MembershipProtocol, "_fetches", never_fetched),),
-        "walk",
-    ),
-    "carried-leave-ignored": Mutant(
-        "go on counting a member whose last frame is carried into the view",
-        ((Mover, "_enter_ready", leave_is_not_carried),),
         "walk",
     ),
     "large-message-goes-on": Mutant(

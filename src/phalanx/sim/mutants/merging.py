@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from phalanx.core.frames import Component
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import ViewId
 from phalanx.core.membership import normal_form
 from phalanx.core.membership.proposals import Entry, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement
-from phalanx.core.membership.steps import Expired, Heard, Instruction
+from phalanx.core.membership.steps import Expired, Instruction
 from phalanx.core.membership.view_history import ViewHistory
 from phalanx.sim.mutants.mutant import Mutant
 
@@ -34,18 +34,9 @@ def newest_entry_alone(base: ViewId, known: dict[ViewId, Component], out: set[En
                 out.add((member, view))
 
 
-def both_incarnations(me: MemberId, known: dict[ViewId, Component], out: set[Entry]) -> None:
-    pass
-
-
 _ADD = ViewHistory.add
 
 # ------------------------------------------------------------------ J: joins
-
-
-def stored_contact(self: MembershipProtocol, now: int, given: Heard) -> list[Instruction]:
-    """A repeated or late frame starts a join like a fresh one."""
-    return _ON_HEARD(self, now, Heard(given.statement, True))
 
 
 def no_contact(self: MembershipProtocol, said: Statement) -> bool:
@@ -61,7 +52,6 @@ def propose_alone(self: MembershipProtocol, now: int, given: Expired) -> list[In
     return self._issue(now, self._normal(draft), draft)
 
 
-_ON_HEARD = MembershipProtocol._on_heard
 _ON_COLLECTED = MembershipProtocol._on_collected
 
 MUTANTS: dict[str, Mutant] = {
@@ -78,16 +68,6 @@ MUTANTS: dict[str, Mutant] = {
     "components-share-members": Mutant(
         "N: keep the rest of a component when a member of it has a newer entry",
         ((normal_form, "_separate", newest_entry_alone),),
-        "walk",
-    ),
-    "two-incarnations-join": Mutant(
-        "N: let two incarnations of one name into a proposal",
-        ((normal_form, "_one_incarnation", both_incarnations),),
-        "membership",
-    ),
-    "stale-contact-joins": Mutant(
-        "J: start a join on a frame that somebody repeats",
-        ((MembershipProtocol, "_on_heard", stored_contact),),
         "walk",
     ),
     "contact-by-proposal-ignored": Mutant(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from phalanx.core.frames import Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.lansis import Lansis
-from phalanx.core.member import Member
 from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.protocol import MembershipProtocol
@@ -16,10 +15,6 @@ from phalanx.core.stay import Stay
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ signs of life
-
-
-def all_have_spoken(self: Member) -> tuple[MemberId, ...]:
-    return ()
 
 
 def what_waits_is_not_heard(self: Lansis, sender: int) -> bool:
@@ -76,11 +71,6 @@ def namesakes_of_others_ignored(
 
 
 MUTANTS: dict[str, Mutant] = {
-    "silence-in-a-new-view": Mutant(
-        "wait for ever for members that never speak in the view",
-        ((Member, "_unspoken", all_have_spoken),),
-        "membership",
-    ),
     "unspoken-while-frames-wait": Mutant(
         "take a member for one that never spoke in the view while its frames wait for the first",
         ((Lansis, "spoke", what_waits_is_not_heard),),

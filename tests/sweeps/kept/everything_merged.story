@@ -1,0 +1,15 @@
+# merge whatever is proposed, outdated components too:
+boot 0 1
+mode flow
+service agreed
+
+break 1 0
+deliver 0 1
+deliver 1 0
+attempt 1 0
+deliver 0 1
+deliver 1 0
+break 1 0
+attempt 1 0
+deliver 0 1
+crash 0
