@@ -94,7 +94,7 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
     ada._lansis.duplicates += 1
     ada._presence.detector.heard_ns[0] += 1
     ada._protocol._speak_until += 1
-    ada._protocol._strain += 1
+    ada._protocol._time._strain += 1
     assert digest(ada) == before
     assert digest(thawed(ada.frozen())) == before
     assert digest(bea) != before
@@ -111,7 +111,7 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
         lambda m: setattr(m._protocol, "added_tomorrow", 1),
         lambda m: m._protocol._history._views.clear(),
         lambda m: m._protocol._statements._newest.clear(),
-        lambda m: m._protocol._statements._issues.clear(),
+        lambda m: m._protocol._history._came_from.clear(),
         lambda m: m._means.archive.foreign.update(m._means.archive._generations[0]),
         lambda m: m._means.foreign.fetch(NOW, BEA, 9),
         lambda m: m._stay._proposed.add(1),

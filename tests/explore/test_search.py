@@ -102,11 +102,6 @@ BROKEN: dict[str, tuple[tuple[Patch, ...], Options, set[str]]] = {
         Options(members=2, start=TOGETHER, suspicions=1),
         {"J8"},
     ),
-    "nobody is ever late": (
-        (NOBODY_IS_LATE,),
-        Options(members=2, attempts=2, losses=1),
-        {"J4"},
-    ),
     "sends in a change though it should hold": (
         mutant("sends-while-held"),
         Options(members=2, attempts=2, data=1),

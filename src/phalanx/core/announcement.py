@@ -47,6 +47,8 @@ def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
         return False
     if any(run.to and run.to[-1] >= size for run in frame.runs):
         return False
+    if frame.ack_members and frame.ack_members[-1] >= size:
+        return False
     proposal = read_proposal(announce.proposal)
     assert proposal is not None
     if frame.phase == 0:

@@ -193,10 +193,13 @@ class Lansis(Holdings):
 
     def _defer(self, now: int, frame: Frame) -> None:
         """A frame of the view that is not for the steady path: it waits to be pulled."""
-        if frame.phase:
-            if frame.control is None or sender_of(frame) != self.roster[frame.sender]:
-                self._unusable(now, (frame.sender, frame.number), "impossible")
-                return
+        announced = frame.control is not None
+        if announced != (sender_of(frame) == self.roster[frame.sender]) or (
+            frame.phase and not announced
+        ):
+            self._unusable(now, (frame.sender, frame.number), "impossible")
+            return
+        if frame.phase and frame.control is not None:
             acks = [(r, a) for r, a in enumerate(frame.control.vector) if a and r != frame.sender]
             frame.ack_members = tuple(rank for rank, _ in acks)
             frame.ack_numbers = tuple(number for _, number in acks)

@@ -157,9 +157,9 @@ class Presence:
                 return [], [Heard(said, False)]
             self._sign(now, sender, stay)
             return [], [Attempted(sender, component)]
-        if self.search.heard(now, attempt, component.view, False) or any(
-            member in stay.ranked for member in attempt.heard
-        ):
+        hears_us = any(member in stay.ranked for member in attempt.heard)
+        joins = self.search.heard(now, attempt, component.view, False)
+        if joins or (hears_us and self.search.is_patient(now)):
             self.search.made_contact(now, component.view)
             return [], [Heard(said, True), Attempted(sender, component)]
         return [], []

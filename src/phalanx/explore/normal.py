@@ -31,10 +31,10 @@ from phalanx.core.frames import Component, Delivered, Frame
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.lansis import Lansis
+from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Proposal, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement, Statements
-from phalanx.core.membership.view_history import ViewHistory
 from phalanx.core.pieces import Pieces
 from phalanx.core.presence import Presence
 from phalanx.core.pulse import Pulse
@@ -72,7 +72,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
         " _unordered _unstable _ordered_upto _stable_upto _window_told_closed"
     ),
     Explored: _names("_timer"),
-    MembershipProtocol: _names("me base unchanged _strain _strained_ns _first_issue_ns"),
+    MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
     Statements: _names("_heard_ns _protected _spoken"),  # see `_spoken`
     # What a statement says beyond this counts when it is heard, not when it is looked at again.
     Statement: _names("issued start delivered closings openings"),
@@ -226,9 +226,10 @@ def _stored(frames_of: dict[MemberId, dict[int, Frame]]) -> list[tuple[MemberId,
     ]
 
 
-def _history(history: ViewHistory) -> Plain:
+def _history(history: MergeHistory) -> Plain:
     """Its order matters only for what is forgotten first, when there is far too much."""
-    return _sorted(history._views)
+    came_from = _sorted_items(history._came_from)  # type: ignore[arg-type]
+    return came_from, _sorted(history._views)
 
 
 def _digest(proposal: Proposal) -> Plain:
@@ -239,6 +240,6 @@ _SPECIAL: dict[type, Callable[[Any], Plain]] = {
     Archive: _archive,
     Proposal: _digest,
     Recovery: _missing,
-    ViewHistory: _history,
+    MergeHistory: _history,
 }
 _RULES: dict[type, Callable[[Any], Plain]] = {}

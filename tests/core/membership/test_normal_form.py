@@ -30,7 +30,9 @@ def normal(
     base: Component = BASE,
 ) -> Proposal:
     """The normal form of a, whose view is the base."""
-    return normal_form(A, base.view, [base, *components], left_out, past.__contains__)
+    return normal_form(
+        A, base.view, [base, *components], left_out, lambda component: component.view in past
+    )
 
 
 def all_of(component: Component) -> set[Entry]:

@@ -88,7 +88,7 @@ def test_a_forged_number_is_believed_for_a_while_only() -> None:
 
 def test_an_issue_is_found_by_member_view_and_proposal() -> None:
     made = Statements()
-    made.record(B, HOME.view, REMOVAL, ISSUE)
+    made.record(B, HOME.view, REMOVAL, ISSUE, NEXT.view)
     assert made.issue(B, HOME.view, REMOVAL) == ISSUE
     assert made.issue(B, HOME.view, STAYS) is None
     assert made.issue(B, NEXT.view, REMOVAL) is None
@@ -98,15 +98,15 @@ def test_an_issue_is_found_by_member_view_and_proposal() -> None:
 def test_the_first_frame_that_issued_a_proposal_counts() -> None:
     """There is one, unless somebody lies: the cut must not depend on which came last."""
     made = Statements()
-    made.record(B, HOME.view, REMOVAL, ISSUE)
-    made.record(B, HOME.view, REMOVAL, Issue(9, 9, Delivered()))
+    made.record(B, HOME.view, REMOVAL, ISSUE, NEXT.view)
+    made.record(B, HOME.view, REMOVAL, Issue(9, 9, Delivered()), NEXT.view)
     assert made.issue(B, HOME.view, REMOVAL) == ISSUE
 
 
 def test_issues_from_a_view_are_forgotten_when_it_is_installed() -> None:
     made = Statements()
-    made.record(B, HOME.view, REMOVAL, ISSUE)
-    made.record(B, NEXT.view, REMOVAL, ISSUE)
+    made.record(B, HOME.view, REMOVAL, ISSUE, NEXT.view)
+    made.record(B, NEXT.view, REMOVAL, ISSUE, NEXT.view)
     made.forget_issues(NEXT.view)
     assert made.issue(B, NEXT.view, REMOVAL) is None
     assert made.issue(B, HOME.view, REMOVAL) == ISSUE
@@ -132,7 +132,7 @@ def test_strangers_do_not_fill_the_memory() -> None:
     for k in range(2 * MEMBERS_KNOWN_MAX):
         stranger = MemberId(f"s{k}")
         made.hear(k, Statement(stranger, 1, NEXT))
-        made.record(stranger, NEXT.view, STAYS, ISSUE)
+        made.record(stranger, NEXT.view, STAYS, ISSUE, NEXT.view)
     for kept in (made._newest, made._heard_ns, made._issues, made._spoken):
         assert len(kept) <= MEMBERS_KNOWN_MAX
     assert made.newest(MemberId(f"s{2 * MEMBERS_KNOWN_MAX - 1}")) is not None
@@ -143,7 +143,7 @@ def test_the_latest_issues_and_views_of_a_member_are_remembered_and_no_more() ->
     views = [made_up([B], joins=k + 1) for k in range(2 * ISSUES_MAX)]
     for k, component in enumerate(views):
         made.hear(k, Statement(B, k, component))
-        made.record(B, component.view, STAYS, ISSUE)
+        made.record(B, component.view, STAYS, ISSUE, NEXT.view)
     issued = [c for c in views if made.issue(B, c.view, STAYS) is not None]
     spoken = [c for c in views if made.has_spoken_from(B, c.view)]
     assert issued == views[-ISSUES_MAX:]

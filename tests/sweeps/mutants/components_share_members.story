@@ -2,16 +2,16 @@
 boot 0 1 2 3
 mode flow
 service agreed
-changes 3
+changes 2
 
-ack 1
+break 2 0
+deliver 1 2
+break 3 2
+split 0 0 1 1
+break 1 2
+deliver 2 3
+break 2 1
 break 1 3
-deliver 2 1
-deliver 0 1
-break 1 0
-deliver 2 1
-deliver 2 1
-deliver 0 1
-send 2 0
-deliver 0 2
-attempt 2 0
+split 0 0 0 0
+deliver 3 1
+attempt 1 2

@@ -1,16 +1,28 @@
 # half-the-past: JC
-boot 1|0 2 3
+boot 0 3 4|1 2
 mode flow
 service safe
-changes 3
+changes 4
 
-attempt 3 1
-deliver 1 3
-deliver 3 1
-deliver 2 1
-break 2 3
+attempt 2 0
+drop 3 2
+deliver 4 2
+break 2 1
+deliver 2 4
 deliver 3 2
 deliver 3 2
-deliver 1 3
-calm
-break 0 1
+attempt 0 2
+deliver 2 3
+break 4 3
+deliver 2 4
+break 4 2
+deliver 2 4
+break 3 0
+deliver 2 3
+deliver 4 2
+deliver 4 2
+deliver 4 2
+deliver 2 4
+break 4 2
+deliver 2 4
+deliver 2 0

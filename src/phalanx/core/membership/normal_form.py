@@ -19,7 +19,7 @@ from phalanx.core.membership.proposals import EPOCH_MAX, Entry, Proposal, epoch
 JOINS_AHEAD_MAX = 1 << 20
 """The entries of a component whose epoch is further ahead than this are left out."""
 
-IsPast = Callable[[ViewId], bool]
+IsPast = Callable[[Component], bool]
 
 
 def normal_form(
@@ -31,9 +31,11 @@ def normal_form(
 ) -> Proposal:
     """What `me`, in view `base`, issues for this union of components and left-out entries."""
     known = {c.view: c for c in components}
-    out = set(left_out)
+    out = {(member, view) for member, view in left_out if member in known[view].members}
     for view, component in known.items():
-        if view != base and (me in component.members or is_past(view) or _is_far(base, view)):
+        if view == base:
+            continue
+        if me in component.members or is_past(component) or _is_far(base, view):
             out.update((member, view) for member in component.members)
     _separate(base, known, out)
     _one_incarnation(me, known, out)

@@ -36,6 +36,9 @@ EPOCH_MAX = (1 << 32) - 1
 CACHED = 256
 """So many proposals and components are kept decoded: in a change every frame repeats them."""
 
+CACHED_BYTES = 1 << 15
+"""... unless they are larger than any of a usual group."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ProposalBody).decode
 
@@ -115,10 +118,18 @@ def proposal_of(components: Iterable[Component], left_out: Iterable[Entry] = ())
 # ------------------------------------------------------------------ from the wire
 
 
-@lru_cache(CACHED)
 def read_proposal(encoded: bytes) -> Proposal | None:
     """The proposal in these bytes; None if they hold none, or one that nobody can have made: a view
     whose id does not follow from its members, lists out of order, more members than a view has."""
+    return _read_cached(encoded) if len(encoded) <= CACHED_BYTES else _read(encoded)
+
+
+@lru_cache(CACHED)
+def _read_cached(encoded: bytes) -> Proposal | None:
+    return _read(encoded)
+
+
+def _read(encoded: bytes) -> Proposal | None:
     try:
         body = _decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):

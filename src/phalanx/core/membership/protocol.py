@@ -21,19 +21,18 @@ or `Resumed` that the owner gives back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from phalanx.config import Config
-from phalanx.core.effects import Action, Evidence, Stage
+from phalanx.core.effects import Action, Stage
 from phalanx.core.frames import Component
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
-from phalanx.core.membership.normal_form import normal_form
+from phalanx.core.membership.answer_time import AnswerTime
+from phalanx.core.membership.draft import Draft
+from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import (
-    Entry,
     Proposal,
     component_of,
-    epoch,
     proposal_of,
 )
 from phalanx.core.membership.statements import Issue, Statement, Statements
@@ -57,55 +56,19 @@ from phalanx.core.membership.steps import (
     SendLeave,
     Suspected,
 )
-from phalanx.core.membership.view_history import ViewHistory
 
 NEVER = 1 << 62
-COMPONENTS_MAX = MEMBERS_MAX
-"""A proposal names at most so many components."""
 JOINED_MAX = 128
 """No join is started with more components than this; those of others are answered (R5)."""
 CHANGES_MAX = 4
 """After so many answer times from the first issue a further issue gives no full answer time more:
 newcomers do not keep a dead member in a proposal."""
-STRAIN_MAX = 3
-"""Members get up to this power of two more time to answer."""
-CALM_CHANGES = 256
-"""After so many times `change_ns` without a late member all get the shortest time again."""
 SPEAK_FACTOR = 2
 """Members have so many times longer to speak in a new view than to answer a proposal: those that
 lag behind must fetch what closed the view before."""
 
 ProtocolStage = Literal["STEADY", "COLLECTING", "PROPOSED", "LEAVING"]
 STAGES: tuple[ProtocolStage, ...] = ("STEADY", "COLLECTING", "PROPOSED", "LEAVING")
-
-
-class _Draft:
-    """The next proposal while it grows."""
-
-    __slots__ = ("action", "components", "grown", "left_out", "reasons")
-
-    def __init__(self, current: Proposal) -> None:
-        self.grown = False
-        self.components = dict(current.components)
-        self.left_out = set(current.left_out)
-        self.reasons: dict[MemberId, Evidence | None] = {}
-        """Why members of the base are left out; None: it is known already."""
-        self.action: Action | None = None
-
-    def leave_out(self, member: MemberId, view: ViewId, reason: Evidence | None) -> bool:
-        if (member, view) in self.left_out:
-            return False
-        self.grown = True
-        self.left_out.add((member, view))
-        self.reasons.setdefault(member, reason)
-        return True
-
-    def unite(self, components: dict[ViewId, Component], left_out: frozenset[Entry]) -> None:
-        self.grown = True
-        self.components |= components
-        for member, _ in left_out - self.left_out:
-            self.reasons.setdefault(member, "TOLD")
-        self.left_out |= left_out
 
 
 class MembershipProtocol:
@@ -123,7 +86,7 @@ class MembershipProtocol:
         self._config = config
         self.unchanged = proposal_of((self.base,))
         """The base alone: where proposals start from."""
-        self._history = ViewHistory(view.id)
+        self._history = MergeHistory(view.id)
         self._statements = Statements()
         self._statements.protect(view.members)
         self._suspects: set[MemberId] = set()
@@ -136,8 +99,7 @@ class MembershipProtocol:
         self._first_issue_ns = 0
         self._grace = False
         """Members that have answered in vain got more time already."""
-        self._strain = 0
-        self._strained_ns = 0
+        self._time = AnswerTime(config.change_ns)
 
     # -------------------------------------------------------------- what can be asked
 
@@ -209,7 +171,7 @@ class MembershipProtocol:
     def watch(self, now: int) -> None:
         """A view has begun: if it has several members, they must speak in it in time."""
         several = len(self.view.members) > 1
-        self._speak_until = now + SPEAK_FACTOR * self._change_ns(now) if several else NEVER
+        self._speak_until = now + SPEAK_FACTOR * self._time.answer_ns(now) if several else NEVER
 
     # -------------------------------------------------------------- handlers
 
@@ -234,8 +196,8 @@ class MembershipProtocol:
         out = self._fetches(said)
         draft = self._draft()
         few = len(draft.components) < JOINED_MAX
-        if given.contact and few and self._wants_me(said) and self._can_take(draft, said):
-            self._take(draft, said)
+        if given.contact and few and self._wants_me(said) and draft.can_take(said):
+            draft.take(said)
         elif not news:
             return out
         return out + self._weigh(now, draft, said.member, fresh=True)
@@ -251,7 +213,9 @@ class MembershipProtocol:
         return self._weigh(now, self._draft(), said.member)
 
     def _on_met(self, now: int, given: Met) -> list[Instruction]:
-        if given.member in self.view.members or given.view in self._history:
+        member, view = given.member, given.view
+        known = self._history.has_been_in(view) or self._history.has_passed(member, view)
+        if known or member in self.view.members:
             return []
         return self._collect(now, own=True)
 
@@ -262,7 +226,7 @@ class MembershipProtocol:
             if given.component.view == self.base.view:
                 out = self._collect(now, own=False)
             return out
-        if given.component.view not in self._history:
+        if self.me not in given.component.members and not self._history.is_past(given.component):
             out = self._collect(now, own=True)
             self._gather(now, given)
         return out
@@ -270,9 +234,9 @@ class MembershipProtocol:
     def _gather(self, now: int, given: Attempted) -> list[Instruction]:
         """A component joins the collection, if it can be merged."""
         draft = self._draft()
-        draft.components |= self.collected
+        draft.unite(self.collected, frozenset())
         said = Statement(given.member, 0, given.component)
-        if len(self.collected) < JOINED_MAX and self._can_take(draft, said):
+        if len(self.collected) < JOINED_MAX and draft.can_take(said):
             self.collected[given.component.view] = given.component
         return []
 
@@ -297,7 +261,7 @@ class MembershipProtocol:
         still being fetched."""
         if now < self._answer_until:
             return []
-        self._answer_until = now + self._change_ns(now)
+        self._answer_until = now + self._time.answer_ns(now)
         late = [m for m, view in self.current.entries.items() if not self._has_issued(m, view)]
         excused = [m for m in late if self._is_excused(m)]
         if len(excused) < len(late):
@@ -305,17 +269,17 @@ class MembershipProtocol:
         elif not self._grace:
             self._grace = True
             return []
-        self._note_strain(now, late)
+        self._time.missed(now)
         return self._on_suspected(now, Suspected(tuple(late), "T_CHANGE"))
 
     def _on_unspoken(self, now: int, given: Expired) -> list[Instruction]:
         """Rule T: members that have not spoken in the view in time are left out."""
         if now < self._speak_until:
             return []
-        self._speak_until = now + SPEAK_FACTOR * self._change_ns(now)
+        self._speak_until = now + SPEAK_FACTOR * self._time.answer_ns(now)
         if not given.unspoken:
             return []
-        self._note_strain(now, given.unspoken)
+        self._time.missed(now)
         return self._on_suspected(now, Suspected(given.unspoken, "T_CHANGE"))
 
     def _on_all_spoke(self, now: int, given: AllSpoke) -> list[Instruction]:
@@ -348,7 +312,7 @@ class MembershipProtocol:
     # -------------------------------------------------------------- the rules
 
     def _weigh(
-        self, now: int, draft: _Draft, about: MemberId | None = None, fresh: bool = False
+        self, now: int, draft: Draft, about: MemberId | None = None, fresh: bool = False
     ) -> list[Instruction]:
         """Look at R2 to R5 over all that is known: install, or issue what follows, or wait.
 
@@ -358,15 +322,16 @@ class MembershipProtocol:
         ready = self._installable()
         if ready is not None:
             return self._install(now, ready)
-        if about is not None and not draft.grown and not self._adds(draft, about, fresh):
+        just = about if fresh else None
+        if about is not None and not draft.grown and not draft.hear(about, just):
             proposal = self.current
         else:
-            proposal = self._fixpoint(draft, about if fresh else None)
+            proposal = draft.fixpoint(just)
         if not self._is_due(proposal):
             return []
         if self.collected:
-            draft.components |= self.collected
-            joined = self._fixpoint(draft, about if fresh else None)
+            draft.unite(self.collected, frozenset())
+            joined = draft.fixpoint(just)
             if len(joined.entries) <= MEMBERS_MAX:
                 proposal = joined
         return self._issue(now, proposal, draft)
@@ -393,54 +358,6 @@ class MembershipProtocol:
             for member, came_from in proposal.entries.items()
         )
 
-    def _adds(self, draft: _Draft, member: MemberId, fresh: bool) -> bool:
-        """Whether what this member has said adds to an unchanged draft."""
-        view, said = self.current.entries.get(member), self._statements.newest(member)
-        if view is None or said is None or member == self.me:
-            return False
-        return self._consider(draft, self.current, view, said, fresh)
-
-    def _fixpoint(self, draft: _Draft, fresh: MemberId | None) -> Proposal:
-        """R4 and R5 over the newest statements of all entries, until nothing is new."""
-        while True:
-            proposal = self._normal(draft)
-            grew = False
-            for member, view in proposal.entries.items():
-                if member != self.me and (said := self._statements.newest(member)) is not None:
-                    grew = self._consider(draft, proposal, view, said, member == fresh) or grew
-            if not grew:
-                return proposal
-
-    def _consider(
-        self, draft: _Draft, proposal: Proposal, view: ViewId, said: Statement, fresh: bool
-    ) -> bool:
-        """What the newest statement of an entry adds to the draft; whether it adds anything."""
-        if said.view == view:
-            return self._hear(draft, proposal, said)
-        if epoch(said.view) < epoch(view):
-            return False  # it has not come to its entry's view yet
-        if any(
-            own.view.id == said.view and own.entries.get(said.member) == view for own in self.issued
-        ):
-            return False  # R3: what closed that view is being fetched
-        draft.leave_out(said.member, view, "MOVED")  # R4
-        if fresh and self._can_take(draft, said):
-            draft.action = "FOLLOW"
-            self._take(draft, said)
-        return True
-
-    def _hear(self, draft: _Draft, proposal: Proposal, said: Statement) -> bool:
-        """R5: unite with the proposal of an entry, unless that leaves this member out."""
-        theirs = said.proposal
-        if said.leaves and said.view != self.base.view:
-            return draft.leave_out(said.member, said.view, None)
-        if theirs is None or theirs == proposal or theirs <= proposal:
-            return False
-        if (self.me, self.base.view) in theirs.left_out or self._is_too_large(draft, theirs):
-            return draft.leave_out(said.member, said.view, "MOVED")
-        draft.unite(theirs.components, theirs.left_out)
-        return True
-
     def _is_due(self, proposal: Proposal) -> bool:
         """Whether a proposal must be issued. The first must change members or live components,
         unless it answers a member of the base (R5 always answers)."""
@@ -461,51 +378,9 @@ class MembershipProtocol:
             return False
         return said.proposal.entries.get(self.me) == self.base.view
 
-    def _can_take(self, draft: _Draft, said: Statement) -> bool:
-        """Whether the view of a member can become a live component of the draft (rule N)."""
-        component = said.component
-        if said.member not in component.members or said.view in draft.components:
-            return False
-        if said.view in self._history or self.me in component.members:
-            return False
-        if said.proposal is not None and (
-            (self.me, self.base.view) in said.proposal.left_out
-            or self._is_too_large(draft, said.proposal)
-        ):
-            return False
-        trial = _Draft(self.unchanged)
-        trial.components, trial.left_out = dict(draft.components), set(draft.left_out)
-        self._take(trial, said)
-        taken = self._normal(trial)
-        return said.view in taken.live and len(taken.entries) <= MEMBERS_MAX
-
-    def _take(self, draft: _Draft, said: Statement) -> None:
-        proposal = said.proposal
-        draft.unite({said.view: said.component}, frozenset())
-        if proposal is not None:
-            draft.unite(proposal.components, proposal.left_out)
-
-    def _is_too_large(self, draft: _Draft, theirs: Proposal) -> bool:
-        """Honest members never come near; a forger shall not make proposals that do not fit."""
-        components, left_out = (
-            draft.components | theirs.components,
-            draft.left_out | theirs.left_out,
-        )
-        if len(components) > COMPONENTS_MAX or len(left_out) > 4 * MEMBERS_MAX:
-            return True
-        listed = sum(len(component.members) for component in components.values())
-        return listed > MEMBERS_MAX and listed - len(left_out) > MEMBERS_MAX
-
-    def _draft(self) -> _Draft:
-        return _Draft(self.current)
-
-    def _normal(self, draft: _Draft) -> Proposal:
-        return normal_form(
-            self.me,
-            self.base.view,
-            draft.components.values(),
-            draft.left_out,
-            self._history.__contains__,
+    def _draft(self) -> Draft:
+        return Draft(
+            self.me, self.base.view, self.current, self.issued, self._history, self._statements
         )
 
     # -------------------------------------------------------------- doing
@@ -516,7 +391,7 @@ class MembershipProtocol:
         report = self._report("START", self.unchanged)
         return [report, BroadcastAttempt()] if own else [report]
 
-    def _issue(self, now: int, proposal: Proposal, draft: _Draft) -> list[Instruction]:
+    def _issue(self, now: int, proposal: Proposal, draft: Draft) -> list[Instruction]:
         """R1: a larger proposal, in a frame of its own."""
         before = self.current
         assert before <= proposal, "proposals only grow"
@@ -532,7 +407,7 @@ class MembershipProtocol:
         self.collected.clear()
         self.stage = "PROPOSED"
         self._collect_until = NEVER
-        change_ns = self._change_ns(now)
+        change_ns = self._time.answer_ns(now)
         if len(self.issued) == 1:
             self._first_issue_ns = now
         if now - self._first_issue_ns > CHANGES_MAX * change_ns:
@@ -551,7 +426,7 @@ class MembershipProtocol:
             issues[member] = issue
         before = self.view
         report = ReportStep("CLOSED", proposal, (), ())
-        self._history.add((before.id, *proposal.live, proposal.view.id))
+        self._history.add(proposal.entries, proposal.view.id)
         self._statements.forget_issues(proposal.view.id)
         self.view = proposal.view
         self.base = component_of(self.view)
@@ -574,28 +449,13 @@ class MembershipProtocol:
         if self._statements.issue(said.member, said.view, proposal) is not None:
             return False
         issue = Issue(said.issued, said.start, said.delivered)
-        self._statements.record(said.member, said.view, proposal, issue)
+        counts = proposal.entries[self.me]
+        self._statements.record(said.member, said.view, proposal, issue, counts)
         return True
 
     def _fetches(self, said: Statement) -> list[Instruction]:
-        """The frames that issued a proposal of this member's and are not here, as far as a
-        statement tells their numbers: of the proposal of its sender, or of its view (R3)."""
-        wanted: dict[MemberId, int] = {}
-        proposal = said.proposal
-        counted = proposal is not None and proposal.entries.get(self.me) == self.base.view
-        if proposal is not None and counted and said.view != self.base.view:
-            if said.issued and self._statements.issue(said.member, said.view, proposal) is None:
-                wanted[said.member] = said.issued
-        for own in self.issued:
-            issued = said.openings if own.view.id == said.view else {}
-            if own == proposal:
-                issued = said.closings
-            wanted |= {
-                member: issued.get(member, 0)
-                for member, view in own.entries.items()
-                if issued and self._statements.issue(member, view, own) is None
-            }
-        places = tuple((m, number) for m, number in sorted(wanted.items()) if number)
+        """Ask for frames that issued a proposal of this member's and are not here."""
+        places = self._statements.missing_issues(said, self.me, self.base.view, self.issued)
         return [Fetch(places)] if places else []
 
     # -------------------------------------------------------------- time
@@ -610,19 +470,6 @@ class MembershipProtocol:
         if said is None:
             return False
         return said.proposal == self.current or any(own.view.id == said.view for own in self.issued)
-
-    def _change_ns(self, now: int) -> int:
-        """How long members have to answer. The time doubles after each miss: on a network that is
-        slower than the settings say, changes would break each other off without end."""
-        change = self._config.change_ns
-        if self._strain and now - self._strained_ns > CALM_CHANGES * change:
-            self._strain = 0
-        return change << self._strain
-
-    def _note_strain(self, now: int, late: Sequence[MemberId]) -> None:
-        if late:
-            self._strain = min(self._strain + 1, STRAIN_MAX)
-            self._strained_ns = now
 
     # -------------------------------------------------------------- reporting
 
@@ -647,16 +494,7 @@ TABLE: dict[ProtocolStage, dict[type[Input], str | None]] = {
     "STEADY": {**_AT_ANY, Met: "_on_met", Attempted: "_on_attempted", Expired: "_on_unspoken"},
     "COLLECTING": {**_AT_ANY, Met: None, Attempted: "_gather", Expired: "_on_collected"},
     "PROPOSED": {**_AT_ANY, Met: None, Attempted: None, Expired: "_on_unanswered"},
-    "LEAVING": {
-        Suspected: None,
-        Heard: "_on_goodbye",
-        Entered: "_on_goodbye",
-        Met: None,
-        Attempted: None,
-        Expired: None,
-        AllSpoke: None,
-        Resumed: None,
-        LeaveRequested: None,
-    },
+    "LEAVING": dict.fromkeys([*_AT_ANY, Met, Attempted, Expired])
+    | {Heard: "_on_goodbye", Entered: "_on_goodbye"},
 }
 """Stage and input to the handler; None where nothing follows."""

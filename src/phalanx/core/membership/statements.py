@@ -14,7 +14,7 @@ replaced by one of a lower number when it is older than BELIEVED_NS.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -25,6 +25,8 @@ from phalanx.core.membership.proposals import Proposal, epoch
 MEMBERS_KNOWN_MAX = 2 * MEMBERS_MAX
 ISSUES_MAX = 64
 SPOKEN_MAX = 8
+BYTES_MAX = 4 << 20
+"""Proposals in statements may have so many bytes together; then strangers are forgotten."""
 BELIEVED_NS = 10_000_000_000
 
 
@@ -62,14 +64,17 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Statements:
-    __slots__ = ("_heard_ns", "_issues", "_newest", "_protected", "_spoken")
+    __slots__ = ("_bytes", "_heard_ns", "_issues", "_newest", "_protected", "_spoken")
 
     def __init__(self) -> None:
+        self._bytes = 0
+        """Of all proposals among the newest statements."""
         self._protected: frozenset[MemberId] = frozenset()
         """Members of the base: whatever strangers say, nothing of these is forgotten."""
         self._newest: dict[MemberId, Statement] = {}
         self._heard_ns: dict[MemberId, int] = {}
-        self._issues: dict[MemberId, dict[tuple[ViewId, bytes], Issue]] = {}
+        self._issues: dict[MemberId, dict[tuple[ViewId, bytes], tuple[Issue, ViewId]]] = {}
+        """... and the view in which the proposal counts this member."""
         self._spoken: dict[MemberId, dict[ViewId, None]] = {}
 
     def hear(self, now: int, statement: Statement) -> bool:
@@ -81,7 +86,8 @@ class Statements:
         if known is not None and _age(statement) <= _age(known):
             if now - self._heard_ns[member] <= BELIEVED_NS:
                 return witness
-        if known is None and len(self._newest) >= MEMBERS_KNOWN_MAX:
+        self._bytes += _size(statement) - _size(known)
+        while self._is_full(member):
             self._forget_a_stranger()
         self._newest[member] = statement
         self._heard_ns[member] = now
@@ -101,24 +107,53 @@ class Statements:
             del views[next(iter(views))]
         return new
 
-    def record(self, member: MemberId, view: ViewId, proposal: Proposal, issue: Issue) -> None:
-        """This frame of a member issued a proposal from a view."""
+    def record(
+        self, member: MemberId, view: ViewId, proposal: Proposal, issue: Issue, counts: ViewId
+    ) -> None:
+        """This frame of a member issued a proposal from a view, which counts this member in view
+        `counts`."""
         issues = self._issues.setdefault(member, {})
-        issues.setdefault((view, proposal.digest), issue)
+        issues.setdefault((view, proposal.digest), (issue, counts))
         while len(issues) > ISSUES_MAX:
             del issues[next(iter(issues))]
 
     def forget_issues(self, view: ViewId) -> None:
-        """This view is the base from now on: what was issued from it counts when it enters."""
-        for issues in self._issues.values():
-            for key in [key for key in issues if key[0] == view]:
-                del issues[key]
+        """This view is the base from now on. Proposals that count this member elsewhere are of no
+        use any more; what was issued from this view counts when it enters."""
+        for member, issues in list(self._issues.items()):
+            kept = {k: i for k, i in issues.items() if i[1] == view and k[0] != view}
+            if kept:
+                self._issues[member] = kept
+            else:
+                del self._issues[member]
 
     def newest(self, member: MemberId) -> Statement | None:
         return self._newest.get(member)
 
     def issue(self, member: MemberId, view: ViewId, proposal: Proposal) -> Issue | None:
-        return self._issues.get(member, {}).get((view, proposal.digest))
+        found = self._issues.get(member, {}).get((view, proposal.digest))
+        return None if found is None else found[0]
+
+    def missing_issues(
+        self, said: Statement, me: MemberId, base: ViewId, issued: Sequence[Proposal]
+    ) -> tuple[tuple[MemberId, int], ...]:
+        """The frames that issued a proposal of a member in this base and are not here, as far as a
+        statement tells their numbers: of its sender's proposal, or of its view (R3)."""
+        wanted: dict[MemberId, int] = {}
+        proposal = said.proposal
+        if proposal is not None and said.view != base and proposal.entries.get(me) == base:
+            if said.issued and self.issue(said.member, said.view, proposal) is None:
+                wanted[said.member] = said.issued
+        for own in issued:
+            numbers = said.openings if own.view.id == said.view else {}
+            if own == proposal:
+                numbers = said.closings
+            wanted |= {
+                member: numbers.get(member, 0)
+                for member, view in own.entries.items()
+                if numbers and self.issue(member, view, own) is None
+            }
+        return tuple((member, number) for member, number in sorted(wanted.items()) if number)
 
     def has_spoken_from(self, member: MemberId, view: ViewId) -> bool:
         return view in self._spoken.get(member, ())
@@ -126,10 +161,18 @@ class Statements:
     def protect(self, members: Iterable[MemberId]) -> None:
         self._protected = frozenset(members)
 
+    def _is_full(self, new: MemberId) -> bool:
+        """Whether a stranger must be forgotten before this member's statement is kept."""
+        full = len(self._newest) >= MEMBERS_KNOWN_MAX and new not in self._newest
+        if not full and self._bytes <= BYTES_MAX:
+            return False
+        return any(member not in self._protected and member != new for member in self._newest)
+
     def _forget_a_stranger(self) -> None:
         """The one that was heard first of those that are not protected."""
-        member = next(member for member in self._newest if member not in self._protected)
-        del self._newest[member], self._heard_ns[member]
+        member = next(m for m in self._newest if m not in self._protected)
+        self._bytes -= _size(self._newest.pop(member))
+        del self._heard_ns[member]
         self._spoken.pop(member, None)
         self._issues.pop(member, None)
 
@@ -138,3 +181,7 @@ def _age(statement: Statement) -> tuple[int, tuple[int, int], bool]:
     """What orders the statements of a member. It may say HELLO from a view before its first frame
     there, and a HELLO says less than the frame whose number it names."""
     return statement.number, epoch(statement.view), statement.proposal is not None
+
+
+def _size(statement: Statement | None) -> int:
+    return 0 if statement is None or statement.proposal is None else len(statement.proposal.encoded)

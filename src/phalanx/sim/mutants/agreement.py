@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from phalanx.core.ids import MemberId, View, ViewId, digest_of
 from phalanx.core.membership import proposals
+from phalanx.core.membership.draft import Draft
 from phalanx.core.membership.proposals import Proposal, epoch, proposal_of
-from phalanx.core.membership.protocol import MembershipProtocol, _Draft
+from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Issue, Statement, Statements
 from phalanx.core.membership.steps import (
     Expired,
@@ -29,7 +30,7 @@ def abandon(self: MembershipProtocol, now: int, given: Suspected) -> list[Instru
     if not foreign or smaller in self.issued or not self.issued:
         return _ON_SUSPECTED(self, now, given)
     self.issued.append(smaller)
-    self._answer_until = now + self._change_ns(now)
+    self._answer_until = now + self._time.answer_ns(now)
     return [ReportStep("FA", smaller, (), ()), IssueProposal(smaller)]
 
 
@@ -65,7 +66,7 @@ def all_but_the_suspected(self: MembershipProtocol) -> Proposal | None:
             if not current <= said.proposal or said.delivered is None:
                 return _INSTALLABLE(self)
             found = Issue(said.issued, said.start, said.delivered)
-            self._statements.record(member, view, current, found)
+            self._statements.record(member, view, current, found, self.base.view)
     return current
 
 
@@ -101,43 +102,26 @@ _ON_HEARD = MembershipProtocol._on_heard
 # ------------------------------------------------------------------ R4: members that have moved
 
 
-def never_moved(
-    self: MembershipProtocol,
-    draft: _Draft,
-    proposal: Proposal,
-    view: ViewId,
-    said: Statement,
-    fresh: bool,
-) -> bool:
-    return said.view == view and self._hear(draft, proposal, said)
+def never_moved(self: Draft, proposal: Proposal, view: ViewId, said: Statement, just: bool) -> bool:
+    return said.view == view and self._unite_with(proposal, said)
 
 
 def moved_upwards_only(
-    self: MembershipProtocol,
-    draft: _Draft,
-    proposal: Proposal,
-    view: ViewId,
-    said: Statement,
-    fresh: bool,
+    self: Draft, proposal: Proposal, view: ViewId, said: Statement, just: bool
 ) -> bool:
     """A member in another view of the same epoch counts as still here."""
     if said.view != view and epoch(said.view) == epoch(view):
         return False
-    return _CONSIDER(self, draft, proposal, view, said, fresh)
+    return _CONSIDER(self, proposal, view, said, just)
 
 
 def never_followed(
-    self: MembershipProtocol,
-    draft: _Draft,
-    proposal: Proposal,
-    view: ViewId,
-    said: Statement,
-    fresh: bool,
+    self: Draft, proposal: Proposal, view: ViewId, said: Statement, just: bool
 ) -> bool:
-    return _CONSIDER(self, draft, proposal, view, said, False)
+    return _CONSIDER(self, proposal, view, said, False)
 
 
-_CONSIDER = MembershipProtocol._consider
+_CONSIDER = Draft._consider
 
 # ------------------------------------------------------------------ R5: what is answered
 
@@ -149,17 +133,15 @@ def nothing_to_answer(self: MembershipProtocol, proposal: Proposal) -> bool:
     return proposal.live != (self.base.view,) or len(proposal.entries) < len(self.view.members)
 
 
-def unite_all_but_me(
-    self: MembershipProtocol, draft: _Draft, proposal: Proposal, said: Statement
-) -> bool:
+def unite_all_but_me(self: Draft, proposal: Proposal, said: Statement) -> bool:
     """A proposal that leaves this member out is united with, all but that."""
-    theirs, mine = said.proposal, (self.me, self.base.view)
+    theirs, mine = said.proposal, (self._me, self._base)
     if theirs is None or mine not in theirs.left_out:
-        return _HEAR(self, draft, proposal, said)
+        return _UNITE_WITH(self, proposal, said)
     rest = theirs.left_out - {mine}
-    if rest <= draft.left_out and theirs.components.keys() <= draft.components.keys():
+    if rest <= self.left_out and theirs.components.keys() <= self.components.keys():
         return False
-    draft.unite(theirs.components, rest)
+    self.unite(theirs.components, rest)
     return True
 
 
@@ -169,7 +151,7 @@ def oldest_last(self: Statements, now: int, statement: Statement) -> bool:
     return _HEAR_STATEMENT(self, now, statement)
 
 
-_HEAR = MembershipProtocol._hear
+_UNITE_WITH = Draft._unite_with
 _HEAR_STATEMENT = Statements.hear
 
 # ------------------------------------------------------------------ T: time-outs
@@ -177,7 +159,7 @@ _HEAR_STATEMENT = Statements.hear
 
 def no_time_out(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
     if now >= self._answer_until:
-        self._answer_until = now + self._change_ns(now)
+        self._answer_until = now + self._time.answer_ns(now)
     return []
 
 
@@ -191,7 +173,7 @@ def never_excused(self: MembershipProtocol, member: MemberId) -> bool:
 def epoch_of_the_newest(self: Proposal) -> View:
     view = _MADE(self)
     joins = max(v.joins for v in self.live)
-    return View(ViewId(joins, 0, view.id.digest), view.members, view.context)
+    return View(ViewId(joins, 1, view.id.digest), view.members, view.context)
 
 
 def named_by_epoch(self: Proposal) -> View:
@@ -249,17 +231,17 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "moved-members-kept": Mutant(
         "R4: go on counting a member that speaks from another view",
-        ((MembershipProtocol, "_consider", never_moved),),
+        ((Draft, "_consider", never_moved),),
         "walk",
     ),
     "moved-upwards-only": Mutant(
         "R4: go on counting a member that speaks from another view of the same epoch",
-        ((MembershipProtocol, "_consider", moved_upwards_only),),
+        ((Draft, "_consider", moved_upwards_only),),
         "walk",
     ),
     "moved-is-never-followed": Mutant(
         "R4: leave a member out that has moved, without its new component",
-        ((MembershipProtocol, "_consider", never_followed),),
+        ((Draft, "_consider", never_followed),),
         "walk",
     ),
     "no-answer-without-news": Mutant(
@@ -269,7 +251,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "unites-what-names-me": Mutant(
         "R5: unite with a proposal that leaves this member out",
-        ((MembershipProtocol, "_hear", unite_all_but_me),),
+        ((Draft, "_unite_with", unite_all_but_me),),
         "walk",
     ),
     "late-statements-believed": Mutant(

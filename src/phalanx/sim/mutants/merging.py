@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from phalanx.core.frames import Component
-from phalanx.core.ids import ViewId
+from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership import normal_form
+from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Entry, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement
 from phalanx.core.membership.steps import Expired, Instruction
-from phalanx.core.membership.view_history import ViewHistory
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ N: normal form
 
 
-def nothing_is_past(self: ViewHistory, view: object) -> bool:
+def nothing_is_past(self: MergeHistory, member: MemberId, view: ViewId) -> bool:
     return False
 
 
-def only_installed_views(self: ViewHistory, views: tuple[ViewId, ...]) -> None:
-    """The components of a view that was installed may be merged again."""
-    _ADD(self, (views[0], views[-1]))
+def only_the_first(self: MergeHistory, entries: dict[MemberId, ViewId], view: ViewId) -> None:
+    """Of the members of a view only the first is remembered."""
+    first = min(entries)
+    _ADD(self, {first: entries[first]}, view)
 
 
 def newest_entry_alone(base: ViewId, known: dict[ViewId, Component], out: set[Entry]) -> None:
@@ -34,7 +35,7 @@ def newest_entry_alone(base: ViewId, known: dict[ViewId, Component], out: set[En
                 out.add((member, view))
 
 
-_ADD = ViewHistory.add
+_ADD = MergeHistory.add
 
 # ------------------------------------------------------------------ J: joins
 
@@ -49,7 +50,7 @@ def propose_alone(self: MembershipProtocol, now: int, given: Expired) -> list[In
     if now < self._collect_until or self.collected:
         return _ON_COLLECTED(self, now, given)
     draft = self._draft()
-    return self._issue(now, self._normal(draft), draft)
+    return self._issue(now, draft.normal(), draft)
 
 
 _ON_COLLECTED = MembershipProtocol._on_collected
@@ -57,12 +58,12 @@ _ON_COLLECTED = MembershipProtocol._on_collected
 MUTANTS: dict[str, Mutant] = {
     "component-merged-twice": Mutant(
         "N: merge a component again that was left or merged before",
-        ((ViewHistory, "__contains__", nothing_is_past),),
+        ((MergeHistory, "has_passed", nothing_is_past),),
         "walk",
     ),
     "half-the-past": Mutant(
-        "N: remember views that were installed, not the components they were made of",
-        ((ViewHistory, "add", only_installed_views),),
+        "N: remember of a merge only where its first member came from",
+        ((MergeHistory, "add", only_the_first),),
         "walk",
     ),
     "components-share-members": Mutant(

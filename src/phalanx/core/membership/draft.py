@@ -1,0 +1,173 @@
+"""The next proposal while it grows: rules R4, R5 and N of docs/protocol/membership.md.
+
+A draft starts as the current proposal. Suspicions and components are added to it; `fixpoint` then
+adds what follows from the newest statements of its entries, until nothing more does, and returns
+its normal form, which may be issued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from phalanx.core.effects import Action, Evidence
+from phalanx.core.frames import Component
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
+from phalanx.core.membership.merge_history import MergeHistory
+from phalanx.core.membership.normal_form import normal_form
+from phalanx.core.membership.proposals import Entry, Proposal, epoch
+from phalanx.core.membership.statements import Statement, Statements
+
+COMPONENTS_MAX = MEMBERS_MAX
+LEFT_OUT_MAX = 4 * MEMBERS_MAX
+"""A proposal names at most so many components and left-out entries."""
+
+
+class Draft:
+    __slots__ = (
+        "_base",
+        "_current",
+        "_history",
+        "_issued",
+        "_me",
+        "_statements",
+        "action",
+        "components",
+        "grown",
+        "left_out",
+        "reasons",
+    )
+
+    def __init__(
+        self,
+        me: MemberId,
+        base: ViewId,
+        current: Proposal,
+        issued: Sequence[Proposal],
+        history: MergeHistory,
+        statements: Statements,
+    ) -> None:
+        self._me = me
+        self._base = base
+        self._current = current
+        self._issued = issued
+        self._history = history
+        self._statements = statements
+        self.components = dict(current.components)
+        self.left_out = set(current.left_out)
+        self.grown = False
+        """Something was added."""
+        self.reasons: dict[MemberId, Evidence | None] = {}
+        """Why members are left out; None: that was reported already."""
+        self.action: Action | None = None
+
+    # -------------------------------------------------------------- adding
+
+    def leave_out(self, member: MemberId, view: ViewId, reason: Evidence | None) -> bool:
+        """Leave an entry out; whether that is new."""
+        if (member, view) in self.left_out:
+            return False
+        self.grown = True
+        self.left_out.add((member, view))
+        self.reasons.setdefault(member, reason)
+        return True
+
+    def unite(self, components: Mapping[ViewId, Component], left_out: frozenset[Entry]) -> None:
+        self.grown = True
+        for view, component in components.items():
+            self.components.setdefault(view, component)
+        for member, _ in left_out - self.left_out:
+            self.reasons.setdefault(member, "TOLD")
+        self.left_out |= left_out
+
+    def take(self, said: Statement) -> None:
+        """Add the view of a member, with its proposal."""
+        self.unite({said.view: said.component}, frozenset())
+        if said.proposal is not None:
+            self.unite(said.proposal.components, said.proposal.left_out)
+
+    def can_take(self, said: Statement) -> bool:
+        """Whether the view of a member can become a live component (rule N)."""
+        component, theirs = said.component, said.proposal
+        if said.member not in component.members or said.view in self.components:
+            return False
+        if self._me in component.members or self._history.is_past(component):
+            return False
+        if theirs is not None and (self._names_me(theirs) or self._is_too_large(theirs)):
+            return False
+        trial = Draft(
+            self._me, self._base, self._current, self._issued, self._history, self._statements
+        )
+        trial.components, trial.left_out = dict(self.components), set(self.left_out)
+        trial.take(said)
+        taken = trial.normal()
+        return said.view in taken.live and len(taken.entries) <= MEMBERS_MAX
+
+    # -------------------------------------------------------------- what follows
+
+    def fixpoint(self, just: MemberId | None = None) -> Proposal:
+        """R4 and R5 over the newest statements of all entries, until nothing is new. A frame of the
+        member `just` has been heard in this step."""
+        while True:
+            proposal = self.normal()
+            grew = False
+            for member, view in proposal.entries.items():
+                if member != self._me and (said := self._statements.newest(member)) is not None:
+                    grew = self._consider(proposal, view, said, member == just) or grew
+            if not grew:
+                return proposal
+
+    def hear(self, member: MemberId, just: MemberId | None) -> bool:
+        """Whether what one member has said adds to a draft that is the current proposal."""
+        view, said = self._current.entries.get(member), self._statements.newest(member)
+        if view is None or said is None or member == self._me:
+            return False
+        return self._consider(self._current, view, said, member == just)
+
+    def _consider(self, proposal: Proposal, view: ViewId, said: Statement, just: bool) -> bool:
+        """What the newest statement of an entry adds; whether it adds anything."""
+        if said.view == view:
+            return self._unite_with(proposal, said)
+        if epoch(said.view) < epoch(view):
+            return False  # it has not come to its entry's view yet
+        if any(
+            own.view.id == said.view and own.entries.get(said.member) == view
+            for own in self._issued
+        ):
+            return False  # R3: what closed that view is being fetched
+        self.leave_out(said.member, view, "MOVED")  # R4
+        if just and self.can_take(said):
+            self.action = "FOLLOW"
+            self.take(said)
+        return True
+
+    def _unite_with(self, proposal: Proposal, said: Statement) -> bool:
+        """R5: unite with the proposal of an entry, unless that leaves this member out."""
+        theirs = said.proposal
+        if said.leaves and said.view != self._base:
+            return self.leave_out(said.member, said.view, None)
+        if theirs is None or theirs == proposal or theirs <= proposal:
+            return False
+        if self._names_me(theirs) or self._is_too_large(theirs):
+            return self.leave_out(said.member, said.view, "MOVED")
+        self.unite(theirs.components, theirs.left_out)
+        return True
+
+    def normal(self) -> Proposal:
+        return normal_form(
+            self._me,
+            self._base,
+            self.components.values(),
+            self.left_out,
+            self._history.is_past,
+        )
+
+    def _names_me(self, theirs: Proposal) -> bool:
+        return (self._me, self._base) in theirs.left_out
+
+    def _is_too_large(self, theirs: Proposal) -> bool:
+        """Honest members never come near; a forger shall not make proposals that do not fit."""
+        components, left_out = self.components | theirs.components, self.left_out | theirs.left_out
+        if len(components) > COMPONENTS_MAX or len(left_out) > LEFT_OUT_MAX:
+            return True
+        listed = sum(len(component.members) for component in components.values())
+        return listed > MEMBERS_MAX and listed - len(left_out) > MEMBERS_MAX
