@@ -33,6 +33,7 @@ from phalanx.core.foreign_frames import KEPT_MAX
 from phalanx.core.frames import (
     REASONS,
     Alive,
+    Announce,
     Attempt,
     Claim,
     Component,
@@ -52,7 +53,7 @@ from phalanx.core.frames import (
     Run,
     Want,
 )
-from phalanx.core.framing import encode_frame
+from phalanx.core.framing import encode_frame, encode_tag
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId, boot_view
 from phalanx.core.member import Member
 from phalanx.core.membership.proposals import EPOCH_MAX, component_of, proposal_of
@@ -802,3 +803,29 @@ def test_a_large_group_attempts_to_join_in_packets_that_fit_a_datagram(mesh: Bui
     sent = [p for e in group.seen[0] if isinstance(e, Transmit) for p in e.packets]
     assert sent
     assert max(map(len, sent)) <= lan().datagram_bytes_max
+
+
+# ---------------------------------------------------------------------------- frames of one's own
+
+
+def test_a_forged_farewell_of_phase_0_raises_nothing(mesh: Build) -> None:
+    group = mesh("ab")
+    group.pump(300)
+    member = group.members[0]
+    following = member.have[1] + 1
+    lie = forged(CODEC, B, following, component_of(member.view), b"junk", Leave(), phase=0)
+    group.step(0, Datagrams(lie))
+    assert refusals(group, 0)["impossible"] == 1
+    merges_and_delivers(group, "ab")
+
+
+def test_acknowledgements_beyond_the_table_of_a_foreign_view_are_refused(mesh: Build) -> None:
+    group = mesh("ab")
+    group.pump(300)
+    there = made_up([B, C])
+    announce = Announce(body([there]), (9, 0), 0, 0)
+    payload = encode_frame(FrameKind.ACK, 0, encode_tag(there.view), [900], [1], 1, [], announce)
+    lie = CODEC.encode_fragment(Fragment(payload, there.view.digest, 0, 0, 9, 0, 1, 0))
+    group.step(0, Datagrams([lie]))
+    assert refusals(group, 0)["impossible"] == 1
+    assert group.members[0]._means.foreign.kept() == {}

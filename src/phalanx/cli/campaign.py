@@ -13,13 +13,13 @@ import click
 from phalanx.cli.options import MEMBERS_MAX, SEED_MAX, Range, Whole
 from phalanx.cli.telling import replay_line
 from phalanx.errors import PipelineError
-from phalanx.sim.kinds import KINDS, MEMBERS, Kind
+from phalanx.sim.kinds import KINDS, MEMBERS
 from phalanx.sim.scenario import STEPS_MAX
 from phalanx.sim.spelling import one_line
 from phalanx.sim.sweep import Seeds, broken_by
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.campaign.seeds import Campaign
+    from phalanx.pipeline.campaign.seeds import Campaign, PlayedKind
     from phalanx.pipeline.campaign.store import Wave
     from phalanx.pipeline.campaign.summary import Failing, Summary
 
@@ -50,9 +50,9 @@ def campaign(ctx: click.Context) -> None:
 )
 @click.option(
     "--kind",
-    type=click.Choice(list(KINDS)),
+    type=click.Choice([*KINDS, "walk"]),
     default="membership",
-    help="What happens, as in `phalanx sim sweep`.",
+    help="What happens, as in `phalanx sim sweep`; walk: as in `phalanx explore --walk`.",
 )
 @click.option(
     "--members",
@@ -77,7 +77,7 @@ def campaign(ctx: click.Context) -> None:
 @_JSON
 def run_command(
     seeds: tuple[int, int],
-    kind: Kind,
+    kind: PlayedKind,
     members: tuple[int, int] | None,
     mutant: str | None,
     steps: int | None,
@@ -95,13 +95,17 @@ def run_command(
     Examples:
       phalanx campaign run --seeds 0:10000 --into campaigns/
       phalanx campaign run --seeds 0:1000000 --master spark://head:7077 --into campaigns/
+      phalanx campaign run --kind walk --seeds 0:1000000 --into campaigns/
     """
     with broken_by(mutant):  # a bad name is found here, not on an executor
         pass
-    from phalanx.pipeline.campaign.seeds import Campaign
+    from phalanx.pipeline.campaign.seeds import WALK_MEMBERS, Campaign
     from phalanx.pipeline.campaign.summary import summary
 
-    chosen = Campaign(kind, *(members or MEMBERS[kind]), mutant, steps)
+    sizes = members or (WALK_MEMBERS if kind == "walk" else MEMBERS[kind])
+    if kind == "walk" and sizes[0] < 2:
+        raise click.BadParameter("a walk needs at least 2 members", param_hint="'--members'")
+    chosen = Campaign(kind, *sizes, mutant, steps)
     with TemporaryDirectory(prefix="phalanx-") as temporary:
         folder = into or Path(temporary)
         waves = _play(chosen, seeds, folder, wave, master)
@@ -218,6 +222,10 @@ def _replay(name: str, seed: int) -> str:
     from phalanx.pipeline.campaign.seeds import named
 
     chosen = named(name)
+    if chosen.kind == "walk":
+        broken = f" --mutant {chosen.mutant}" if chosen.mutant else ""
+        sizes = f"--sizes {chosen.lo}:{chosen.hi}"
+        return f"phalanx explore --walk --seeds {seed}:{seed + 1} {sizes}{broken}"
     asked = Seeds(seed, seed + 1, chosen.lo, chosen.hi, chosen.kind)
     steps = f" --steps {chosen.steps_max}" if chosen.steps_max else ""
     return replay_line(seed, asked, chosen.mutant) + steps

@@ -4,7 +4,7 @@ A member is a name and an incarnation; an incarnation is never used twice, so fr
 message numbers of one MemberId never repeat (S4 section 1; S0 footnote 3). Members are
 ranked by sorting their ids. A view is named by its epoch, a pair that grows at each member
 (joins, then removals since that join), and a digest of what it was made of; two views with
-one id are one view (PROTOCOLS B.2 item 22, B.7).
+one id are one view (docs/protocol/membership.md).
 """
 
 from __future__ import annotations

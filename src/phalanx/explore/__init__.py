@@ -13,6 +13,9 @@
     crowd      live members and what is on its way between them
     stories    what such members did, written down, and done again
     walks      one way through what can happen, drawn from a seed
+    guided     ... by policies that bring rare schedules about
+    edits      stories changed at random
+    campaign   guided walks on all cores
 
-Nothing outside tests and the command line may import this package.
+Only tests, the command line and campaigns import this package.
 """

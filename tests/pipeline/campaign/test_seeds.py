@@ -69,7 +69,20 @@ def test_an_exception_is_a_row_that_names_no_place_of_this_machine() -> None:
     assert "/src/phalanx" not in row.error
 
 
-@pytest.mark.parametrize("chosen", [SMALL, Campaign("storm", 3, 5, "no-flush", 1000)])
+def test_a_guided_walk_is_a_row_too() -> None:
+    walk = Campaign("walk", 4, 5)
+    row = play(walk, "v", 3)
+    assert (row.status, row.violated, row.error) == ("ok", [], None)
+    assert row.counts["case.walks"] >= 1
+    assert play(walk, "v", 3).digest == row.digest
+    broken = [play(Campaign("walk", 4, 5, "transitional-set-of-all"), "v", seed) for seed in range(40)]
+    (first, *_) = [one for one in broken if one.status == "violated"]
+    assert first.violated == ["JT"]
+
+
+@pytest.mark.parametrize(
+    "chosen", [SMALL, Campaign("storm", 3, 5, "no-flush", 1000), Campaign("walk", 4, 7)]
+)
 def test_a_campaign_is_known_by_its_name(chosen: Campaign) -> None:
     assert named(chosen.name) == chosen
 

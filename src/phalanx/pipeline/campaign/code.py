@@ -19,6 +19,7 @@ PLAYED = (
     "phalanx/config.py",
     "phalanx/core/",
     "phalanx/errors.py",
+    "phalanx/explore/",
     "phalanx/journal/",
     "phalanx/pipeline/campaign/seeds.py",
     "phalanx/sim/",

@@ -17,11 +17,13 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
+from hashlib import blake2b
 from time import process_time_ns
 from typing import Any, Literal
 
 import msgspec
 
+from phalanx.explore.guided import walks
 from phalanx.journal.arrow import arrow, field
 from phalanx.journal.events import Deliver
 from phalanx.sim.kinds import Kind, scenario_of
@@ -34,10 +36,15 @@ FAILED: tuple[Status, ...] = ("violated", "stuck", "exception")
 ERROR_CHARACTERS_MAX = 2000
 
 
+PlayedKind = Kind | Literal["walk"]
+"""Random scenarios of a kind, or guided walks (`phalanx explore --walk`)."""
+WALK_MEMBERS = (4, 7)
+
+
 class Campaign(msgspec.Struct, frozen=True):
     """What is played: the seeds of one kind of scenario, with groups of lo to hi members."""
 
-    kind: Kind
+    kind: PlayedKind
     lo: int
     hi: int
     mutant: str | None = None
@@ -53,6 +60,7 @@ class Campaign(msgspec.Struct, frozen=True):
         return f"{self.kind}-{self.lo}-{self.hi}{steps}{mutant}"
 
     def scenario(self, seed: int) -> Scenario:
+        assert self.kind != "walk", "a walk has no scenario"
         made = scenario_of(seed, self.lo, self.hi, self.kind)
         if self.steps_max is None:
             return made
@@ -113,7 +121,10 @@ def play(
     began = process_time_ns()
     try:
         with broken_by(campaign.mutant):
-            known = _row(player(campaign.scenario(seed)))
+            if campaign.kind == "walk":
+                known = _walk_row(seed, campaign.lo, campaign.hi)
+            else:
+                known = _row(player(campaign.scenario(seed)))
     except Exception:
         known = _nothing("exception", traceback.format_exc())
     cpu_ms = (process_time_ns() - began) // 1_000_000
@@ -139,6 +150,28 @@ def _row(result: RunResult) -> dict[str, Any]:
         "rows": len(result.rows),
         "delivered": sum(r.last - r.first + 1 for r in result.rows if isinstance(r, Deliver)),
         "counts": dict(sorted(counts.items())),
+    }
+
+
+def _walk_row(seed: int, lo: int, hi: int) -> dict[str, Any]:
+    """The guided walks of a seed: all its branches, or those up to the first finding."""
+    steps, count, found, digest = 0, 0, None, blake2b(digest_size=16)
+    for walked in walks(range(seed, seed + 1), lo, hi):
+        steps, count = steps + len(walked.story.steps), count + 1
+        digest.update("\n".join(walked.story.steps).encode())
+        found = walked.finding
+        if found is not None:
+            break
+    return {
+        "status": "ok" if found is None else "violated",
+        "steps": steps,
+        "sim_ns": 0,
+        "digest": digest.hexdigest(),
+        "violated": [] if found is None else [found.check],
+        "error": None if found is None else _text(found.text),
+        "rows": 0,
+        "delivered": 0,
+        "counts": {"case.walks": count},
     }
 
 

@@ -17,8 +17,7 @@ from phalanx.sim.checkers.names import Member, label
 from phalanx.sim.checkers.trace import Trace
 
 VIEWS_FREE, VIEWS_PER_MEMBER = 4, 2
-"""S0's churn after a change of topology is bounded; the numbers are those of J8 in
-`models/join_check2.py`, where at most 6 views were seen."""
+"""S0's churn after a change of topology is bounded; the numbers were chosen freely."""
 
 
 def check_settling(
