@@ -75,7 +75,9 @@ def test_a_guided_walk_is_a_row_too() -> None:
     assert (row.status, row.violated, row.error) == ("ok", [], None)
     assert row.counts["case.walks"] >= 1
     assert play(walk, "v", 3).digest == row.digest
-    broken = [play(Campaign("walk", 4, 5, "transitional-set-of-all"), "v", seed) for seed in range(40)]
+    broken = [
+        play(Campaign("walk", 4, 5, "transitional-set-of-all"), "v", seed) for seed in range(40)
+    ]
     (first, *_) = [one for one in broken if one.status == "violated"]
     assert first.violated == ["JT"]
 
