@@ -134,7 +134,7 @@ BROKEN: dict[str, tuple[tuple[Patch, ...], Options, set[str]]] = {
     ),
     "a view has the epoch of its newest component": (
         mutant("epoch-not-raised"),
-        Options(members=2, attempts=2),
+        Options(members=2, attempts=2, suspicions=1),
         {"JE"},
     ),
     "a view is named by its epoch alone": (
