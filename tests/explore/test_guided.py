@@ -19,9 +19,9 @@ CORPUS = [stories.load(file) for file in sorted(KEPT.glob("*.story"))]
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_half_a_minute_of_guided_walks_finds_nothing(part: int) -> None:
+def test_guided_walks_of_400_seeds_find_nothing(part: int) -> None:
     first = 1_000_000 * part
-    totals = run_walks(range(first, first + 1_000_000), 4, 7, 30.0, CORPUS, jobs=1)
+    totals = run_walks(range(first, first + 400), 4, 7, 60.0, CORPUS, jobs=1)
     shown = [(w.seed, w.branch, w.finding, stories.text_of(w.story)) for w in totals.found]
     assert shown == []
     assert totals.walks > 100
