@@ -124,6 +124,16 @@ class ForeignFrames:
             self._bytes += size
             self._count += 1
 
+    def drop(self, member: MemberId, number: int) -> None:
+        """The frame is not needed, or was taken into the view: a repeat of it is news again."""
+        frames = self._kept.get(member, {})
+        frame = frames.pop(number, None)
+        if frame is not None:
+            self._bytes -= len(frame.payload)
+            self._count -= 1
+            if not frames:
+                del self._kept[member]
+
     def kept(self) -> dict[MemberId, dict[int, Frame]]:
         """All kept frames, by sender and number."""
         return self._kept

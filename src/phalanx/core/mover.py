@@ -131,12 +131,10 @@ class Mover(Speaker):
             return  # late: its sender is in this view
         foreign = self._means.foreign
         foreign.found(sender, frame.number)
-        known = self._protocol.knows(sender)
-        if known:
-            foreign.keep(frame, sender)
+        foreign.keep(frame, sender)  # before it is heard: that may install the view it belongs to
         self._hear(now, statement_of(frame, sender), out)
-        if not known and self._protocol.knows(sender):
-            foreign.keep(frame, sender)  # it has made its sender known
+        if not self._protocol.knows(sender):
+            foreign.drop(sender, frame.number)
 
     def _adopt(self, frame: Frame) -> None:
         """Give a frame that is carried into this view its ranks here."""
@@ -253,18 +251,25 @@ class Mover(Speaker):
                 if stay.origin.carries(frame, members[frame.wire]):
                     self._adopt(frame)
                     self._lansis.offer(now, frame)
-        for sender, frames in means.foreign.kept().items():
-            rank = stay.ranked.get(sender)
-            for _, frame in sorted(frames.items()) if rank is not None else ():
+        means.archive.add({m: dict(frames) for m, frames in means.foreign.kept().items()})
+        self._take_foreign(now)
+        means.foreign.forget_wants()
+        self._enter_ready(now, inputs, out)
+
+    def _take_foreign(self, now: int) -> None:
+        """Let wait in this view the kept frames that belong to it."""
+        stay, foreign = self._stay, self._means.foreign
+        for sender, rank in stay.ranked.items():
+            for number, frame in sorted(foreign.kept().get(sender, {}).items()):
                 if stay.origin.carries(frame, sender):
                     self._adopt(frame)
                     self._lansis.offer(now, frame)
-                elif frame.tag == stay.tag and rank is not None:
+                elif frame.tag == stay.tag:
                     frame.sender = rank
                     self._lansis.readmit(now, frame)
-        means.archive.add({m: dict(frames) for m, frames in means.foreign.kept().items()})
-        means.foreign.forget_wants()
-        self._enter_ready(now, inputs, out)
+                else:
+                    continue
+                foreign.drop(sender, number)
 
     def _enter_ready(self, now: int, inputs: deque[Input], out: list[Effect]) -> None:
         """Enter carried frames whose past is here. A member whose last frame is among them leaves

@@ -1,4 +1,4 @@
-# open: a guided walk (seed 5000384, branch 3) after which m1 does not come to rest (J4)
+# the frame that installs a view by arriving is carried into it (J4: it was kept too late, and repeats were dropped)
 boot 0 1 2 3 4
 mode flow
 service safe
