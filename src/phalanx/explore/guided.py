@@ -42,6 +42,21 @@ SETTLED = 0.3
 EDITED = 0.15
 """So much of the walks are edited stories, where there are some."""
 
+KINDS = {
+    "deliver": 0.62,
+    "send": 0.08,
+    "suspect": 0.06,
+    "fetch": 0.06,
+    "meet": 0.05,
+    "collect": 0.05,
+    "ack": 0.03,
+    "late": 0.03,
+    "disturb": 0.02,
+}
+"""What can happen, and how often on average."""
+SWARM = (0.2, 1.0, 1.0, 4.0)
+"""A walk has much of some kinds and little of others."""
+
 
 class Walked(msgspec.Struct, frozen=True):
     """A walk and what went wrong in it."""
@@ -125,6 +140,7 @@ class Guided:
         self._splits = 0 if self._calm else dice.choice((0, 0, 0, 1, 2))
         self._time_outs = 0 if self._calm else dice.choice((0, 0, 1, 3))
         self._settles = self._calm or dice.random() < SETTLED
+        self._weights = [weight * dice.choice(SWARM) for weight in KINDS.values()]
         self._branch = branch
         self._seed = seed
         self._dice = dice
@@ -164,33 +180,43 @@ class Guided:
                     self._deliver(crowd, policy)
 
     def _step(self, crowd: Crowd, policy: _Policy) -> None:
-        dice, live, roll = self._dice, crowd.live(), self._dice.random()
-        p = dice.choice(live)
-        member = crowd.members[p]
-        if roll < 0.06:
-            self._suspect(crowd, policy, p)
-        elif roll < 0.14 and self._sends and not member._closed:
-            self._sends -= 1
-            crowd.send(p, dice.randrange(4))
-        elif roll < 0.19:
-            self._meet(crowd, p)
-        elif roll < 0.24 and member.stage == "COLLECTING":
-            crowd.pass_timer(p, "collect")
-        elif roll < 0.26:
-            self._disturb(crowd, p)
-        elif roll < 0.29:
-            crowd.pass_timer(p, "ack")
-        elif roll < 0.32 and self._late:
-            q = dice.choice([q for q in range(crowd.n) if q != p])
-            if crowd.sent[q] and crowd.reaches(p, q):
-                self._late -= 1
-                crowd.late(p, q, dice.randrange(len(crowd.sent[q])))
-        elif roll < 0.38 and member.missing():
-            wanted = crowd.wanted(p)
-            if wanted:
-                crowd.fetch(p, *dice.choice(wanted))
-        else:
+        (kind,) = self._dice.choices(tuple(KINDS), self._weights)
+        if not self._try(kind, crowd, policy):
             self._deliver(crowd, policy)
+
+    def _try(self, kind: str, crowd: Crowd, policy: _Policy) -> bool:
+        """Do something of this kind, if anything of it can be done now."""
+        dice = self._dice
+        p = dice.choice(crowd.live())
+        match kind:
+            case "suspect":
+                self._suspect(crowd, policy, p)
+            case "send" if self._sends and not crowd.members[p]._closed:
+                self._sends -= 1
+                crowd.send(p, dice.randrange(4))
+            case "meet":
+                self._meet(crowd, p)
+            case "collect":
+                collecting = [q for q in crowd.live() if crowd.members[q].stage == "COLLECTING"]
+                if not collecting:
+                    return False
+                crowd.pass_timer(dice.choice(collecting), "collect")
+            case "disturb":
+                self._disturb(crowd, p)
+            case "ack":
+                crowd.pass_timer(p, "ack")
+            case "late" if self._late:
+                q = dice.choice([q for q in range(crowd.n) if q != p])
+                if crowd.sent[q] and crowd.reaches(p, q):
+                    self._late -= 1
+                    crowd.late(p, q, dice.randrange(len(crowd.sent[q])))
+            case "fetch" if crowd.members[p].missing():
+                wanted = crowd.wanted(p)
+                if wanted:
+                    crowd.fetch(p, *dice.choice(wanted))
+            case _:
+                return False
+        return True
 
     def _deliver(self, crowd: Crowd, policy: _Policy) -> None:
         ways = [
