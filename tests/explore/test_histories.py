@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.core.effects import Service
 from phalanx.core.ids import ViewId
 from phalanx.explore.histories import Broke, Delivered, Event, Histories, Installed, Marked, Said
 
@@ -37,10 +36,10 @@ def delivered(
     return Delivered((sender, number), where.view, (sent or where).view, **more)
 
 
-def check_of(*told: list[Event], hold: bool = False, service: Service = Service.AGREED) -> str:
+def check_of(*seen: list[Event], hold: bool = False) -> str:
     """Which check fails for these histories; an empty string if none does."""
-    histories = Histories(hold, service)
-    numbers = tuple(histories.begin(p, tuple(events)) for p, events in enumerate(told))
+    histories = Histories(hold)
+    numbers = tuple(histories.begin(p, tuple(events)) for p, events in enumerate(seen))
     found = histories.verdict(numbers)
     return "" if found is None else found.check
 
@@ -166,7 +165,7 @@ def test_an_exception_is_found() -> None:
 
 
 def test_histories_are_numbered_by_what_was_seen() -> None:
-    histories = Histories(hold=False, service=Service.AGREED)
+    histories = Histories(hold=False)
     first = histories.begin(0, (BOTH,))
     assert histories.extend(0, first, ()) == first
     more = histories.extend(0, first, (NEXT,))

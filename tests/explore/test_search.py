@@ -12,7 +12,7 @@ import pytest
 
 from phalanx.core.effects import Service
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.steps import Expired, Instruction, Met
+from phalanx.core.membership.steps import Instruction, Met
 from phalanx.explore.search import Limits, Result, Search
 from phalanx.explore.world import Options
 from phalanx.sim.mutants import MUTANTS
@@ -88,12 +88,7 @@ def never_met(self: MembershipProtocol, now: int, given: Met) -> list[Instructio
     return []
 
 
-def never_late(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
-    return []
-
-
 NOBODY_JOINS: Patch = (MembershipProtocol, "_on_met", never_met)
-NOBODY_IS_LATE: Patch = (MembershipProtocol, "_on_unanswered", never_late)
 THREE = ((0, 1, 2),)
 
 BROKEN: dict[str, tuple[tuple[Patch, ...], Options, set[str]]] = {

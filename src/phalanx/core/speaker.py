@@ -99,7 +99,7 @@ class Speaker:
             self._lansis.young = False
             protocol.step(now, AllSpoke())
             if not protocol.changing:
-                self._means.archive.clear()
+                self._means.forget()
 
     def _repeat_last(self, now: int, out: list[Effect]) -> None:
         if self._pulse.quiet_for(now):
@@ -166,15 +166,17 @@ class Speaker:
 
     def _may_send(self) -> bool:
         """Messages may leave: the window is open, and no change holds them back."""
-        if self._mute:
-            return False
-        if self._protocol.phase and (self._config.mode == "hold" or self._outbox.is_large):
+        if self._mute or self._is_held():
             return False
         if self._backlog or True in self._stay.full:
             # One that waits to send before it reads on must not wait for others like it.
             if self._backlog != 1:
                 return False
         return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
+
+    def _is_held(self) -> bool:
+        """A change holds messages back: all in mode `hold`, else those of several frames."""
+        return bool(self._protocol.phase) and (self._config.mode == "hold" or self._outbox.is_large)
 
     def _speak(self, now: int, out: list[Effect]) -> None:
         """Seal what may leave: messages if the window lets them, else acks that are owed."""

@@ -41,6 +41,13 @@ class Means:
         self.archive = Archive()
         self.foreign = ForeignFrames(me, self.archive, codec, config, dice)
 
+    def forget(self) -> None:
+        """No change is under way and all members have spoken in the view: frames of other views
+        are not needed any more."""
+        self.archive.clear()
+        self.foreign.clear()
+        self.foreign.forget_wants()
+
 
 class Stay:
     """One member's time in one view."""

@@ -62,7 +62,7 @@ class Crowd:
     def __init__(self, setting: Setting, scribe: Scribe | None = None) -> None:
         self._scribe = scribe
         components, hold = setting.components, setting.hold
-        service = self.service = setting.service
+        self.service = setting.service
         n = self.n = sum(map(len, components))
         self.ids = [MemberId(f"m{i}") for i in range(n)]
         self.index = {member: i for i, member in enumerate(self.ids)}
@@ -76,7 +76,7 @@ class Crowd:
         self._calm = setting.calm
         self.sent: list[list[Packets]] = [[] for _ in range(n)]
         """Per sender, all that it has sent: any of it may arrive again, late."""
-        self._histories = Histories(hold, service)
+        self._histories = Histories(hold)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
         """Per receiver and sender."""

@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A history, told view by view."""
+    """A history, divided into views."""
 
     events: tuple[Event, ...]
     views: tuple[Installed, ...]
@@ -138,7 +138,7 @@ class Story(msgspec.Struct, frozen=True):
 class Histories:
     """All histories met so far, by number, and the verdicts on sets of them."""
 
-    def __init__(self, hold: bool, service: Service) -> None:
+    def __init__(self, hold: bool) -> None:
         self.stories: list[Story] = []
         self._hold = hold
         self._numbers: dict[tuple[int, tuple[Event, ...]], int] = {}
@@ -157,7 +157,7 @@ class Histories:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.stories)
-            self.stories.append(_told(me, events, self._hold))
+            self.stories.append(_story_of(me, events, self._hold))
         return number
 
     def verdict(self, histories: tuple[int, ...]) -> Finding | None:
@@ -180,7 +180,7 @@ class Histories:
         yield from _causality(stories)
 
 
-def _told(me: int, events: tuple[Event, ...], hold: bool) -> Story:
+def _story_of(me: int, events: tuple[Event, ...], hold: bool) -> Story:
     views: list[Installed] = []
     delivered: list[list[Message]] = []
     causes: dict[int, frozenset[Message]] = {}
@@ -223,9 +223,9 @@ def _told(me: int, events: tuple[Event, ...], hold: bool) -> Story:
                 markers[event.view] = event.pos
             case Broke():
                 wrong = wrong or Finding("JX", f"m{me} raised {event.error}")
-    told, in_order = tuple(map(tuple, delivered)), tuple(map(tuple, ordered))
+    per_view, in_order = tuple(map(tuple, delivered)), tuple(map(tuple, ordered))
     sure = tuple(map(frozenset, safe))
-    return Story(events, tuple(views), told, in_order, sure, markers, causes, wrong)
+    return Story(events, tuple(views), per_view, in_order, sure, markers, causes, wrong)
 
 
 def _named(message: Message) -> str:

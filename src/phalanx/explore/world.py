@@ -95,7 +95,7 @@ class World:
         n = self.n = options.members
         self.options = options
         self.actors = Actors(n, lan(mode=options.mode), options.service)
-        self.histories = Histories(options.mode == "hold", options.service)
+        self.histories = Histories(options.mode == "hold")
         self.seats = Seats(self.actors, self.histories)
         self._purses: list[tuple[int, ...]] = []
         self._purse_of: dict[tuple[int, ...], int] = {}

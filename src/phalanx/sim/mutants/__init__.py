@@ -7,7 +7,7 @@ tests and sweeps may import this package.
 
     fixed       order, delivery and reliable broadcast within one view
     agreement   how members agree on a view: rules R1 to R5 and T
-    merging     which components unite: rules N and J
+    components  which components unite: rules N and J
     boundary    where a view ends and the next begins: cuts, early delivery, carried frames, votes
     seeking     who is alive, who is sought, whose name it is
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import agreement, boundary, fixed, merging, seeking
+from phalanx.sim.mutants import agreement, boundary, components, fixed, seeking
 from phalanx.sim.mutants.mutant import Mutant, Patch
 
 __all__ = ["MUTANTS", "Mutant", "apply"]
@@ -26,7 +26,7 @@ __all__ = ["MUTANTS", "Mutant", "apply"]
 MUTANTS: dict[str, Mutant] = {
     **fixed.MUTANTS,
     **agreement.MUTANTS,
-    **merging.MUTANTS,
+    **components.MUTANTS,
     **boundary.MUTANTS,
     **seeking.MUTANTS,
 }

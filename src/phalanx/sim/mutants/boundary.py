@@ -105,10 +105,8 @@ def start_at_the_closing(
     return _SEND(self, now, first, content, out, said)
 
 
-def send_while_held(self: Speaker) -> bool:
-    if self._mute:
-        return False
-    return self._window.is_open(self._lansis.bytes, self._lansis.own_bytes)
+def never_held(self: Speaker) -> bool:
+    return False
 
 
 _SEND = Speaker._send
@@ -240,7 +238,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "sends-while-held": Mutant(
         "send during a change although the mode is hold",
-        ((Speaker, "_may_send", send_while_held),),
+        ((Speaker, "_is_held", never_held),),
         "walk",
     ),
     "votes-in-phase-1": Mutant(
