@@ -97,24 +97,24 @@ def test_progress_is_what_was_delivered_in_any_view() -> None:
     progress = Progress()
     progress.add([A, B], {A: 3, B: 1})
     progress.add([A], {A: 5})
-    assert progress.told([A, C], {C: 2, A: 6}) == Delivered((A, B, C), (6, 1, 2))
-    assert progress.told([A, B], {}) == Delivered((A, B), (5, 1))
+    assert progress.report([A, C], {C: 2, A: 6}) == Delivered((A, B, C), (6, 1, 2))
+    assert progress.report([A, B], {}) == Delivered((A, B), (5, 1))
 
 
 def test_progress_tells_of_those_it_was_with_and_never_heard() -> None:
     """Else nobody could tell a member that missed everything from one that was never there."""
     progress = Progress()
     progress.add([A, B, C], {A: 3})
-    assert progress.told([A, B], {}) == Delivered((A, C), (3, 0))
+    assert progress.report([A, B], {}) == Delivered((A, C), (3, 0))
     progress.add([A, B], {C: 0})
-    assert progress.told([A], {}) == Delivered((A, B, C), (3, 0, 0))
+    assert progress.report([A], {}) == Delivered((A, B, C), (3, 0, 0))
 
 
 def test_progress_is_told_of_at_most_as_many_senders_as_a_view_has_members() -> None:
     progress = Progress()
     for k in range(3 * MEMBERS_MAX):
         progress.add([], {MemberId(f"m{k:05}"): k})
-    told_of = progress.told([A], {A: 1})
+    told_of = progress.report([A], {A: 1})
     assert len(told_of.members) == len(told_of.numbers) == MEMBERS_MAX
     assert len(progress._upto) == MEMBERS_MAX
 
@@ -126,5 +126,5 @@ def test_progress_forgets_first_who_was_silent_for_longest() -> None:
     progress.add([], {A: 2})
     for k in range(MEMBERS_MAX - 1):
         progress.add([], {MemberId(f"m{k:05}"): 1})
-    assert A in progress.told([], {}).members
-    assert B not in progress.told([], {}).members
+    assert A in progress.report([], {}).members
+    assert B not in progress.report([], {}).members

@@ -11,7 +11,7 @@ are recovered one by one, so 1 % loss of datagrams does not become 10 % loss of 
 
 While no change of membership is under way (`steady`) a frame enters by itself as soon as it
 can. Frames of a change, and all frames while there is one, wait to be pulled, one at a
-time, by whoever decides what they count for.
+time: the member decides for each what it counts for (`mover`).
 """
 
 from __future__ import annotations

@@ -63,13 +63,10 @@ class Mover(Speaker):
                 break
             unread[0].read = True
             self._hear(now, statement_of(unread[0], self._sender(unread[0])), out)
-        lansis, means = self._lansis, self._means
+        lansis = self._lansis
         lansis.special = False
         if not self._protocol.changing and not lansis.young:
-            if means.archive:
-                means.archive.clear()
-            means.foreign.clear()
-            means.foreign.forget_wants()
+            self._means.forget()
 
     def _sender(self, frame: Frame) -> MemberId:
         return self.view.members[frame.sender]
@@ -165,7 +162,7 @@ class Mover(Speaker):
         stay = self._stay
         match instruction:
             case IssueProposal():
-                delivered = self._progress.told(stay.view.members, stay.cursor.delivered())
+                delivered = self._progress.report(stay.view.members, stay.cursor.delivered())
                 frame = self._send(now, self._outbox.following, [], out, Propose(delivered))
                 stay.is_first_proposal(frame)
                 inputs.append(Entered(statement_of(frame, self.me)))

@@ -33,12 +33,12 @@ class Progress:
         while len(self._upto) > MEMBERS_MAX:
             del self._upto[next(iter(self._upto))]
 
-    def told(self, members: Sequence[MemberId], present: dict[MemberId, int]) -> Delivered:
-        """For a proposal of one of these; `present` is what their view has delivered so far. That
-        nothing was delivered of one of them is of no use to anybody."""
+    def report(self, members: Sequence[MemberId], present: dict[MemberId, int]) -> Delivered:
+        """What to say in a proposal. `members` are those of the view, `present` is how far it has
+        delivered. Zeros for members of the view are left out: they are what is assumed anyway."""
         known = sorted((self._upto | present).items())
-        told = [(m, number) for m, number in known if number or m not in members][:MEMBERS_MAX]
-        return Delivered(tuple(m for m, _ in told), tuple(number for _, number in told))
+        useful = [(m, number) for m, number in known if number or m not in members][:MEMBERS_MAX]
+        return Delivered(tuple(m for m, _ in useful), tuple(number for _, number in useful))
 
 
 def merged_from(install: Install) -> tuple[Side, ...]:

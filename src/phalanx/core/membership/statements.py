@@ -8,8 +8,8 @@ highest number is the newest, in whatever order frames arrive. Three things are 
     issues   per member, view and proposal, the frame that issued it: rule R2 counts these
     spoken   per member, the views that it was heard from: rule R3 wants a witness
 
-Frames are not authenticated: a forged number would silence a member for ever, so a statement is
-replaced by one of a lower number when it is older than BELIEVED_NS.
+Frames are not authenticated. With a forged number, no later frame of that member would count, so a
+statement that is older than BELIEVED_NS is replaced by any other of that member.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Suspected(msgspec.Struct, frozen=True):
 
     members: tuple[MemberId, ...]
     evidence: Evidence | None = None
-    """What to report; None if whoever says so has reported it."""
+    """What to report as the reason; None if the suspicion was reported before."""
 
 
 class Heard(msgspec.Struct, frozen=True):
