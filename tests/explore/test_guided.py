@@ -9,9 +9,10 @@ import pytest
 
 from phalanx.core.effects import Service
 from phalanx.explore import stories
+from phalanx.explore.branch import TORN, Branch
 from phalanx.explore.campaign import run_walks
 from phalanx.explore.crowd import Crowd, Setting
-from phalanx.explore.guided import Guided, walks
+from phalanx.explore.guided import Tree, walks
 from phalanx.sim.mutants import apply
 
 KEPT = Path(__file__).parents[1] / "sweeps" / "kept"
@@ -19,32 +20,83 @@ CORPUS = [stories.load(file) for file in sorted(KEPT.glob("*.story"))]
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_guided_walks_of_400_seeds_find_nothing(part: int) -> None:
+def test_guided_walks_of_600_seeds_find_nothing(part: int) -> None:
+    """Both parts together take about a minute."""
     first = 1_000_000 * part
-    totals = run_walks(range(first, first + 400), 4, 7, 60.0, CORPUS, jobs=1)
+    totals = run_walks(range(first, first + 600), 4, 7, corpus=CORPUS, jobs=1)
     shown = [(w.seed, w.branch, w.finding, stories.text_of(w.story)) for w in totals.found]
     assert shown == []
-    assert totals.walks > 100
+    assert totals.walks > 4_000
 
 
 def test_the_story_of_a_walk_ends_as_the_walk_did() -> None:
-    for walked in islice(walks(range(20)), 30):
+    for walked in islice(walks(range(20)), 0, 200, 7):
         assert stories.play(walked.story) == walked.finding
 
 
-def test_branches_begin_where_two_ways_are_open() -> None:
-    torn = next(w for w in map(_walked, range(200)) if w[0].torn_at is not None)
-    guided, steps = torn
-    assert guided.torn_at is not None
-    again = list(walks(range(guided._seed, guided._seed + 1)))
-    assert [walked.branch for walked in again] == [0, 1, 2, 3]
-    for walked in again:
-        assert walked.story.steps[: guided.torn_at] == steps[: guided.torn_at]
+def test_walks_are_the_same_again() -> None:
+    once = [walked.story for walked in walks(range(40, 43), corpus=CORPUS)]
+    assert once == [walked.story for walked in walks(range(40, 43), corpus=CORPUS)]
 
 
-def _walked(seed: int) -> tuple[Guided, tuple[str, ...]]:
-    guided = Guided(seed)
-    return guided, guided.run().story.steps
+def test_a_fork_goes_its_own_way() -> None:
+    """The same steps lead to the same state, whether forked on the way or not."""
+    crowd = Crowd(Setting([[0, 1, 2]], hold=False, service=Service.AGREED))
+    crowd.send(0, int(Service.AGREED))
+    crowd.deliver(1, 0)
+    fork = crowd.fork()
+    fork.break_with(1, 2)
+    fork.deliver(0, 1)
+    assert fork.settle() is None
+    assert crowd.members[1].stage == "STEADY"
+    assert crowd.steps == ["send 0 2", "deliver 1 0"]
+    assert crowd.settle() is None
+    assert crowd.changes() == [0, 0, 0]
+    assert fork.changes() != [0, 0, 0]
+
+
+def test_what_a_fork_does_is_not_felt_by_the_other() -> None:
+    """Copies of members share nothing that changes."""
+    for story in CORPUS[:8]:
+        plain, forked = Crowd(story.setting), Crowd(story.setting)
+        for at, step in enumerate(story.steps):
+            kept = forked.fork()
+            for other in story.steps[at + 1 : at + 4]:
+                stories.do(forked, other)
+            forked = kept
+            stories.do(plain, step)
+            stories.do(forked, step)
+        assert forked.shown() == plain.shown()
+        assert _seen(forked) == _seen(plain)
+
+
+def _seen(crowd: Crowd) -> list[object]:
+    return [crowd._histories.stories[history].events for history in crowd._history]
+
+
+def test_trees_grow_where_two_ways_are_open() -> None:
+    trees = [Tree(seed) for seed in range(40)]
+    counts = [sum(1 for _ in tree.walks()) for tree in trees]
+    torn = [count for tree, count in zip(trees, counts, strict=True) if tree.torn]
+    calm = [count for tree, count in zip(trees, counts, strict=True) if not tree.torn]
+    assert torn
+    assert calm
+    assert sum(torn) / len(torn) > 2 * sum(calm) / len(calm)
+
+
+def test_a_member_parted_from_another_is_seen() -> None:
+    """m1 installs (m0 m1 m3) on the word of its answers; m0 has outgrown it."""
+    crowd = Crowd(Setting([[0, 1, 2, 3]], hold=False, service=Service.AGREED))
+    branch = Branch(crowd)
+    for p in (0, 1, 3):
+        crowd.break_with(p, 2)
+    branch.observe()
+    assert branch.torn() == ([], 0)
+    crowd.break_with(0, 3)
+    crowd.break_with(1, 3)
+    branch.observe()
+    torn, nearness = branch.torn()
+    assert (torn, nearness) == ([0, 1], TORN)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +104,7 @@ def _walked(seed: int) -> tuple[Guided, tuple[str, ...]]:
     ["older-proposal-installed", "any-witness", "no-closing-cut", "everything-delivered-early"],
 )
 def test_guided_walks_find_a_broken_rule(mutant: str) -> None:
-    totals = run_walks(range(400), 4, 7, 60.0, jobs=1, mutant=mutant)
+    totals = run_walks(range(400), 4, 7, jobs=1, mutant=mutant)
     assert totals.found, f"{mutant} survived {totals.walks} walks"
     story = totals.found[0].story
     assert stories.play(story) is None

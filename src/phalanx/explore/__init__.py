@@ -13,7 +13,9 @@
     crowd      live members and what is on its way between them
     stories    what such members did, written down, and done again
     walks      one way through what can happen, drawn from a seed
-    guided     ... by policies that bring rare schedules about
+    guided     ... in rounds, by policies that bring rare schedules about
+    policy     who hears whom in a round, and in which order
+    branch     a walk that can be forked, and how near it is to a violation
     edits      stories changed at random
     campaign   guided walks on all cores
 

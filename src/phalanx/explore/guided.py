@@ -2,22 +2,18 @@
 
 A plain walk (`walks`) draws every step from all that can happen. Most defects of a membership
 protocol need a few messages to be late while many others are not, and suspicions that contradict
-each other. A guided walk is drawn from policies that bring that about:
+each other. A guided walk goes in rounds. In each, packets arrive by a policy (`policy`: priorities
+of links with change points, deaf and mute members, blocked links, bursts), and a few disturbances
+are strewn in: suspicions, mostly of several members together, joins, crashes, splits, lost and late
+packets, messages of all services in both modes. A tree weighs the kinds of disturbances anew, so
+that it has much of some and none of others (swarm).
 
-    order        links have priorities, changed at a few points (PCT); some links starve; one
-                 receiver drains all its queues; some members are deaf to some others for a
-                 while; or any link, by chance
-    suspicions   storms of them; members that are deaf to the same ones suspect these together, as
-                 members behind a bad link do; now and then any member any other
-    network      splits that heal, lost packets, packets that arrive again much later
-    groups       4 to 7 members that boot in one view, in two, in pairs or alone; joins at any time
-    messages     of all services, in both modes
-    calm         nobody alive is suspected and nothing is lost: no time-out may be needed (JN)
-
-Where two ways are open, the walk is worth repeating: when all entries of a proposal have issued it
-and one of them has outgrown it, some members may install it and others not. From the first such
-step several branches go on with other orders (importance splitting). And stories that once showed
-a defect are changed at random (`edits`).
+The walks of a seed are a tree: after a round several branches may go on, each with a policy of its
+own. It grows where two ways are open (`branch`): there the rules alone keep members together
+(importance splitting). A walk ends when what is on its way has arrived, or one of the torn members
+has heard all there is; some are settled. In calm trees nobody alive is suspected and nothing is
+lost, all walks are settled, and no time-out may be needed (JN). And stories that once showed a
+defect are changed at random (`edits`).
 """
 
 from __future__ import annotations
@@ -29,33 +25,46 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.explore import stories
+from phalanx.explore.branch import PARTED, TORN, Branch
 from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.edits import edited
 from phalanx.explore.histories import Finding
+from phalanx.explore.policy import Link, Policy
 from phalanx.explore.stories import Story
 
-BRANCHES = 3
-FLUSHED = 60
-"""So many packets arrive at the end of a walk that is not settled."""
-SETTLED = 0.3
+STEPS_MAX = 120
+"""After so many steps no further round begins."""
+FLUSHED, HEARD = 90, 40
+"""So many packets arrive at the end of a walk: at all members, or at one that is torn."""
+CALM = 0.15
+SETTLED = 0.1
 """So much of the walks is settled, which takes longer than the walk; calm ones always."""
-EDITED = 0.15
-"""So much of the walks are edited stories, where there are some."""
+ENDED = 0.3
+"""So many branches without torn members are walked to an end, and the first one."""
+EDITED, EDITIONS = 0.15, 8
+"""So many trees are edited stories instead, where there are some; of one story so many."""
+SENDS_MAX = 6
+FORGOTTEN = (0, 0, 0, 1, 2)
+"""So many attempts to join are made before the first round."""
 
-KINDS = {
-    "deliver": 0.62,
-    "send": 0.08,
-    "suspect": 0.06,
-    "fetch": 0.06,
-    "meet": 0.05,
-    "collect": 0.05,
-    "ack": 0.03,
-    "late": 0.03,
-    "disturb": 0.02,
+DISTURBANCES: dict[str, tuple[float, float]] = {
+    "suspect": (1.0, 4.0),
+    "meet": (0.75, 1.5),
+    "collect": (0.9, 2.0),
+    "send": (0.6, 1.5),
+    "ack": (0.6, 1.0),
+    "time_out": (0.2, 0.5),
+    "drop": (0.15, 0.6),
+    "fetch": (0.3, 0.5),
+    "late": (0.3, 0.6),
+    "crash": (0.1, 0.2),
+    "leave": (0.15, 0.3),
+    "split": (0.1, 0.4),
+    "rest": (0.25, 0.5),
 }
-"""What can happen, and how often on average."""
-SWARM = (0.2, 1.0, 1.0, 4.0)
-"""A walk has much of some kinds and little of others."""
+"""How many trees have each kind, and how often it happens there."""
+HARSH = ("time_out", "drop", "split")
+"""Not in calm trees."""
 
 
 class Walked(msgspec.Struct, frozen=True):
@@ -67,261 +76,350 @@ class Walked(msgspec.Struct, frozen=True):
     finding: Finding | None
 
 
-class _Policy:
-    """In which order packets arrive."""
+class Tree:
+    """The guided walks of a seed."""
 
-    def __init__(self, dice: Random, n: int, steps: int) -> None:
-        self._dice = dice
-        links = [(p, q) for p in range(n) for q in range(n) if p != q]
-        self._priority = {link: dice.random() for link in links}
-        for link in dice.sample(links, dice.choice((0, 0, 1, 2, n))):
-            self._priority[link] -= 1  # it starves
-        self._greed = dice.choice((0.0, 0.5, 0.8, 0.95, 1.0))
-        self._drains = dice.random() < 0.2
-        self._turns = {dice.randrange(steps) for _ in range(dice.randrange(7))}
-        self._n = n
-        self._parts = dice.random() < 0.6
-        self.deaf: list[int] = []
-        self.mute: list[int] = []
-        """The deaf do not hear the mute."""
-        self._part()
-
-    def turn(self, step: int) -> None:
-        """At a few points priorities change, and who is deaf to whom."""
-        if step in self._turns:
-            links, dice = sorted(self._priority), self._dice
-            for link in dice.sample(links, max(1, len(links) // 3)):
-                self._priority[link] = dice.random() - dice.choice((0, 0, 1))
-            self._part()
-
-    def _part(self) -> None:
-        dice = self._dice
-        self.deaf, self.mute = [], []
-        if self._parts and dice.random() < 0.8:
-            order = list(range(self._n))
-            dice.shuffle(order)
-            k = dice.randrange(1, self._n)
-            self.deaf, rest = order[:k], order[k:]
-            self.mute = rest[: dice.randrange(1, len(rest) + 1)]
-
-    def is_open(self, way: tuple[int, int]) -> bool:
-        return way[0] not in self.deaf or way[1] not in self.mute
-
-    def choose(self, ways: list[tuple[int, int]]) -> tuple[int, int]:
-        ways = [way for way in ways if self.is_open(way)] or ways
-        if self._dice.random() < self._greed:
-            if self._drains:
-                return max(ways, key=lambda way: (way[0], self._priority[way]))
-            return max(ways, key=self._priority.__getitem__)
-        return self._dice.choice(ways)
-
-
-class Guided:
-    """The guided walk of a seed."""
-
-    def __init__(self, seed: int, branch: int = 0, lo: int = 4, hi: int = 7) -> None:
-        dice = Random(f"guided {seed}")
-        n = dice.randrange(lo, hi + 1)
-        self._calm = dice.random() < 0.2
-        self._wild = dice.random() < 0.4
-        hold = dice.random() < 0.3
-        service = dice.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
-        self.setting = Setting(_boots(dice, n), hold, service, None, self._calm)
-        self._steps = dice.randrange(10, (60 if self._wild else 35) * n)
-        self._suspicions = (
-            0 if self._calm else dice.randrange(4, 13) if self._wild else (dice.randrange(5))
-        )
-        self._crashes = dice.choice((0, 0, 0, 1, 2))
-        self._sends = dice.choice((0, 2, 4, 8))
-        self._attempts = dice.choice((0, 0, 1, 3, 6))
-        self._leaves = dice.choice((0, 0, 0, 1))
-        self._losses = 0 if self._calm else dice.choice((0, 0, 2, 8))
-        self._late = dice.choice((0, 0, 3))
-        self._splits = 0 if self._calm else dice.choice((0, 0, 0, 1, 2))
-        self._time_outs = 0 if self._calm else dice.choice((0, 0, 1, 3))
-        self._settles = self._calm or dice.random() < SETTLED
-        self._weights = [weight * dice.choice(SWARM) for weight in KINDS.values()]
-        self._branch = branch
+    def __init__(self, seed: int, lo: int = 4, hi: int = 7) -> None:
         self._seed = seed
-        self._dice = dice
-        self.torn_at: int | None = None
-        """The first step after which some members could install what others have outgrown."""
+        dice = self._dice = Random(f"guided {seed}")
+        n = self._n = min(dice.randrange(lo, hi + 1), dice.randrange(lo, hi + 1))
+        self._calm = dice.random() < CALM
+        service = dice.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
+        self.setting = Setting(_boots(dice, n), dice.random() < 0.3, service, None, self._calm)
+        self._rounds = dice.choice((2, 3, 3, 4, 4, 5, 6))
+        self._budget = 6 if self._calm else dice.choice((8, 8, 25, 80))
+        self._together = dice.choice((0.3, 0.6, 0.9))
+        self._weights = {
+            kind: weight * dice.choice((0.5, 1.0, 2.0))
+            for kind, (share, weight) in DISTURBANCES.items()
+            if dice.random() < share and not (self._calm and kind in HARSH)
+        }
+        self._ended = 0
+        self.torn = 0
+        """Rounds after which some members were torn."""
 
-    def run(self, prefix: Sequence[str] = ()) -> Walked:
-        """Walk. A branch takes the steps of `prefix` first, then its own way."""
-        crowd = Crowd(self.setting)
-        for done in prefix:
-            stories.do(crowd, done)
+    def walks(self) -> Iterator[Walked]:
+        """Every walk, as it ends. The one in which something is found is the last."""
+        branch, policy = Branch(Crowd(self.setting)), Policy(self._dice, self._n)
+        for _ in range(self._dice.choice(FORGOTTEN)):
+            self._meet(branch.crowd, policy)
+        branch.observe()
+        for walked in self._grow(branch, policy, 0, 0):
+            yield walked
+            if walked.finding is not None:
+                return
+
+    # -------------------------------------------------------------- the tree
+
+    def _grow(self, branch: Branch, policy: Policy, depth: int, best: int) -> Iterator[Walked]:
+        """A round, and what may follow. `best`: how near to a violation the tree has come here."""
         dice = self._dice
-        if self._branch:
-            dice = self._dice = Random(f"guided {self._seed} branch {self._branch}")
-        policy = _Policy(dice, crowd.n, self._steps)
-        for step in range(len(crowd.steps), self._steps):
-            if crowd.wrong is not None or not crowd.live():
-                break
-            policy.turn(step)
-            self._step(crowd, policy)
-            if self.torn_at is None and not prefix and _is_torn(crowd):
-                self.torn_at = len(crowd.steps)
-        self._finish(crowd, policy)
+        self._round(branch, policy, best)
+        wrong = branch.crowd.verdict()
+        if wrong is not None:
+            yield self._walked(branch, wrong)
+            return
+        torn, nearness = branch.torn()
+        self.torn += bool(torn)
+        more = 4 if nearness >= PARTED else nearness
+        if depth + 1 >= self._rounds + more or len(branch.crowd.steps) > STEPS_MAX:
+            yield from self._finish(branch, policy, torn, nearness)
+            return
+        width = dice.choice((1, 1, 2))
+        if nearness > best:
+            width = dice.choice((4, 6, 8)) if nearness >= PARTED else 3
+        elif nearness:
+            width = dice.choice((1, 2, 3))
+        if self._ended > self._budget:
+            width = 1
+        for left in reversed(range(width)):
+            child = branch.fork() if left else branch
+            yield from self._grow(child, policy.next(), depth + 1, max(best, nearness))
+
+    def _finish(
+        self, branch: Branch, policy: Policy, torn: list[int], nearness: int
+    ) -> Iterator[Walked]:
+        if not torn:
+            if self._calm or not self._ended or self._dice.random() < ENDED:
+                yield self._flush(branch, policy)
+            return
+        for left in reversed(range(2 if nearness == TORN else 6)):
+            child = branch.fork() if left else branch
+            yield self._hear(child, policy.next(), torn)
+
+    def _walked(self, branch: Branch, wrong: Finding | None) -> Walked:
+        """The walk ends here."""
+        crowd = branch.crowd
+        self._ended += 1
         story = Story(self.setting, tuple(crowd.steps))
-        found = crowd.verdict()
-        if found is None and self._settles:
-            found = crowd.settle()
-        return Walked(self._seed, self._branch, story, found)
+        if wrong is None and (self._calm or self._dice.random() < SETTLED):
+            wrong = crowd.settle()
+        return Walked(self._seed, self._ended - 1, story, wrong)
 
-    def _finish(self, crowd: Crowd, policy: _Policy) -> None:
-        """Most of what is on its way arrives."""
-        if not self._settles:
+    # -------------------------------------------------------------- how a walk goes on and ends
+
+    def _round(self, branch: Branch, policy: Policy, best: int) -> None:
+        """Packets arrive, and a few disturbances are strewn in, or come first."""
+        dice, crowd = self._dice, branch.crowd
+        count, moves = dice.choice((1, 2, 2, 3, 4)), dice.choice((2, 5, 10, 18, 30))
+        if best >= PARTED:
+            count, moves = dice.choice((0, 1, 1, 2)), dice.choice((1, 2, 4, 8, 12))
+        early = dice.random() < 0.5
+        at = sorted(0 if early else dice.randrange(moves + 1) for _ in range(count))
+        for move in range(moves + 1):
+            while at and at[0] <= move:
+                at.pop(0)
+                self._disturb(crowd, policy)
+                branch.observe()
+            ready = [link for link in self._ready(crowd, policy.links) if policy.is_open(link)]
+            if crowd.wrong is not None or not (ready or at):
+                return
+            if ready:
+                crowd.deliver(*policy.choose(ready))
+                branch.observe()
+
+    def _ready(self, crowd: Crowd, links: list[Link]) -> list[Link]:
+        """The links on which something can arrive."""
+        inbox, side, gone = crowd.inbox, crowd.side, crowd.gone
+        return [(p, q) for p, q in links if inbox[p][q] and side[p] == side[q] and p not in gone]
+
+    def _flush(self, branch: Branch, policy: Policy) -> Walked:
+        """Everything arrives, in some order, perhaps with a disturbance in between."""
+        dice, crowd = self._dice, branch.crowd
+        if len(set(crowd.side)) > 1:
             crowd.split([0] * crowd.n)
-            policy.deaf.clear()
-            for _ in range(FLUSHED):
-                if crowd.wrong is None:
-                    self._deliver(crowd, policy)
+        if dice.random() < 0.5:
+            dice.shuffle(policy.links)
+        count = dice.choice((0, 0, 1, 1, 2))
+        for _ in range(FLUSHED):
+            if crowd.wrong is not None:
+                break
+            if count and dice.random() < 0.1:
+                count -= 1
+                self._disturb(crowd, policy)
+                continue
+            ready = self._ready(crowd, policy.links)
+            if ready:
+                crowd.deliver(*ready[0])
+                if dice.random() < 0.1:
+                    policy.demote(ready[0])
+            elif not self._wake(crowd):
+                break
+        return self._walked(branch, crowd.verdict())
 
-    def _step(self, crowd: Crowd, policy: _Policy) -> None:
-        (kind,) = self._dice.choices(tuple(KINDS), self._weights)
-        if not self._try(kind, crowd, policy):
-            self._deliver(crowd, policy)
+    def _wake(self, crowd: Crowd) -> bool:
+        """Nothing is on its way: somebody fetches what it lacks, or ends its collection."""
+        for p in crowd.live():
+            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+            if wanted:
+                before = crowd.members[p].missing()
+                crowd.fetch(p, *wanted[0])
+                if p in crowd.gone or crowd.members[p].missing() != before:
+                    return True
+            elif crowd.members[p].stage == "COLLECTING":
+                crowd.pass_timer(p, "collect")
+                return True
+        return False
 
-    def _try(self, kind: str, crowd: Crowd, policy: _Policy) -> bool:
-        """Do something of this kind, if anything of it can be done now."""
-        dice = self._dice
-        p = dice.choice(crowd.live())
-        match kind:
-            case "suspect":
-                self._suspect(crowd, policy, p)
-            case "send" if self._sends and not crowd.members[p]._closed:
-                self._sends -= 1
-                crowd.send(p, dice.randrange(4))
-            case "meet":
-                self._meet(crowd, p)
-            case "collect":
-                collecting = [q for q in crowd.live() if crowd.members[q].stage == "COLLECTING"]
-                if not collecting:
-                    return False
-                crowd.pass_timer(dice.choice(collecting), "collect")
-            case "disturb":
-                self._disturb(crowd, p)
-            case "ack":
-                crowd.pass_timer(p, "ack")
-            case "late" if self._late:
-                q = dice.choice([q for q in range(crowd.n) if q != p])
-                if crowd.sent[q] and crowd.reaches(p, q):
-                    self._late -= 1
-                    crowd.late(p, q, dice.randrange(len(crowd.sent[q])))
-            case "fetch" if crowd.members[p].missing():
-                wanted = crowd.wanted(p)
-                if wanted:
-                    crowd.fetch(p, *dice.choice(wanted))
-            case _:
-                return False
+    def _hear(self, branch: Branch, policy: Policy, torn: list[int]) -> Walked:
+        """A member that is torn hears what there is, in some order, perhaps disturbed."""
+        dice, crowd = self._dice, branch.crowd
+        p = dice.choice(torn)
+        hearers = {p, dice.choice(crowd.live())} if dice.random() < 0.5 else {p}
+        links = [link for link in policy.links if link[0] in hearers]
+        dice.shuffle(links)
+        if len(set(crowd.side)) > 1:
+            crowd.split([0] * crowd.n)
+        count = dice.choice((0, 1, 1, 2))
+        for _ in range(HEARD):
+            if crowd.wrong is not None:
+                break
+            if count and dice.random() < 0.15:
+                count -= 1
+                if self._calm or dice.random() < 0.4 or p in crowd.gone:
+                    self._disturb(crowd, policy)
+                else:
+                    self._suspect_any(crowd, p)
+                continue
+            ready = self._ready(crowd, links)
+            if ready:
+                crowd.deliver(*ready[0])
+                if dice.random() < 0.15:
+                    links.remove(ready[0])
+                    links.append(ready[0])
+            elif dice.random() < 0.3 or not self._fetch(crowd, policy):
+                break
+        return self._walked(branch, crowd.verdict())
+
+    # -------------------------------------------------------------- disturbances
+
+    def _disturb(self, crowd: Crowd, policy: Policy) -> None:
+        """Something happens. What cannot happen now is drawn again a few times."""
+        for _ in range(5):
+            if not crowd.live() or crowd.wrong is not None:
+                return
+            (kind,) = self._dice.choices(list(self._weights), list(self._weights.values()))
+            if getattr(self, f"_{kind}")(crowd, policy):
+                return
+
+    def _members(self, crowd: Crowd) -> list[int]:
+        return [p for p in crowd.live() if not crowd.members[p]._closed]
+
+    def _suspect(self, crowd: Crowd, policy: Policy) -> bool:
+        """The deaf suspect, together, one whom they do not hear; now and then anybody another."""
+        dice, live = self._dice, self._members(crowd)
+        if not live:
+            return False
+        who = [p for p in live if p in policy.deaf] or live
+        if dice.random() < 0.25:
+            who = live
+        p = dice.choice(who)
+        known = self._suspectable(crowd, p)
+        if not known:
+            return False
+        q = next((q for q in policy.victims if q in known), known[0])
+        if dice.random() < 0.3:
+            q = dice.choice(known)
+        crowd.break_with(p, q)
+        for other in who:
+            if other not in crowd.gone and other != p and dice.random() < self._together:
+                if q in self._suspectable(crowd, other):
+                    crowd.break_with(other, q)
+        if dice.random() < 0.7:
+            policy.suspected(q)
         return True
 
-    def _deliver(self, crowd: Crowd, policy: _Policy) -> None:
-        ways = [
-            (p, q)
-            for p in crowd.live()
-            for q in range(crowd.n)
-            if crowd.inbox[p][q] and crowd.reaches(p, q)
-        ]
-        if ways:
-            p, q = policy.choose(ways)
-            if self._losses and self._dice.random() < 0.05:
-                self._losses -= 1
-                crowd.drop(p, q)
-            else:
-                crowd.deliver(p, q)
+    def _suspect_any(self, crowd: Crowd, p: int) -> None:
+        known = self._suspectable(crowd, p)
+        if known:
+            crowd.break_with(p, self._dice.choice(known))
 
-    def _suspect(self, crowd: Crowd, policy: _Policy, p: int) -> None:
-        dice = self._dice
-        if self._suspicions and policy.deaf and not self._calm and dice.random() < 0.7:
-            q = dice.choice(policy.mute)
-            self._suspicions -= 1
-            for deaf in policy.deaf:
-                if deaf not in crowd.gone and dice.random() < 0.8:
-                    crowd.break_with(deaf, q)
-            return
+    def _suspectable(self, crowd: Crowd, p: int) -> list[int]:
         known = sorted(crowd.index[m] for m in crowd.members[p].known)
-        if self._calm:
-            known = [q for q in known if q in crowd.gone]
-        if not known or not (self._calm or self._suspicions):
-            return
-        q = dice.choice(known)
-        self._suspicions -= 0 if self._calm else 1
-        crowd.break_with(p, q)
-        if not self._calm and dice.random() < 0.5:  # real faults are seen by several
-            others = [r for r in crowd.live() if r not in (p, q)]
-            if others:
-                crowd.break_with(dice.choice(others), q)
+        return [q for q in known if q in crowd.gone] if self._calm else known
 
-    def _meet(self, crowd: Crowd, p: int) -> None:
-        view = crowd.members[p].view.members
-        near = [q for q in crowd.live() if crowd.reaches(p, q) and crowd.ids[q] not in view]
-        if self._attempts and near and not crowd.members[p].busy:
-            self._attempts -= 1
-            crowd.attempt(p, self._dice.choice(near))
+    def _meet(self, crowd: Crowd, policy: Policy) -> bool:
+        dice, live = self._dice, crowd.live()
+        pairs = [
+            (p, q)
+            for p in live
+            if not crowd.members[p].busy
+            for q in live
+            if crowd.reaches(p, q) and crowd.ids[q] not in crowd.members[p].view.members
+        ]
+        if not pairs:
+            return False
+        p, q = dice.choice(pairs)
+        crowd.attempt(p, q)
+        if dice.random() < 0.5 and crowd.members[p].stage == "COLLECTING":
+            crowd.pass_timer(p, "collect")  # before anybody can answer
+        return True
 
-    def _disturb(self, crowd: Crowd, p: int) -> None:
-        dice = self._dice
-        what = dice.choice(("crash", "leave", "split", "heal", "time"))
-        if what == "crash" and self._crashes and len(crowd.live()) > 2:
-            self._crashes -= 1
-            crowd.crash(p)
-            for q in crowd.live():
-                crowd.lose(q, p, dice.randrange(len(crowd.inbox[q][p]) + 1))
-        elif what == "leave" and self._leaves and not crowd.members[p]._closed:
-            self._leaves -= 1
-            crowd.leave(p)
-        elif what == "split" and self._splits:
-            self._splits -= 1
-            crowd.split([dice.randrange(2) for _ in range(crowd.n)])
-        elif what == "heal" and len(set(crowd.side)) > 1:
-            crowd.split([0] * crowd.n)
-        elif what == "time" and self._time_outs and crowd.members[p].busy:
-            self._time_outs -= 1
-            crowd.pass_timer(p, "answer")
+    def _collect(self, crowd: Crowd, policy: Policy) -> bool:
+        collecting = [p for p in crowd.live() if crowd.members[p].stage == "COLLECTING"]
+        if collecting:
+            crowd.pass_timer(self._dice.choice(collecting), "collect")
+        return bool(collecting)
 
+    def _send(self, crowd: Crowd, policy: Policy) -> bool:
+        live = self._members(crowd)
+        if not live or sum(step.startswith("send") for step in crowd.steps) >= SENDS_MAX:
+            return False
+        crowd.send(self._dice.choice(live), self._dice.randrange(len(Service)))
+        return True
 
-def _is_torn(crowd: Crowd) -> bool:
-    """Whether a proposal was issued by all its entries and outgrown by one of them."""
-    protocols = [crowd.members[p]._protocol for p in crowd.live()]
-    for protocol in protocols:
-        for proposal in protocol.issued[:-1]:
-            said = [q for q in protocols if proposal in q.issued or q.view == proposal.view]
-            if len(said) >= len(proposal.entries):
+    def _ack(self, crowd: Crowd, policy: Policy) -> bool:
+        crowd.pass_timer(self._dice.choice(crowd.live()), "ack")
+        return True
+
+    def _time_out(self, crowd: Crowd, policy: Policy) -> bool:
+        p = self._dice.choice(crowd.live())
+        crowd.pass_timer(p, "answer" if crowd.members[p].busy else "speak")
+        return True
+
+    def _drop(self, crowd: Crowd, policy: Policy) -> bool:
+        ready = self._ready(crowd, policy.links)
+        if ready:
+            crowd.drop(*self._dice.choice(ready))
+        return bool(ready)
+
+    def _fetch(self, crowd: Crowd, policy: Policy) -> bool:
+        live = crowd.live()
+        for p in self._dice.sample(live, len(live)):
+            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+            if wanted:
+                crowd.fetch(p, *self._dice.choice(wanted))
                 return True
-    return False
+        return False
+
+    def _late(self, crowd: Crowd, policy: Policy) -> bool:
+        dice = self._dice
+        p, q = dice.choice(crowd.live()), dice.randrange(crowd.n)
+        if p == q or not crowd.sent[q] or not crowd.reaches(p, q):
+            return False
+        crowd.late(p, q, dice.randrange(len(crowd.sent[q])))
+        return True
+
+    def _crash(self, crowd: Crowd, policy: Policy) -> bool:
+        """A process ends, and so many of its last packets never leave it."""
+        live = crowd.live()
+        if len(live) < 3:
+            return False
+        p = self._dice.choice(live)
+        crowd.crash(p)
+        for q in crowd.live():
+            crowd.lose(q, p, self._dice.randrange(len(crowd.inbox[q][p]) + 1))
+        return True
+
+    def _leave(self, crowd: Crowd, policy: Policy) -> bool:
+        live = self._members(crowd)
+        if len(live) < 2:
+            return False
+        crowd.leave(self._dice.choice(live))
+        return True
+
+    def _split(self, crowd: Crowd, policy: Policy) -> bool:
+        """The network falls apart, between the deaf and the others; or heals."""
+        whole = len(set(crowd.side)) == 1
+        crowd.split([int(whole and p in policy.deaf) for p in range(crowd.n)])
+        return True
+
+    def _rest(self, crowd: Crowd, policy: Policy) -> bool:
+        """All comes to rest before it goes on."""
+        crowd.calm()
+        return True
 
 
 def _boots(dice: Random, n: int) -> list[list[int]]:
-    """Who boots together: all, two parts, pairs, or everybody alone."""
+    """Who boots together: all, or two or three parts, or pairs, or everybody alone."""
     order = list(range(n))
     dice.shuffle(order)
-    match dice.choice(("one", "one", "one", "two", "two", "pairs", "alone")):
+    match dice.choice(("one", "one", "one", "one", "two", "two", "three", "pairs", "alone")):
         case "one":
             return [order]
-        case "two":
-            k = dice.randrange(1, n)
-            return [order[:k], order[k:]]
         case "pairs":
             return [order[i : i + 2] for i in range(0, n, 2)]
-        case _:
+        case "alone":
             return [[p] for p in order]
+        case parts:
+            cuts = sorted(dice.sample(range(1, n), 1 if parts == "two" else 2))
+            return [order[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
 def walks(seeds: range, lo: int = 4, hi: int = 7, corpus: Sequence[Story] = ()) -> Iterator[Walked]:
-    """The walks of these seeds, each with its branches."""
+    """The walks of these seeds."""
     for seed in seeds:
         dice = Random(f"edit {seed}")
         if corpus and dice.random() < EDITED:
-            story = edited(dice.choice(corpus), dice)
-            yield Walked(seed, 0, story, stories.play(story))
-            continue
-        first = Guided(seed, 0, lo, hi)
-        walked = first.run()
-        yield walked
-        if walked.finding is None and first.torn_at is not None:
-            prefix = walked.story.steps[: first.torn_at]
-            for branch in range(1, BRANCHES + 1):
-                yield Guided(seed, branch, lo, hi).run(prefix)
+            yield from _editions(seed, dice.choice(corpus), dice)
+        else:
+            yield from Tree(seed, lo, hi).walks()
+
+
+def _editions(seed: int, known: Story, dice: Random) -> Iterator[Walked]:
+    for number in range(EDITIONS):
+        story = edited(known, dice)
+        finding = stories.play(story)
+        yield Walked(seed, number, story, finding)
+        if finding is not None:
+            return

@@ -154,7 +154,7 @@ def _row(result: RunResult) -> dict[str, Any]:
 
 
 def _walk_row(seed: int, lo: int, hi: int) -> dict[str, Any]:
-    """The guided walks of a seed: all its branches, or those up to the first finding."""
+    """The guided walks of a seed: all of its tree, or those up to the first finding."""
     steps, count, found, digest = 0, 0, None, blake2b(digest_size=16)
     for walked in walks(range(seed, seed + 1), lo, hi):
         steps, count = steps + len(walked.story.steps), count + 1
