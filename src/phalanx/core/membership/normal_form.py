@@ -33,9 +33,7 @@ def normal_form(
     known = {c.view: c for c in components}
     out = {(member, view) for member, view in left_out if member in known[view].members}
     for view, component in known.items():
-        if view == base:
-            continue
-        if me in component.members or is_past(component) or _is_far(base, view):
+        if view != base and (is_past(component) or _is_far(base, view)):
             out.update((member, view) for member in component.members)
     _separate(base, known, out)
     _one_incarnation(me, known, out)
@@ -48,8 +46,9 @@ def _is_far(base: ViewId, view: ViewId) -> bool:
 
 
 def _separate(base: ViewId, known: dict[ViewId, Component], out: set[Entry]) -> None:
-    """Of two live components that list one member, the older goes as a whole, but never the base.
-    Listed members count even if they are left out: they moved from one to the other."""
+    """Of two live components that list one member, the older goes as a whole, but never the base:
+    so no other component that lists this member is live. Listed members count even if they are
+    left out: they moved from one to the other."""
     order = sorted(known, key=lambda view: (view == base, epoch(view), view))
     listing: dict[MemberId, list[int]] = {}
     for place, view in enumerate(order):

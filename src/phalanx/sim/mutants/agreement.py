@@ -83,6 +83,15 @@ def any_witness(self: MembershipProtocol, proposal: Proposal) -> bool:
     )
 
 
+def witness_of_another_entry(self: MembershipProtocol, proposal: Proposal) -> bool:
+    """Believe also a member that the current proposal counts, but in another component."""
+    view = proposal.view.id
+    return any(
+        member != self.me and self._statements.has_spoken_from(member, view)
+        for member in self.current.entries.keys() & proposal.entries.keys()
+    )
+
+
 def recorded_on_arrival(self: MembershipProtocol, now: int, given: Heard) -> list[Instruction]:
     """Count a closing frame of the own view before its past is here."""
     said = given.statement
@@ -227,6 +236,11 @@ MUTANTS: dict[str, Mutant] = {
     "any-witness": Mutant(
         "R3: believe also a member that the current proposal leaves out",
         ((MembershipProtocol, "_has_witness", any_witness),),
+        "walk",
+    ),
+    "witness-of-another-entry": Mutant(
+        "R3: believe also a member that the current proposal counts in another component",
+        ((MembershipProtocol, "_has_witness", witness_of_another_entry),),
         "walk",
     ),
     "moved-members-kept": Mutant(
