@@ -16,6 +16,7 @@ from phalanx.core.effects import (
     NotSent,
     Ordered,
     PeerJudged,
+    Refused,
     Region,
     Sent,
     Service,
@@ -200,6 +201,32 @@ def test_everybody_falsely_accused_comes_back(mesh: Build) -> None:
     group.pump(3000)
     assert {group.views(i)[-1] for i in range(3)} == {"abc"}
     assert len(group.views(0)) >= 3
+
+
+def test_a_removal_by_an_operator_is_reported_as_such(mesh: Build) -> None:
+    group = mesh("abc")
+    group.pump(300)
+    group.step(0, Break(B))
+    judged = [effect for effect in group.seen[0] if isinstance(effect, PeerJudged)]
+    assert [(j.target, j.state, j.evidence) for j in judged] == [(B, "FAULTY", "OPERATOR")]
+
+
+def test_what_was_refused_before_an_install_is_reported_after_it(mesh: Build) -> None:
+    group = mesh("ab")
+    group.pump(300)
+    group.members[0]._lansis.refused["malformed"] += 1
+    group.step(0, Break(B))
+    assert group.views(0)[-1] == "a"
+    assert Refused("malformed", 1) in group.seen[0]
+
+
+def test_a_view_that_ends_is_one_generation_of_what_is_kept(mesh: Build) -> None:
+    group = mesh("ab")
+    group.pump(300)
+    archive = group.members[0]._means.archive
+    before = len(archive._generations)
+    group.step(0, Break(B))
+    assert len(archive._generations) == before + 1
 
 
 def test_where_only_one_link_is_cut_the_view_stays(mesh: Build) -> None:

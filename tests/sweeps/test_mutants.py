@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.core.ids import MemberId, ViewId, boot_view
+from phalanx.core.membership.proposals import component_of, proposal_of, read_proposal
 from phalanx.explore.walks import play
 from phalanx.sim.hunt import hunt, play_file, written_for
-from phalanx.sim.mutants import MUTANTS
+from phalanx.sim.mutants import MUTANTS, apply
 
 FOLDER = Path(__file__).parent / "mutants"
 FILES = sorted(FOLDER.iterdir())
@@ -40,3 +42,19 @@ def test_a_broken_membership_is_caught(mutant: str) -> None:
     catch = hunt(mutant, range(SEEDS), play)
     assert not catch.survived, f"{mutant} survived {catch.seeds_needed} seeds"
     assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
+
+
+def test_a_mutant_leaves_nothing_behind() -> None:
+    """What is read from packets is cached; the cache must not outlive the rules."""
+    alone = [component_of(boot_view([MemberId(name)])) for name in "ab"]
+    encoded = proposal_of(alone).encoded
+    sound = _view_in(encoded)
+    with apply("epoch-not-raised"):
+        assert _view_in(encoded) != sound
+    assert _view_in(encoded) == sound
+
+
+def _view_in(encoded: bytes) -> ViewId:
+    proposal = read_proposal(encoded)
+    assert proposal is not None
+    return proposal.view.id

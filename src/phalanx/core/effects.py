@@ -251,10 +251,21 @@ class Transitional(msgspec.Struct, frozen=True, gc=False):
 
 
 PeerState = Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-Evidence = Literal["SILENCE", "RELAY", "DIRECT", "STALLED", "T_CHANGE", "TOLD", "MOVED"]
-AGREED_EVIDENCE: tuple[Evidence, ...] = ("T_CHANGE", "TOLD", "MOVED")
+Evidence = Literal[
+    "SILENCE",
+    "RELAY",
+    "DIRECT",
+    "STALLED",
+    "T_CHANGE",
+    "TOLD",
+    "MOVED",
+    "REPLACED",
+    "OPERATOR",
+]
+PROTOCOL_EVIDENCE: tuple[Evidence, ...] = ("T_CHANGE", "TOLD", "MOVED", "REPLACED", "OPERATOR")
 """Evidence of the membership protocol, not of the detector: a member did not answer a change in
-time, another member left it out, or it is in another view."""
+time, another member left it out, it is in another view, a later process of its name has joined, or
+an operator wants it out (`Break`)."""
 
 
 class PeerJudged(msgspec.Struct, frozen=True, gc=False):

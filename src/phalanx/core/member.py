@@ -93,7 +93,7 @@ class Member(Mover):
                 self._slow_due_ns = -1
                 self._leave_ns = min(self._leave_ns, now + self._config.leave_ns)
             case Break(member):
-                self._give(now, Suspected((member,)), out)
+                self._give(now, Suspected((member,), "OPERATOR"), out)
             case Backlog(level):
                 told, self._backlog = self._backlog > 0, level
                 if (level > 0) != told and not self._mute:

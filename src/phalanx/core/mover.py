@@ -41,8 +41,6 @@ from phalanx.core.reconciliation import merged_from
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
 
-NEVER = 1 << 62
-
 
 class Mover(Speaker):
     """The part of a member that goes from view to view."""
@@ -164,15 +162,13 @@ class Mover(Speaker):
             case IssueProposal():
                 delivered = self._progress.report(stay.view.members, stay.cursor.delivered())
                 frame = self._send(now, self._outbox.following, [], out, Propose(delivered))
-                stay.is_first_proposal(frame)
                 inputs.append(Entered(statement_of(frame, self.me)))
             case Install():
                 self._install(now, instruction, inputs, out)
             case Fetch(places):
-                for member, number in places:
-                    rank = stay.ranked.get(member)
-                    if rank is not None and not self._is_elsewhere(member):
-                        self._lansis.ask(now, rank, number)
+                for member, view, number in places:
+                    if view == stay.view.id:
+                        self._lansis.ask(now, stay.ranked[member], number)
                     else:
                         self._means.foreign.fetch(now, member, number)
             case BroadcastAttempt():
@@ -187,19 +183,15 @@ class Mover(Speaker):
             case ReportStep():
                 out.append(self._stepped(instruction))
 
-    def _is_elsewhere(self, member: MemberId) -> bool:
-        """Whether the current proposal counts a member of the view in another one."""
-        view = self._protocol.current.entries.get(member)
-        return view is not None and view != self.view.id
-
     def _stepped(self, step: ReportStep) -> ChangeStepped:
         protocol, proposal = self._protocol, step.proposal
-        context = self.view.context if proposal is None else proposal.digest
-        components = () if proposal is None else tuple(proposal.components)
+        components = tuple(proposal.components)
         stage = "IDLE" if step.action in ("CLOSED", "FORGET") else protocol.joining
         if stage == "COLLECT":
             components = (self.view.id, *protocol.collected)
-        return ChangeStepped(context, stage, step.action, components, step.before, step.after)
+        return ChangeStepped(
+            proposal.digest, stage, step.action, components, step.before, step.after
+        )
 
     # -------------------------------------------------------------- from view to view
 
@@ -213,6 +205,7 @@ class Mover(Speaker):
         self._close_receipts(out)
         after = Stay(self.me, origin_of(install), self._means, now)
         self._enter(after)
+        after.domain.refused.update(before.domain.refused)
         former = {before.ranked[m]: rank for m, rank in after.ranked.items() if m in before.ranked}
         self._outbox.again()
         self._outbox.readdress(former)
@@ -231,8 +224,11 @@ class Mover(Speaker):
         view that came too early. The rest is kept for those who ask."""
         stay, means = self._stay, self._means
         members = before.view.members
-        stored = {members[rank]: frames for rank, frames in enumerate(before.dag.frames) if frames}
-        means.archive.add(stored)
+        ended = {m: dict(frames) for m, frames in means.foreign.kept().items()}
+        for rank, frames in enumerate(before.dag.frames):
+            if frames:
+                ended.setdefault(members[rank], {}).update(frames)
+        means.archive.add(ended)
         for frame in before.carry:
             sender = members[frame.wire]
             if sender in stay.ranked and stay.origin.carries(frame, sender):
@@ -248,7 +244,6 @@ class Mover(Speaker):
                 if stay.origin.carries(frame, members[frame.wire]):
                     self._adopt(frame)
                     self._lansis.offer(now, frame)
-        means.archive.add({m: dict(frames) for m, frames in means.foreign.kept().items()})
         self._take_foreign(now)
         means.foreign.forget_wants()
         self._enter_ready(now, inputs, out)

@@ -22,9 +22,10 @@ from phalanx.core.frames import (
     Relay,
 )
 from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.membership import proposals
 from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.name_claim import NameClaim
-from phalanx.core.membership.proposals import component_of, is_view
+from phalanx.core.membership.proposals import component_of
 from phalanx.core.membership.statements import Statement
 from phalanx.core.membership.steps import Attempted, Heard, Input, Met
 from phalanx.core.stay import Stay
@@ -144,7 +145,7 @@ class Presence:
         sender, component = attempt.sender, attempt.component
         if sender == self.me or self.claim.pending:
             return [], []
-        if sender not in component.members or not is_view(component):
+        if sender not in component.members or not proposals.is_view(component):
             stay.domain.refused["impossible"] += 1
             return [], []
         held = self._namesakes(now, component, stay)

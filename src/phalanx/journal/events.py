@@ -154,6 +154,8 @@ class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
         "T_CHANGE",
         "TOLD",
         "MOVED",
+        "REPLACED",
+        "OPERATOR",
     ]
     relay: str | None = None
 

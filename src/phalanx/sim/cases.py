@@ -33,7 +33,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.core.effects import (
-    AGREED_EVIDENCE,
+    PROTOCOL_EVIDENCE,
     Accepted,
     ChangeStepped,
     Deliver,
@@ -163,7 +163,7 @@ class Cases:
             self._count("leave_in_join")
 
     def _judged(self, me: MemberId, life: _Life, effect: PeerJudged) -> None:
-        if effect.evidence in AGREED_EVIDENCE:
+        if effect.evidence in PROTOCOL_EVIDENCE:
             self._count(f"left_out_{effect.evidence.lower()}")
             return
         self._count(_JUDGED[effect.state])

@@ -16,7 +16,6 @@ from phalanx.core.membership.proposals import (
     component_of,
     epoch,
     is_view,
-    names_conflict,
     proposal_of,
     read_proposal,
 )
@@ -253,6 +252,9 @@ def test_a_view_of_no_epoch_is_a_boot() -> None:
     assert not is_view(msgspec.structs.replace(PAIR, view=ViewId(0, 1, PAIR.view.digest)))
 
 
-def test_two_incarnations_of_one_name_conflict() -> None:
-    assert names_conflict([A, B, MemberId("a", 2)])
-    assert not names_conflict([A, B, C])
+def test_a_proposal_that_lists_more_members_than_fit_is_refused() -> None:
+    """However many of them it leaves out."""
+    parts = [made_up([MemberId(f"{part}-{k:04}") for k in range(1024)]) for part in range(5)]
+    out = [(member, part.view) for part in parts for member in part.members[1:]]
+    assert read_proposal(proposal_of(parts[:4], out[: 4 * 1023]).encoded) is not None
+    assert read_proposal(proposal_of(parts, out).encoded) is None

@@ -25,12 +25,12 @@ from phalanx.core.membership.proposals import (
     component_of,
     epoch,
     proposal_of,
+    read_proposal,
 )
 from phalanx.core.membership.protocol import (
     JOINED_MAX,
     NEVER,
     SPEAK_FACTOR,
-    STAGES,
     TABLE,
     MembershipProtocol,
     ProtocolStage,
@@ -262,7 +262,8 @@ def test_an_older_proposal_is_not_installed_on_the_word_of_a_member_that_is_left
 def test_an_older_proposal_waits_for_the_frames_that_issued_it() -> None:
     made = protocol(VIEW, NO_D, NO_CD)
     made.step(0, Entered(issue(B, 5, NO_D)))
-    assert made.step(0, Heard(speaks(B, 6, LATER, a=1, b=5, c=7), False)) == [Fetch(((C, 7),))]
+    asked = made.step(0, Heard(speaks(B, 6, LATER, a=1, b=5, c=7), False))
+    assert asked == [Fetch(((C, HOME.view, 7),))]
     assert made.current == NO_CD, "b is not left out meanwhile"
     assert installed(made.step(0, Entered(issue(C, 7, NO_D)))) == NO_D
 
@@ -548,11 +549,11 @@ def test_components_that_cannot_be_merged_are_not_collected(component: Component
 def test_a_bounded_number_of_components_is_collected() -> None:
     made = protocol()
     made.step(0, Met(X, AT_X.view))
-    strangers = [made_up([MemberId(f"s{k:04}")]) for k in range(JOINED_MAX - 1)]
+    strangers = [made_up([MemberId(f"s{k:04}")]) for k in range(JOINED_MAX - 2)]
     made.collected = {component.view: component for component in strangers}
     made.step(0, Attempted(X, AT_X))
     made.step(0, Attempted(Y, AT_Y))
-    assert len(made.collected) == JOINED_MAX
+    assert len(made.collected) + 1 == JOINED_MAX, "with the base"
     assert AT_Y.view not in made.collected
 
 
@@ -762,7 +763,7 @@ def test_nothing_is_issued_in_the_next_view_without_a_reason() -> None:
 
 def test_the_frame_with_which_a_stranger_issued_a_proposal_is_fetched() -> None:
     made = protocol(VIEW, WITH_X)
-    assert made.step(0, Heard(repeat(X, 5, WITH_X, AT_X), False)) == [Fetch(((X, 1),))]
+    assert made.step(0, Heard(repeat(X, 5, WITH_X, AT_X), False)) == [Fetch(((X, AT_X.view, 1),))]
     made.step(0, Heard(issue(X, 1, WITH_X, AT_X), False))
     assert made.step(0, Heard(repeat(X, 6, WITH_X, AT_X), False)) == []
 
@@ -771,7 +772,7 @@ def test_the_closings_that_an_entry_knows_of_the_current_proposal_are_fetched() 
     both = proposal_of([HOME, AT_X, AT_Y])
     made = protocol(VIEW, both)
     said = issue(X, 5, both, AT_X, b=3, c=0, x=5, y=8)
-    assert made.step(0, Heard(said, False)) == [Fetch(((B, 3), (Y, 8)))]
+    assert made.step(0, Heard(said, False)) == [Fetch(((B, HOME.view, 3), (Y, AT_Y.view, 8)))]
 
 
 def test_a_witness_that_has_proposed_again_still_tells_what_issued_its_view() -> None:
@@ -780,7 +781,7 @@ def test_a_witness_that_has_proposed_again_still_tells_what_issued_its_view() ->
     said = Statement(
         B, 7, LATER, without(C, base=LATER), 7, 7, Delivered(), {B: 7}, {A: 1, B: 5, C: 9}
     )
-    assert made.step(0, Heard(said, False)) == [Fetch(((C, 9),))]
+    assert made.step(0, Heard(said, False)) == [Fetch(((C, HOME.view, 9),))]
 
 
 def test_the_issue_of_a_proposal_that_does_not_count_this_member_is_not_fetched() -> None:
@@ -828,7 +829,7 @@ ENTRANCES: dict[ProtocolStage, Input | None] = {
 
 
 @pytest.mark.parametrize("kind", get_args(steps.Input), ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", get_args(ProtocolStage))
 def test_every_stage_takes_every_input(stage: ProtocolStage, kind: type[Input]) -> None:
     made, entrance = protocol(), ENTRANCES[stage]
     if entrance is not None:
@@ -841,8 +842,43 @@ def test_every_stage_takes_every_input(stage: ProtocolStage, kind: type[Input]) 
 
 
 def test_the_table_has_no_other_stages_and_inputs() -> None:
-    assert set(TABLE) == set(STAGES)
+    assert set(TABLE) == set(get_args(ProtocolStage))
     assert all(set(row) == set(get_args(steps.Input)) == set(INPUTS) for row in TABLE.values())
+
+
+def test_what_is_issued_can_be_read_whatever_it_is_united_with() -> None:
+    """Rule N leaves out more than the union does; that must fit too."""
+    made = protocol()
+    near = made_up([MemberId(f"n{k:03}") for k in range(100)])
+    gone = [made_up([MemberId(f"{part}-{k:04}") for k in range(1000)]) for part in range(3)]
+    far = made_up([MemberId(f"f{k:04}") for k in range(900)], joins=1 << 30)
+    out = [(member, part.view) for part in gone for member in part.members]
+    for parts in ([HOME, near, *gone, far], [HOME, near, *gone, far, AT_X]):
+        theirs = proposal_of(parts, out)
+        for told in made.step(0, Heard(issue(near.members[0], 1, theirs, near), True)):
+            if isinstance(told, IssueProposal):
+                assert read_proposal(told.proposal.encoded) == told.proposal
+                assert len(told.proposal.left_out) == len(out) + len(far.members)
+                made.step(0, Entered(issue(A, 1, told.proposal)))
+    assert made.issued
+
+
+def test_a_proposal_too_large_to_be_read_is_not_united_with() -> None:
+    made = protocol()
+    near = made_up([X])
+    gone = [made_up([MemberId(f"{part}-{k:04}") for k in range(1024)]) for part in range(4)]
+    out = [(member, part.view) for part in gone for member in part.members]
+    theirs = proposal_of([HOME, near, *gone], out)
+    assert made.step(0, Heard(issue(X, 1, theirs, near), True)) == []
+
+
+def test_a_member_whose_name_a_later_process_has_is_reported_as_replaced() -> None:
+    made = protocol()
+    later = component_of(boot_view([MemberId("b", 2)]))
+    theirs = proposal_of([HOME, later], [(B, HOME.view)])
+    told = made.step(0, Heard(issue(MemberId("b", 2), 1, proposal_of([HOME, later]), later), True))
+    assert told[0] == ReportSuspicion(B, "REPLACED")
+    assert made.current == theirs
 
 
 def random_input(rng: random.Random, made: MembershipProtocol, views: list[Component]) -> Input:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from tests.core.lies import made_up
 
 from phalanx.core.frames import Delivered
 from phalanx.core.ids import MemberId, boot_view
+from phalanx.core.membership import statements
 from phalanx.core.membership.proposals import component_of, proposal_of
 from phalanx.core.membership.statements import (
     BELIEVED_NS,
     ISSUES_MAX,
+    MEMBER_BYTES,
     MEMBERS_KNOWN_MAX,
     SPOKEN_MAX,
     Issue,
     Statement,
     Statements,
+    _parts,
+    _size,
 )
 
 A, B = MemberId("a"), MemberId("b")
@@ -136,6 +143,45 @@ def test_strangers_do_not_fill_the_memory() -> None:
     for kept in (made._newest, made._heard_ns, made._issues, made._spoken):
         assert len(kept) <= MEMBERS_KNOWN_MAX
     assert made.newest(MemberId(f"s{2 * MEMBERS_KNOWN_MAX - 1}")) is not None
+
+
+def test_what_is_kept_is_counted_however_it_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a stranger that was heard first says more than there is room for."""
+    monkeypatch.setattr(statements, "BYTES_MAX", 40 * MEMBER_BYTES)
+    made = Statements()
+    made.protect([A, B])
+    dice = Random(1)
+    for number in range(1, 400):
+        names = [MemberId(f"s{dice.randrange(30):02}") for _ in range(dice.randrange(1, 9))]
+        where = made_up(sorted(set(names)))
+        member = dice.choice([*where.members, A, B])
+        proposal = dice.choice([None, proposal_of([HOME, where])])
+        made.hear(number, Statement(member, number, where, proposal, number))
+        if proposal is not None:
+            delivered = Delivered(where.members, tuple(range(len(where.members))))
+            made.record(member, where.view, proposal, Issue(number, 0, delivered), HOME.view)
+        if dice.random() < 0.1:
+            made.forget_issues(dice.choice([HOME.view, where.view]))
+        assert made.newest(member) is not None, "what was just heard is kept"
+        assert made._bytes == _kept(made)
+    assert made._bytes < 80 * MEMBER_BYTES
+
+
+def _kept(made: Statements) -> int:
+    parts = {part: size for said in made._newest.values() for part, size in _parts(said)}
+    issues = [issue for issues in made._issues.values() for issue, _ in issues.values()]
+    return sum(parts.values()) + sum(map(_size, issues))
+
+
+def test_statements_of_one_large_group_are_counted_once() -> None:
+    """Every member of a component of 512 names it, and the same proposal."""
+    made = Statements()
+    where = made_up([MemberId(f"s{number:03}") for number in range(512)])
+    proposal = proposal_of([HOME, where])
+    for member in where.members:
+        made.hear(0, Statement(member, 1, where, proposal, 1, 0, Delivered()))
+    assert all(made.newest(member) is not None for member in where.members)
+    assert made._bytes < 1 << 20
 
 
 def test_the_latest_issues_and_views_of_a_member_are_remembered_and_no_more() -> None:

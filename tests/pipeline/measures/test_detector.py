@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 from tests.pipeline import corners
 from tests.pipeline.made import MS, Hand, of_rows, rows_of, simulated
 
-from phalanx.core.effects import AGREED_EVIDENCE
+from phalanx.core.effects import PROTOCOL_EVIDENCE
 from phalanx.journal import events as ev
 from phalanx.pipeline.measures.detector import detector
 from phalanx.pipeline.measures.suspicions import suspicions
@@ -170,7 +170,7 @@ def plain_detections(rows: list[ev.Event]) -> dict[tuple[Any, ...], tuple[Any, .
             for gone in held.get(me, set()) - after:
                 ended((me, gone), now, removed=True)
             held[me] = after
-        elif isinstance(row, ev.Suspect) and row.evidence not in AGREED_EVIDENCE:
+        elif isinstance(row, ev.Suspect) and row.evidence not in PROTOCOL_EVIDENCE:
             target = row.target, row.target_inc
             if target not in held.get(me, set()):
                 continue

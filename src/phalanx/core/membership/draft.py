@@ -11,15 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.core.effects import Action, Evidence
 from phalanx.core.frames import Component
-from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
+from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.normal_form import normal_form
-from phalanx.core.membership.proposals import Entry, Proposal, epoch
+from phalanx.core.membership.proposals import Entry, Proposal, epoch, fits
 from phalanx.core.membership.statements import Statement, Statements
-
-COMPONENTS_MAX = MEMBERS_MAX
-LEFT_OUT_MAX = 4 * MEMBERS_MAX
-"""A proposal names at most so many components and left-out entries."""
 
 
 class Draft:
@@ -92,15 +88,27 @@ class Draft:
             return False
         if self._me in component.members or self._history.is_past(component):
             return False
-        if theirs is not None and (self._names_me(theirs) or self._is_too_large(theirs)):
+        if theirs is not None and self._names_me(theirs):
+            return False
+        components, left_out = {said.view: component}, frozenset[Entry]()
+        if theirs is not None:
+            components, left_out = components | theirs.components, theirs.left_out
+        if not self.has_room(components, left_out):
             return False
         trial = Draft(
             self._me, self._base, self._current, self._issued, self._history, self._statements
         )
         trial.components, trial.left_out = dict(self.components), set(self.left_out)
         trial.take(said)
-        taken = trial.normal()
-        return said.view in taken.live and len(taken.entries) <= MEMBERS_MAX
+        return said.view in trial.normal().live
+
+    def has_room(
+        self, components: Mapping[ViewId, Component], left_out: frozenset[Entry] = frozenset()
+    ) -> bool:
+        """Whether the union with these is a proposal of a size that there can be. Its normal form
+        leaves out more entries, but names the same components."""
+        united = self.components | dict(components)
+        return fits(united.values(), len(self.left_out | left_out))
 
     # -------------------------------------------------------------- what follows
 
@@ -117,7 +125,8 @@ class Draft:
                 return proposal
 
     def hear(self, member: MemberId, just: MemberId | None) -> bool:
-        """Whether what one member has said adds to a draft that is the current proposal."""
+        """Add what follows from the newest statement of one member (R4, R5) to a draft that is the
+        current proposal; whether anything was added."""
         view, said = self._current.entries.get(member), self._statements.newest(member)
         if view is None or said is None or member == self._me:
             return False
@@ -147,7 +156,7 @@ class Draft:
             return self.leave_out(said.member, said.view, None)
         if theirs is None or theirs == proposal or theirs <= proposal:
             return False
-        if self._names_me(theirs) or self._is_too_large(theirs):
+        if self._names_me(theirs) or not self.has_room(theirs.components, theirs.left_out):
             return self.leave_out(said.member, said.view, "MOVED")
         self.unite(theirs.components, theirs.left_out)
         return True
@@ -163,11 +172,3 @@ class Draft:
 
     def _names_me(self, theirs: Proposal) -> bool:
         return (self._me, self._base) in theirs.left_out
-
-    def _is_too_large(self, theirs: Proposal) -> bool:
-        """Honest members never come near; a forger shall not make proposals that do not fit."""
-        components, left_out = self.components | theirs.components, self.left_out | theirs.left_out
-        if len(components) > COMPONENTS_MAX or len(left_out) > LEFT_OUT_MAX:
-            return True
-        listed = sum(len(component.members) for component in components.values())
-        return listed > MEMBERS_MAX and listed - len(left_out) > MEMBERS_MAX

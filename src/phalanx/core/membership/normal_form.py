@@ -31,7 +31,7 @@ def normal_form(
 ) -> Proposal:
     """What `me`, in view `base`, issues for this union of components and left-out entries."""
     known = {c.view: c for c in components}
-    out = {(member, view) for member, view in left_out if member in known[view].members}
+    out = set(left_out)
     for view, component in known.items():
         if view != base and (is_past(component) or _is_far(base, view)):
             out.update((member, view) for member in component.members)
@@ -41,7 +41,7 @@ def normal_form(
 
 
 def _is_far(base: ViewId, view: ViewId) -> bool:
-    """Whether an epoch is out of sight: nobody gets there honestly."""
+    """Whether an epoch is further ahead than that of any member that follows the rules."""
     return view.joins > min(base.joins + JOINS_AHEAD_MAX, EPOCH_MAX - 1)
 
 
@@ -61,7 +61,7 @@ def _separate(base: ViewId, known: dict[ViewId, Component], out: set[Entry]) -> 
         members = known[view].members
         newer = {at for m in members if m in shared for at in shared[m] if at > place}
         if newer and not _is_dead(known[view], out):
-            if any(not _is_dead(known[order[at]], out) for at in sorted(newer)):
+            if any(not _is_dead(known[order[at]], out) for at in newer):
                 out.update((member, view) for member in members)
 
 

@@ -11,7 +11,7 @@ those of its live components: epochs grow along every member's way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 
@@ -33,6 +33,9 @@ Entry = tuple[MemberId, ViewId]
 
 EPOCH_MAX = (1 << 32) - 1
 """The largest number that an epoch has on the wire."""
+COMPONENTS_MAX = MEMBERS_MAX
+LISTED_MAX = 4 * MEMBERS_MAX
+"""A proposal names at most so many components, and so many members of them, left out or not."""
 CACHED = 256
 """So many proposals and components are kept decoded: in a change every frame repeats them."""
 
@@ -71,8 +74,12 @@ class Proposal:
                     self.entries[member] = view
                     live[view] = None
         self.live = tuple(live)
-        place = {view: index for index, view in enumerate(order)}
-        out = sorted((place[c], components[c].members.index(m)) for m, c in left_out)
+        place = {
+            (member, view): (at, index)
+            for at, view in enumerate(order)
+            for index, member in enumerate(components[view].members)
+        }
+        out = sorted(place[entry] for entry in left_out)
         self.encoded = _encode(ProposalBody(tuple(self.components.values()), tuple(out)))
         self.digest = digest_of(
             b"proposal",
@@ -120,8 +127,15 @@ def proposal_of(components: Iterable[Component], left_out: Iterable[Entry] = ())
 
 def read_proposal(encoded: bytes) -> Proposal | None:
     """The proposal in these bytes; None if they hold none, or one that nobody can have made: a view
-    whose id does not follow from its members, lists out of order, more members than a view has."""
+    whose digest does not follow from its members and its proposal, lists out of order, more
+    components or members than there can be."""
     return _read_cached(encoded) if len(encoded) <= CACHED_BYTES else _read(encoded)
+
+
+def forget_cached() -> None:
+    """Read everything anew: the rules by which it is read have changed."""
+    _read_cached.cache_clear()
+    is_view.cache_clear()
 
 
 @lru_cache(CACHED)
@@ -135,7 +149,9 @@ def _read(encoded: bytes) -> Proposal | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
         return None
     components = body.components
-    if not components or not all(map(is_view, components)):
+    if not components or not fits(components, len(body.left_out)):
+        return None
+    if not all(map(is_view, components)):
         return None
     if not _increases([c.view for c in components]) or not _increases(list(body.left_out)):
         return None
@@ -146,11 +162,17 @@ def _read(encoded: bytes) -> Proposal | None:
         out.add((components[place].members[index], components[place].view))
     proposal = proposal_of(components, out)
     count = sum(len(c.members) for c in components) - len(out)
-    if count != len(proposal.entries) or count > MEMBERS_MAX:
-        return None
     if len({member.name for member in proposal.entries}) != count:
         return None
     return proposal
+
+
+def fits(components: Collection[Component], left_out: int) -> bool:
+    """Whether so many entries of these components can be left out in one proposal."""
+    listed = sum(len(component.members) for component in components)
+    if len(components) > COMPONENTS_MAX or listed > LISTED_MAX:
+        return False
+    return listed - left_out <= MEMBERS_MAX
 
 
 @lru_cache(CACHED)
@@ -166,9 +188,3 @@ def is_view(component: Component) -> bool:
 
 def _increases(values: list[MemberId] | list[ViewId] | list[tuple[int, int]]) -> bool:
     return all(a < b for a, b in pairwise(values))  # type: ignore[operator]
-
-
-def names_conflict(members: Iterable[MemberId]) -> bool:
-    """Whether two incarnations of one name are among these."""
-    seen = [member.name for member in members]
-    return len(set(seen)) != len(seen)

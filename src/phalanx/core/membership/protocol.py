@@ -26,7 +26,7 @@ from typing import Literal
 from phalanx.config import Config
 from phalanx.core.effects import Action, Stage
 from phalanx.core.frames import Component
-from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId
+from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.answer_time import AnswerTime
 from phalanx.core.membership.draft import Draft
 from phalanx.core.membership.merge_history import MergeHistory
@@ -59,7 +59,8 @@ from phalanx.core.membership.steps import (
 
 NEVER = 1 << 62
 JOINED_MAX = 128
-"""No join is started with more components than this; those of others are answered (R5)."""
+"""No component is added by rule J to a proposal that names so many; those of others are answered
+(R5)."""
 CHANGES_MAX = 4
 """After so many answer times from the first issue a further issue gives no full answer time more:
 newcomers do not keep a dead member in a proposal."""
@@ -68,11 +69,10 @@ SPEAK_FACTOR = 2
 lag behind must fetch what closed the view before."""
 
 ProtocolStage = Literal["STEADY", "COLLECTING", "PROPOSED", "LEAVING"]
-STAGES: tuple[ProtocolStage, ...] = ("STEADY", "COLLECTING", "PROPOSED", "LEAVING")
 
 
 class MembershipProtocol:
-    """One member's part in the protocol. `step` is its only entrance."""
+    """One member's part in the protocol. Inputs come through `step`, time also through `watch`."""
 
     def __init__(self, me: MemberId, view: View, config: Config) -> None:
         self.me = me
@@ -98,7 +98,7 @@ class MembershipProtocol:
         self._speak_until = NEVER
         self._first_issue_ns = 0
         self._grace = False
-        """Members that have answered in vain got more time already."""
+        """The one extension of the answer time that an issue allows is used up."""
         self._time = AnswerTime(config.change_ns)
 
     # -------------------------------------------------------------- what can be asked
@@ -110,7 +110,7 @@ class MembershipProtocol:
 
     @property
     def phase(self) -> int:
-        """1 from the first issue to the install (rule Cut)."""
+        """1 from the first issue to the install (rule Cut), and while leaving."""
         return 1 if self.issued or self.stage == "LEAVING" else 0
 
     @property
@@ -195,8 +195,7 @@ class MembershipProtocol:
             news = self._record(said) or news
         out = self._fetches(said)
         draft = self._draft()
-        few = len(draft.components) < JOINED_MAX
-        if given.contact and few and self._wants_me(said) and draft.can_take(said):
+        if given.contact and self._wants_me(said) and self._may_join(draft, said):
             draft.take(said)
         elif not news:
             return out
@@ -235,8 +234,7 @@ class MembershipProtocol:
         """A component joins the collection, if it can be merged."""
         draft = self._draft()
         draft.unite(self.collected, frozenset())
-        said = Statement(given.member, 0, given.component)
-        if len(self.collected) < JOINED_MAX and draft.can_take(said):
+        if self._may_join(draft, Statement(given.member, 0, given.component)):
             self.collected[given.component.view] = given.component
         return []
 
@@ -329,11 +327,9 @@ class MembershipProtocol:
             proposal = draft.fixpoint(just)
         if not self._is_due(proposal):
             return []
-        if self.collected:
+        if self.collected and draft.has_room(self.collected):
             draft.unite(self.collected, frozenset())
-            joined = draft.fixpoint(just)
-            if len(joined.entries) <= MEMBERS_MAX:
-                proposal = joined
+            proposal = draft.fixpoint(just)
         return self._issue(now, proposal, draft)
 
     def _installable(self) -> Proposal | None:
@@ -378,6 +374,10 @@ class MembershipProtocol:
             return False
         return said.proposal.entries.get(self.me) == self.base.view
 
+    def _may_join(self, draft: Draft, said: Statement) -> bool:
+        """J: whether a component is added to a proposal that need not name it."""
+        return len(draft.components) < JOINED_MAX and draft.can_take(said)
+
     def _draft(self) -> Draft:
         return Draft(
             self.me, self.base.view, self.current, self.issued, self._history, self._statements
@@ -400,7 +400,7 @@ class MembershipProtocol:
         out: list[Instruction] = []
         for member in self.view.members:
             if self.counts(member) and proposal.entries.get(member) != self.base.view:
-                reason = draft.reasons.get(member, "TOLD")
+                reason = draft.reasons.get(member, "REPLACED")  # else only N.3 leaves it out
                 if reason is not None:
                     out.append(ReportSuspicion(member, reason))
         self.issued.append(proposal)

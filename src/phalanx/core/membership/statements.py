@@ -20,13 +20,15 @@ import msgspec
 
 from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
-from phalanx.core.membership.proposals import Proposal, epoch
+from phalanx.core.membership.proposals import CACHED_BYTES, Entry, Proposal, epoch
 
 MEMBERS_KNOWN_MAX = 2 * MEMBERS_MAX
 ISSUES_MAX = 64
 SPOKEN_MAX = 8
-BYTES_MAX = 4 << 20
-"""Proposals in statements may have so many bytes together; then strangers are forgotten."""
+BYTES_MAX = 32 << 20
+"""What strangers have said is kept up to about so many bytes; then some of them are forgotten."""
+MEMBER_BYTES = 128
+"""What a member of a component or of a list of deliveries takes, about."""
 BELIEVED_NS = 10_000_000_000
 
 
@@ -64,17 +66,20 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Statements:
-    __slots__ = ("_bytes", "_heard_ns", "_issues", "_newest", "_protected", "_spoken")
+    __slots__ = ("_bytes", "_counts", "_heard_ns", "_issues", "_newest", "_protected", "_spoken")
 
     def __init__(self) -> None:
         self._bytes = 0
-        """Of all proposals among the newest statements."""
+        """What is kept, about. What several statements share counts once."""
+        self._counts: dict[_Part, int] = {}
+        """In how many statements each view and each proposal stands."""
         self._protected: frozenset[MemberId] = frozenset()
         """Members of the base: whatever strangers say, nothing of these is forgotten."""
         self._newest: dict[MemberId, Statement] = {}
         self._heard_ns: dict[MemberId, int] = {}
         self._issues: dict[MemberId, dict[tuple[ViewId, bytes], tuple[Issue, ViewId]]] = {}
-        """... and the view in which the proposal counts this member."""
+        """Per member, by view and digest of a proposal: its issue, and the view in which the
+        proposal counts this member."""
         self._spoken: dict[MemberId, dict[ViewId, None]] = {}
 
     def hear(self, now: int, statement: Statement) -> bool:
@@ -86,11 +91,14 @@ class Statements:
         if known is not None and _age(statement) <= _age(known):
             if now - self._heard_ns[member] <= BELIEVED_NS:
                 return witness
-        self._bytes += _size(statement) - _size(known)
-        while self._is_full(member):
-            self._forget_a_stranger()
-        self._newest[member] = statement
+        self._add(statement)
+        if known is not None:
+            self._remove(known)
+        self._newest[member] = msgspec.structs.replace(
+            statement, delivered=None, closings={}, openings={}
+        )
         self._heard_ns[member] = now
+        self._make_room(member)
         return (
             witness
             or known is None
@@ -113,15 +121,19 @@ class Statements:
         """This frame of a member issued a proposal from a view, which counts this member in view
         `counts`."""
         issues = self._issues.setdefault(member, {})
-        issues.setdefault((view, proposal.digest), (issue, counts))
+        if (view, proposal.digest) not in issues:
+            issues[view, proposal.digest] = (issue, counts)
+            self._bytes += _size(issue)
         while len(issues) > ISSUES_MAX:
-            del issues[next(iter(issues))]
+            self._bytes -= _size(issues.pop(next(iter(issues)))[0])
+        self._make_room(member)
 
     def forget_issues(self, view: ViewId) -> None:
         """This view is the base from now on. Proposals that count this member elsewhere are of no
         use any more; what was issued from this view counts when it enters."""
         for member, issues in list(self._issues.items()):
             kept = {k: i for k, i in issues.items() if i[1] == view and k[0] != view}
+            self._bytes -= sum(_size(issue) for k, (issue, _) in issues.items() if k not in kept)
             if kept:
                 self._issues[member] = kept
             else:
@@ -136,24 +148,25 @@ class Statements:
 
     def missing_issues(
         self, said: Statement, me: MemberId, base: ViewId, issued: Sequence[Proposal]
-    ) -> tuple[tuple[MemberId, int], ...]:
+    ) -> tuple[tuple[MemberId, ViewId, int], ...]:
         """The frames that issued a proposal of a member in this base and are not here, as far as a
-        statement tells their numbers: of its sender's proposal, or of its view (R3)."""
-        wanted: dict[MemberId, int] = {}
+        statement names their numbers: of its sender's proposal, or of its view (R3). Each with the
+        view it was sent in."""
+        wanted: dict[Entry, int] = {}
         proposal = said.proposal
         if proposal is not None and said.view != base and proposal.entries.get(me) == base:
             if said.issued and self.issue(said.member, said.view, proposal) is None:
-                wanted[said.member] = said.issued
+                wanted[said.member, said.view] = said.issued
         for own in issued:
             numbers = said.openings if own.view.id == said.view else {}
             if own == proposal:
                 numbers = said.closings
             wanted |= {
-                member: numbers.get(member, 0)
+                (member, view): numbers.get(member, 0)
                 for member, view in own.entries.items()
                 if numbers and self.issue(member, view, own) is None
             }
-        return tuple((member, number) for member, number in sorted(wanted.items()) if number)
+        return tuple((*entry, number) for entry, number in sorted(wanted.items()) if number)
 
     def has_spoken_from(self, member: MemberId, view: ViewId) -> bool:
         return view in self._spoken.get(member, ())
@@ -161,20 +174,45 @@ class Statements:
     def protect(self, members: Iterable[MemberId]) -> None:
         self._protected = frozenset(members)
 
-    def _is_full(self, new: MemberId) -> bool:
-        """Whether a stranger must be forgotten before this member's statement is kept."""
-        full = len(self._newest) >= MEMBERS_KNOWN_MAX and new not in self._newest
-        if not full and self._bytes <= BYTES_MAX:
-            return False
-        return any(member not in self._protected and member != new for member in self._newest)
+    def _make_room(self, new: MemberId) -> None:
+        """While there is too much, forget the stranger that was heard first of all but `new`."""
+        while len(self._newest) > MEMBERS_KNOWN_MAX or self._bytes > BYTES_MAX:
+            strangers = (m for m in self._newest if m not in self._protected and m != new)
+            member = next(strangers, None)
+            if member is None:
+                return
+            self._remove(self._newest.pop(member))
+            del self._heard_ns[member]
+            self._spoken.pop(member, None)
+            issues = self._issues.pop(member, {})
+            self._bytes -= sum(_size(issue) for issue, _ in issues.values())
 
-    def _forget_a_stranger(self) -> None:
-        """The one that was heard first of those that are not protected."""
-        member = next(m for m in self._newest if m not in self._protected)
-        self._bytes -= _size(self._newest.pop(member))
-        del self._heard_ns[member]
-        self._spoken.pop(member, None)
-        self._issues.pop(member, None)
+    def _add(self, statement: Statement) -> None:
+        for part, size in _parts(statement):
+            count = self._counts.get(part, 0)
+            self._bytes += 0 if count else size
+            self._counts[part] = count + 1
+
+    def _remove(self, statement: Statement) -> None:
+        for part, size in _parts(statement):
+            self._counts[part] -= 1
+            if not self._counts[part]:
+                self._bytes -= size
+                del self._counts[part]
+
+
+_Part = ViewId | bytes | tuple[MemberId, bytes]
+
+
+def _parts(statement: Statement) -> list[tuple[_Part, int]]:
+    """What takes memory in a statement. Proposals of a usual size are read once and shared."""
+    component, proposal = statement.component, statement.proposal
+    parts: list[tuple[_Part, int]] = [(component.view, MEMBER_BYTES * len(component.members))]
+    if proposal is not None:
+        size, digest = len(proposal.encoded), proposal.digest
+        own = (statement.member, digest)
+        parts.append((digest if size <= CACHED_BYTES else own, size))
+    return parts
 
 
 def _age(statement: Statement) -> tuple[int, tuple[int, int], bool]:
@@ -183,5 +221,5 @@ def _age(statement: Statement) -> tuple[int, tuple[int, int], bool]:
     return statement.number, epoch(statement.view), statement.proposal is not None
 
 
-def _size(statement: Statement | None) -> int:
-    return 0 if statement is None or statement.proposal is None else len(statement.proposal.encoded)
+def _size(issue: Issue) -> int:
+    return MEMBER_BYTES * len(issue.delivered.members)

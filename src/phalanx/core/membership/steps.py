@@ -110,9 +110,9 @@ class Install(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Ask for these frames of members, which issue a proposal of this member's."""
+    """Ask for frames which issue a proposal of this member's: whose, sent in which view, number."""
 
-    places: tuple[tuple[MemberId, int], ...]
+    places: tuple[tuple[MemberId, ViewId, int], ...]
 
 
 class BroadcastAttempt(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class ReportStep(msgspec.Struct, frozen=True):
     """For the journal: the protocol took a step."""
 
     action: Action
-    proposal: Proposal | None
+    proposal: Proposal
     before: tuple[MemberId, ...]
     """Members that were left out before the step."""
     after: tuple[MemberId, ...]

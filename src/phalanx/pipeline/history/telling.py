@@ -24,6 +24,8 @@ EVIDENCE = {
     "T_CHANGE": "it did not answer to the change in time",
     "TOLD": "another member left it out",
     "MOVED": "it is in another view, or has left this member out",
+    "REPLACED": "a later process of its name has joined",
+    "OPERATOR": "an operator wants it out",
     "RELAY": "heard only through others",
     "DIRECT": "heard itself",
     "CHANNEL_DOWN": "its channel went down",

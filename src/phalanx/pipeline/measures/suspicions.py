@@ -18,7 +18,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.core.effects import AGREED_EVIDENCE
+from phalanx.core.effects import PROTOCOL_EVIDENCE
 from phalanx.pipeline.history.asof import as_of
 from phalanx.pipeline.history.clocks import own_time
 from phalanx.pipeline.history.fates import with_fate
@@ -58,7 +58,7 @@ def _intervals(tables: Tables) -> DataFrame:
     spells = watches(tables).withColumn("_began", F.col("from_lseq"))
     spells = spells.withColumnRenamed("from_lseq", "lseq")
     bad = F.col("state").isin("SUSPECTED", "FAULTY")
-    own = tables["suspect"].where(~F.col("evidence").isin(*AGREED_EVIDENCE))
+    own = tables["suspect"].where(~F.col("evidence").isin(*PROTOCOL_EVIDENCE))
     rows = own.select(
         *whom,
         "lseq",

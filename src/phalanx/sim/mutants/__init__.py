@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from phalanx.core.membership.proposals import forget_cached
 from phalanx.errors import ConfigurationError
 from phalanx.sim.mutants import agreement, boundary, components, fixed, seeking
 from phalanx.sim.mutants.mutant import Mutant, Patch
@@ -39,6 +40,8 @@ def apply(name: str) -> Iterator[None]:
     if name not in MUTANTS:
         raise ConfigurationError("mutant", name, f"choose among {', '.join(MUTANTS)}")
     with ExitStack() as stack:
+        forget_cached()
+        stack.callback(forget_cached)
         for patch in MUTANTS[name].patches:
             stack.enter_context(_replaced(patch))
         yield

@@ -7,7 +7,7 @@ from phalanx.core.membership import proposals
 from phalanx.core.membership.draft import Draft
 from phalanx.core.membership.proposals import Proposal, epoch, proposal_of
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.statements import Issue, Statement, Statements
+from phalanx.core.membership.statements import Statement, Statements
 from phalanx.core.membership.steps import (
     Expired,
     Heard,
@@ -53,7 +53,7 @@ def _holds(self: MembershipProtocol, proposal: Proposal) -> bool:
     return all(issue(m, view, proposal) is not None for m, view in proposal.entries.items())
 
 
-def all_but_the_suspected(self: MembershipProtocol) -> Proposal | None:
+def larger_will_do(self: MembershipProtocol) -> Proposal | None:
     """Count an entry's larger proposal as an answer."""
     current = self.current
     if not self.issued:
@@ -63,9 +63,9 @@ def all_but_the_suspected(self: MembershipProtocol) -> Proposal | None:
         if self._statements.issue(member, view, current) is None:
             if said is None or said.view != view or said.proposal is None:
                 return _INSTALLABLE(self)
-            if not current <= said.proposal or said.delivered is None:
+            found = self._statements.issue(member, view, said.proposal)
+            if not current <= said.proposal or found is None:
                 return _INSTALLABLE(self)
-            found = Issue(said.issued, said.start, said.delivered)
             self._statements.record(member, view, current, found, self.base.view)
     return current
 
@@ -215,7 +215,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "larger-proposal-will-do": Mutant(
         "R2: count an entry that has issued a larger proposal",
-        ((MembershipProtocol, "_installable", all_but_the_suspected),),
+        ((MembershipProtocol, "_installable", larger_will_do),),
         "walk",
     ),
     "closing-frame-on-arrival": Mutant(
