@@ -170,8 +170,10 @@ def test_a_frame_of_a_change_follows_what_its_announcement_says() -> None:
     take(domain, proposal_frame(1, 1, vector=(0, 1, 2)))
     assert domain.pull() is None
     assert sorted(domain.recovery.missing) == [(2, 1), (2, 2)]
-    (unread,) = domain.unread()
+    unread = domain.unread()
+    assert unread is not None
     assert (unread.sender, unread.number) == (1, 1), "but its announcement can be read"
+    assert domain.unread() is None, "once"
 
 
 def test_a_frame_of_a_change_whose_announcement_contradicts_it_is_refused() -> None:

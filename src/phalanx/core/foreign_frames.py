@@ -167,7 +167,7 @@ class ForeignFrames:
     def forget_wants(self) -> None:
         """The change is over."""
         if self._wanted:
-            self.recovery.forget(0)
+            self.recovery.clear()
             self._wanted.clear()
 
     def due(self, now: int, table: bytes) -> list[bytes]:

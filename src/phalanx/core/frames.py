@@ -118,8 +118,6 @@ class Frame(msgspec.Struct, gc=False):
     """Set by recovery: when this member last repeated it, and which fragments since then."""
     wire: int = 0
     """The sender's index in `table`, as it stands on the wire; `sender` is its rank here."""
-    read: bool = False
-    """Its announcement was given to the membership protocol before it could enter."""
     full: bool = False
     """Its sender's application is behind with reading: the others shall send nothing more."""
 

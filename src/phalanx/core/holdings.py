@@ -49,9 +49,6 @@ class Archive:
     def clear(self) -> None:
         self._generations.clear()
 
-    def __bool__(self) -> bool:
-        return bool(self._generations)
-
 
 class Holdings:
     __slots__ = (

@@ -16,6 +16,8 @@ time: the member decides for each what it counts for (`mover`).
 
 from __future__ import annotations
 
+from collections import deque
+
 from phalanx.config import Config
 from phalanx.core.announcement import sender_of
 from phalanx.core.codec import Codec
@@ -42,6 +44,7 @@ class Lansis(Holdings):
         "_claimed",
         "_pieces",
         "_tag",
+        "_unread",
         "_waiting_bytes",
         "duplicates",
         "special",
@@ -66,6 +69,7 @@ class Lansis(Holdings):
         self.duplicates = 0
         self._pieces = Pieces()
         self._waiting_bytes = 0
+        self._unread: deque[Frame] = deque()
 
     # -------------------------------------------------------------- packets in
 
@@ -225,14 +229,14 @@ class Lansis(Holdings):
                 return frame
         return None
 
-    def unread(self) -> list[Frame]:
-        """Frames of a change that wait for their past and whose announcements were not read."""
-        return [
-            frame
-            for waiting in self._waiting
-            for frame in waiting.values()
-            if frame.phase and not frame.read and frame.tag == self._tag
-        ]
+    def unread(self) -> Frame | None:
+        """A frame of a change that waits for its past, each one once: its announcement says
+        something already."""
+        while self._unread:
+            frame = self._unread.popleft()
+            if self._waiting[frame.sender].get(frame.number) is frame:
+                return frame
+        return None
 
     def take(self, now: int, frame: Frame) -> None:
         """Enter a pulled frame of phase 0 that counts."""
@@ -316,6 +320,8 @@ class Lansis(Holdings):
             return
         self.recovery.found(place)
         self._waiting[frame.sender][frame.number] = frame
+        if frame.phase and frame.tag == self._tag:
+            self._unread.append(frame)
         self._waiting_bytes += len(frame.payload)
 
     def spoke(self, sender: int) -> bool:

@@ -33,7 +33,6 @@ from phalanx.core.effects import (
 from phalanx.core.frames import (
     Fragment,
     Frame,
-    FrameKind,
     Gone,
     Nack,
     Part,
@@ -46,7 +45,6 @@ from phalanx.core.mover import Mover
 from phalanx.core.stay import Stay
 from phalanx.errors import MemberClosed
 
-_ACK = int(FrameKind.ACK)
 NEVER = 1 << 62
 
 
@@ -133,7 +131,7 @@ class Member(Mover):
     @property
     def have(self) -> list[int]:
         """Per rank, how many frames of that member are here."""
-        return self._dag.have[: self._dag.n]
+        return self._dag.have.copy()
 
     @property
     def settled(self) -> bool:
@@ -165,7 +163,7 @@ class Member(Mover):
             f"  {lansis.duplicates} duplicates dropped",
         ]
         for name, have, heard, stable in zip(
-            names, dag.have, lansis.heard, dag.stable, strict=False
+            names, dag.have, lansis.heard, dag.stable, strict=True
         ):
             lines.append(f"  {name}: frames here {have}, known {heard}, stable {stable}")
         missing = sorted(lansis.recovery.missing)
@@ -261,7 +259,6 @@ class Member(Mover):
         sender = self._means.foreign.sender(packet.table, packet.sender)
         if sender is not None:
             by_sender = packet.via == packet.sender
-            places = [(sender, packet.number)]
             rank = self._stay.ranked.get(sender)
             if isinstance(packet, Whole):
                 count = -(-len(packet.payload) // packet.size) if packet.size else 1
@@ -270,8 +267,7 @@ class Member(Mover):
                 count, indices = packet.count, range(packet.index, packet.index + 1)
             recovery = self._lansis.recovery
             for index in indices:
-                for place in places:
-                    recovery.answered(place, by_sender, index, count)
+                recovery.answered((sender, packet.number), by_sender, index, count)
                 if rank is not None:
                     recovery.answered((rank, packet.number), by_sender, index, count)
 

@@ -57,10 +57,9 @@ class Mover(Speaker):
                 self._enter_frame(now, frame, out)
                 continue
             unread = self._lansis.unread()
-            if not unread:
+            if unread is None:
                 break
-            unread[0].read = True
-            self._hear(now, statement_of(unread[0], self._sender(unread[0])), out)
+            self._hear(now, statement_of(unread, self._sender(unread)), out)
         lansis = self._lansis
         lansis.special = False
         if not self._protocol.changing and not lansis.young:
@@ -272,8 +271,9 @@ class Mover(Speaker):
                 inputs.append(Entered(statement_of(frame, self._sender(frame))))
 
     def _enter_own(self, frame: Frame) -> None:
-        """An own frame that is carried into the next view enters at once, for the next one must
-        have its number. What it follows is here; if not, a peer has lied about what that is."""
+        """An own frame that is carried into the next view enters at once, for the next own frame
+        has the number after it. What it follows is here, unless a peer has forged frames or too
+        many are waiting; then what is missing is left out of its acknowledgements."""
         have = self._dag.have
         acks = zip(frame.ack_members, frame.ack_numbers, strict=True)
         here = [(rank, min(number, have[rank])) for rank, number in acks]

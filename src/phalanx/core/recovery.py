@@ -199,12 +199,10 @@ class Recovery:
             del self._answers[place]
         return due
 
-    def forget(self, slots: int) -> None:
-        """Senders at this slot and above are gone."""
-        for place in [place for place in self.missing if place[0] >= slots]:
-            del self.missing[place]
-        for other in [p for p in self._answers if isinstance(p[0], int) and p[0] >= slots]:
-            del self._answers[other]
+    def clear(self) -> None:
+        """Nothing is missing any more."""
+        self.missing.clear()
+        self._answers.clear()
 
     # -------------------------------------------------------------- time
 

@@ -183,7 +183,7 @@ class Speaker:
         if self._mute:
             return
         outbox = self._outbox
-        due = self._pulse.due(now, self._stay.settled and self._lansis.steady)
+        due = self._pulse.due(now, self._is_settled)
         while outbox.messages and self._may_send():
             if now < self._pace_ns and not outbox.fills_a_frame and not due:
                 break
@@ -202,7 +202,7 @@ class Speaker:
         out: list[Effect],
         said: ControlMessage | None = None,
     ) -> Frame:
-        """Seal a frame, tell of it, and let it enter here as everywhere."""
+        """Seal a frame, report and transmit it, and let it enter here as everywhere."""
         stay = self._stay
         number = self._dag.have[self._rank] + 1
         phase = 1 if said is not None else self._protocol.phase

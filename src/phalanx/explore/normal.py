@@ -65,7 +65,7 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Counter,  # statistics
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
-    object: _names("config codec dice admits _config _codec _dice"),
+    object: _names("config codec dice _config _codec _dice"),
     # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
     Speaker: _names(
         "me view _lansis _dag _rank _pace_ns"
@@ -73,12 +73,13 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     ),
     Explored: _names("_timer"),
     MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
-    Statements: _names("_heard_ns _protected _spoken"),  # see `_spoken`
+    Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`
     # What a statement says beyond this counts when it is heard, not when it is looked at again.
     Statement: _names("issued start delivered closings openings"),
     Stay: _names("me dag ranked table tag openings"),
     Lansis: _names(
         "archive roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
+        " _unread"  # empty between steps
     ),
     # The archive has the frames that are kept. What is asked for: see `_field`.
     ForeignFrames: _names("me recovery _kept _wanted _bytes _count _senders _tables"),

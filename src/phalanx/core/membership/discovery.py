@@ -36,8 +36,6 @@ CALM_PERIODS = 240
 class Stranger(msgspec.Struct):
     heard_ns: int
     number: int
-    view: ViewId
-    hears_us: bool
 
 
 class Discovery:
@@ -87,7 +85,7 @@ class Discovery:
             self._soon(now)
         if known is None and len(self._strangers) >= STRANGERS_MAX:
             self._strangers.pop(next(iter(self._strangers)))
-        self._strangers[sender] = Stranger(now, hello.number, view, hears_us)
+        self._strangers[sender] = Stranger(now, hello.number)
         return hears_us and self.is_patient(now)
 
     def made_contact(self, now: int, view: ViewId) -> None:
