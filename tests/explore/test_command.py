@@ -102,6 +102,10 @@ def test_a_mutant_is_named_in_what_is_saved(tmp_path: Path) -> None:
         (["--mutant", "nonesuch"], "choose among"),
         (["--replay", "nonesuch"], "nonesuch: cannot be read: No such file or directory"),
         (["--save", "nonesuch/x"], "nonesuch is not a directory"),
+        (["--seeds", "0:9"], "--seeds goes with --walk only"),
+        (["--walk", "--suspicions", "1"], "--suspicions is for a search"),
+        (["--story", "x", "--until-failure"], "--until-failure is for a search"),
+        (["--walk", "--corpus", "nonesuch"], "Directory 'nonesuch' does not exist"),
     ],
 )
 def test_a_bad_option_is_refused_in_one_line(options: list[str], message: str) -> None:

@@ -54,6 +54,12 @@ def test_a_story_gets_smaller_as_long_as_it_fails() -> None:
         (SMALL.replace("changes 1", "changes some"), "it does not say how it begins"),
         (SMALL + "attempt 0\n", "no step: attempt 0"),
         (SMALL + "jump 0\n", "no step: jump 0"),
+        (SMALL + "split 0\n", "no step: split 0"),
+        (SMALL + "deliver 7 0\n", "no such member: deliver 7 0"),
+        (SMALL + "break 0 2\n", "no such member: break 0 2"),
+        (SMALL.replace("boot 0|1", "boot 0|2"), "nobody can boot so: 0.2"),
+        (SMALL.replace("boot 0|1", "boot 0|0"), "nobody can boot so: 0.0"),
+        (SMALL.replace("mode flow", "mode both"), "it does not say how it begins"),
     ],
 )
 def test_what_is_no_story_is_refused(text: str, problem: str) -> None:

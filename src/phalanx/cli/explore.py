@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from phalanx.cli.options import SEED_MAX, Range, Whole, check_places, write_or_explain
 from phalanx.core.effects import Service
@@ -71,7 +72,12 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     default=(4, 7),
     help="With --walk: group sizes; 4:7.",
 )
-@click.option("--corpus", type=click.Path(), metavar="DIR", help="With --walk: stories to edit.")
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="With --walk: stories to edit.",
+)
 @click.option("--jobs", type=Whole(1, 256), help="With --walk: processes; one a core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def explore(
@@ -109,6 +115,7 @@ def explore(
       phalanx explore --walk --seconds 60 --save found.story
       phalanx explore --story found.story --json
     """
+    _refuse_what_is_ignored("walk" if walk else "story" if story or replay else "search")
     if replay is not None:
         _replay(replay)
         return
@@ -282,6 +289,27 @@ def _load(file: Path) -> stories.Story:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise FileError(str(file), None, f"cannot be read: {reason}", "name a story") from None
+
+
+_ONLY = {
+    "walk": {"seeds", "sizes", "corpus", "jobs"},
+    "search": {
+        *("members", "start", "young", "attempts", "suspicions", "crashes", "losses", "data"),
+        *("timeouts", "acks", "mode", "service", "reduction", "states", "until_failure", "show"),
+    },
+}
+"""Options that mean something for one way to explore."""
+
+
+def _refuse_what_is_ignored(way: str) -> None:
+    """An option that would do nothing is an error."""
+    context = click.get_current_context()
+    for other, names in _ONLY.items():
+        for name in sorted(names) if other != way else ():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                option = f"--{name.replace('_', '-')}"
+                needs = "goes with --walk only" if other == "walk" else "is for a search"
+                raise click.UsageError(f"{option} {needs}")
 
 
 def _finding(found: Finding | None) -> dict[str, str] | None:

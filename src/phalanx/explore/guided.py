@@ -402,7 +402,7 @@ def _boots(dice: Random, n: int) -> list[list[int]]:
         case "alone":
             return [[p] for p in order]
         case parts:
-            cuts = sorted(dice.sample(range(1, n), 1 if parts == "two" else 2))
+            cuts = sorted(dice.sample(range(1, n), min(n - 1, 1 if parts == "two" else 2)))
             return [order[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 

@@ -149,7 +149,7 @@ def parse(text: str, file: str = "story") -> Story:
     """The story in a text; `file` is only for the error messages."""
     setting: dict[str, str] = {}
     about: list[str] = []
-    steps: list[str] = []
+    steps: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if line.startswith("#"):
@@ -157,28 +157,43 @@ def parse(text: str, file: str = "story") -> Story:
         elif words and (words[0] in _HEAD or words == ["calm", "throughout"]):
             setting[words[0]] = " ".join(words[1:])
         elif words:
-            _check(file, number, words)
-            steps.append(" ".join(words))
+            steps.append((number, words))
+    begun = _setting(setting, file)
+    size = sum(map(len, begun.components))
+    for number, words in steps:
+        _check(file, number, words, size)
+    return Story(begun, tuple(" ".join(words) for _, words in steps), "\n".join(about))
+
+
+def _setting(setting: dict[str, str], file: str) -> Setting:
     try:
         components = [[int(p) for p in part.split()] for part in setting["boot"].split("|")]
         service = Service[setting["service"].upper()]
         changes = int(setting["changes"]) if "changes" in setting else None
-        hold, calm = setting["mode"] == "hold", "calm" in setting
-        begun = Setting(components, hold, service, changes, calm)
+        hold = {"hold": True, "flow": False}[setting["mode"]]
     except (KeyError, ValueError):
         raise FileError(file, None, "it does not say how it begins", _BEGIN) from None
-    return Story(begun, tuple(steps), "\n".join(about))
+    members = sorted(p for part in components for p in part)
+    if not all(components) or members != list(range(len(members))):
+        remedy = "number the members from 0 and name each once, as in boot 0 1 2|3"
+        raise FileError(file, None, f"nobody can boot so: {setting['boot']}", remedy)
+    return Setting(components, hold, service, changes, "calm" in setting)
 
 
 _HEAD = ("boot", "mode", "service", "changes")
-_BEGIN = "begin with boot, mode and service"
+_BEGIN = "begin with boot, mode (hold or flow) and service"
 
 
-def _check(file: str, number: int, words: list[str]) -> None:
-    wanted = WORDS.get(words[0], len(words) - 1 if words[0] == "split" else -1)
-    if len(words) - 1 != wanted or not all(word.isdigit() for word in words[1:]):
-        remedy = f"write one of split, {', '.join(WORDS)}, with numbers"
+def _check(file: str, number: int, words: list[str], size: int) -> None:
+    word, *numbers = words
+    wanted = size if word == "split" else WORDS.get(word, -1)
+    if len(numbers) != wanted or not all(given.isdecimal() for given in numbers):
+        remedy = f"write split with a number for each member, or one of {', '.join(WORDS)}"
         raise FileError(file, number, f"no step: {' '.join(words)}", remedy)
+    members = [] if word == "split" else numbers[: 1 if word == "send" else 2]
+    if any(int(given) >= size for given in members):
+        text = f"no such member: {' '.join(words)}"
+        raise FileError(file, number, text, f"name members 0 to {size - 1}")
 
 
 def text_of(story: Story) -> str:

@@ -2,12 +2,13 @@
 
 Any packet and any control message of `frames` is built, field by field, from what its type
 allows: strangers as senders, views of epochs that never came, digests of nothing, members that
-exist next to some that do not, lists that are too long. Nothing here names a struct, so that a
-new one is forged from the day it is written.
+exist next to some that do not, lists that are too long. Packets are forged by their types, so that
+a new one is forged from the day it is written; frames of a change fit together most of the time,
+so that they are read to the end: proposals of strangers that unite views which there are with
+views that there never were.
 
 Members do not sign what they say: who speaks with the name, the incarnation and the next
-number of a real member is believed. So the sender is always a stranger, and tables, which give
-meaning to numbers, are the stranger's own or unknown.
+number of a real member is believed. So the sender is always a stranger, in a view of its own.
 """
 
 from __future__ import annotations
@@ -19,9 +20,20 @@ import msgspec
 
 from phalanx.core import frames
 from phalanx.core.codec import Codec
-from phalanx.core.frames import KIND_OF, Fragment, FrameKind
+from phalanx.core.frames import (
+    KIND_OF,
+    Announce,
+    Component,
+    ControlMessage,
+    Delivered,
+    Fragment,
+    FrameKind,
+    Leave,
+    Propose,
+)
 from phalanx.core.framing import encode_frame, encode_tag
-from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId, table_digest
+from phalanx.core.ids import MemberId, View, ViewId, view_digest
+from phalanx.core.membership.proposals import component_of, proposal_of
 
 _STRANGERS = ("mallory", "zz", "Mallory", "\u00e5sa", "m" * 128)
 _SPEAKERS = ("sender", "member", "name")
@@ -30,7 +42,6 @@ _DEPTH_MAX = 6
 VIEWS_MAX = 64
 
 _PLAIN = get_args(frames.Plain)
-_CONTROL = get_args(frames.Control) or (frames.Control,)
 
 
 class Forger:
@@ -56,48 +67,77 @@ class Forger:
         return self._frame()
 
     def _frame(self) -> bytes:
-        """A frame of a stranger, with a table of its own that may name real members."""
+        """A frame of a stranger from a view of its own, in which it may list real members."""
         dice = self._dice
-        control = self._struct(msgspec.inspect.type_info(dice.choice(_CONTROL)), 0)
-        parts = [part.members for part in getattr(control, "components", ())]
-        table = tuple(sorted({member for members in parts for member in members}))
-        known = [m for view in self._views for m in view.members]
-        speakers = [i for i, member in enumerate(table) if member not in known]
-        kind = int(dice.choice(list(FrameKind)))
+        home = self._component(self._stranger())
+        speakers = [i for i, member in enumerate(home.members) if member.name in _STRANGERS]
+        sender, number, phase = dice.choice(speakers), 1 + dice.randrange(9), dice.randrange(2)
+        said, control = None, self._struct(msgspec.inspect.type_info(Announce), 0)
         if dice.randrange(4):  # what fits together is read further
-            kind = KIND_OF.get(type(getattr(control, "said", None)), FrameKind.ACK)
-            control = self._fitted(control, len(table))
+            said = dice.choice((None, Leave(), Propose(Delivered()))) if phase else None
+            control = self._announcement(home, sender, number, phase, said)
         payload = encode_frame(
-            kind=kind,
-            phase=dice.randrange(2),
-            tag=encode_tag(self._view_id()),
+            kind=KIND_OF[type(said)] if said is not None else FrameKind.ACK,
+            phase=phase,
+            tag=encode_tag(home.view),
             ack_members=[],
             ack_numbers=[],
             first=1,
             runs=[],
             control=control,
         )
-        sender = dice.choice(speakers) if speakers else dice.randrange(MEMBERS_MAX)
         fragment = Fragment(
             piece=payload,
-            table=table_digest(table) if speakers else dice.randbytes(8),
+            table=home.view.digest,
             sender=sender,
             via=sender,
-            number=1 + dice.randrange(9),
+            number=number,
             index=0,
             count=1,
             repeat=0,
         )
         return self._codec.encode_fragment(fragment)
 
-    def _fitted(self, control: Any, size: int) -> Any:
-        """The same with a number for each member of the table, where there are numbers."""
-        numbers = {}
-        for field in msgspec.inspect.type_info(type(control)).fields:  # type: ignore[attr-defined]
-            match field.type:
-                case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.IntType()):
-                    numbers[field.name] = tuple(self._dice.randrange(9) for _ in range(size))
-        return msgspec.structs.replace(control, **numbers)
+    def _announcement(
+        self, home: Component, sender: int, number: int, phase: int, said: ControlMessage | None
+    ) -> Announce:
+        """One that could be true: of the view alone, or of a union with views that there are."""
+        dice = self._dice
+        proposal = proposal_of([home])
+        if phase:
+            speaker = home.members[sender]
+            known = [component_of(dice.choice(self._views)) for _ in range(dice.randrange(3))]
+            parts = {c.view: c for c in (home, *known, self._component(self._member()))}
+            out = {
+                (member, view)
+                for view, component in parts.items()
+                for member in component.members
+                if (member, view) != (speaker, home.view)
+                and (not dice.randrange(4) or member.name == speaker.name)
+            }
+            names: set[str] = {speaker.name}
+            for view, component in parts.items():
+                for member in component.members:
+                    if (member, view) not in out and (member, view) != (speaker, home.view):
+                        if member.name in names:
+                            out.add((member, view))
+                        names.add(member.name)
+            proposal = proposal_of(parts.values(), out)
+        vector = [dice.randrange(9) for _ in home.members]
+        vector[sender] = number
+        issued = number if isinstance(said, Propose) else dice.randrange(number) if phase else 0
+        closings = tuple(dice.randrange(9) for _ in proposal.entries) if phase else ()
+        return Announce(proposal.encoded, tuple(vector), issued, 0, closings, (), said)
+
+    def _component(self, member: MemberId) -> Component:
+        """A view that could be: its id follows from its members and a proposal."""
+        dice = self._dice
+        others = [self._member() for _ in range(dice.randrange(4))]
+        members = tuple(sorted({member, self._stranger(), *others}))
+        context = dice.randbytes(8)
+        epoch = self._view_id()
+        view = ViewId(max(1, epoch.joins), epoch.removals, view_digest(context, members))
+        return Component(view, members, context)
 
     # ------------------------------------------------------------------ values
 
