@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.core.effects import Service
 from phalanx.explore import stories
-from phalanx.explore.branch import TORN, Branch
+from phalanx.explore.branch import UNDECIDED, Branch
 from phalanx.explore.campaign import run_walks
 from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.guided import Tree, walks
@@ -74,29 +74,29 @@ def _seen(crowd: Crowd) -> list[object]:
     return [crowd._histories.stories[history].events for history in crowd._history]
 
 
-def test_trees_grow_where_two_ways_are_open() -> None:
+def test_trees_grow_where_members_are_undecided() -> None:
     trees = [Tree(seed) for seed in range(40)]
     counts = [sum(1 for _ in tree.walks()) for tree in trees]
-    torn = [count for tree, count in zip(trees, counts, strict=True) if tree.torn]
-    calm = [count for tree, count in zip(trees, counts, strict=True) if not tree.torn]
+    torn = [count for tree, count in zip(trees, counts, strict=True) if tree.undecided]
+    calm = [count for tree, count in zip(trees, counts, strict=True) if not tree.undecided]
     assert torn
     assert calm
     assert sum(torn) / len(torn) > 2 * sum(calm) / len(calm)
 
 
-def test_a_member_parted_from_another_is_seen() -> None:
-    """m1 installs (m0 m1 m3) on the word of its answers; m0 has outgrown it."""
+def test_undecided_members_are_seen() -> None:
+    """m0 and m1 have issued two proposals that all their entries have issued."""
     crowd = Crowd(Setting([[0, 1, 2, 3]], hold=False, service=Service.AGREED))
     branch = Branch(crowd)
     for p in (0, 1, 3):
         crowd.break_with(p, 2)
     branch.observe()
-    assert branch.torn() == ([], 0)
+    assert branch.undecided() == ([], 0)
     crowd.break_with(0, 3)
     crowd.break_with(1, 3)
     branch.observe()
-    torn, nearness = branch.torn()
-    assert (torn, nearness) == ([0, 1], TORN)
+    torn, nearness = branch.undecided()
+    assert (torn, nearness) == ([0, 1], UNDECIDED)
 
 
 @pytest.mark.parametrize(

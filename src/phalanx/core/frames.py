@@ -9,8 +9,8 @@ could not vote, prove stability or be relayed (PROTOCOLS B.6 item 1).
 A *packet* is one datagram. Frames travel as one or more `Fragment` packets, recovered one by
 one; all other packets (`Nack`, `Hello`, ...) are unnumbered and may be lost without harm.
 
-Inside frames members are small indices into a table, the sorted list of member ids that
-the packet names by digest (PROTOCOLS B.6 item 2).
+Inside frames members are small indices into a table: the sorted members of the sender's view, which
+the packet names by the digest in the view's id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A walk that can be forked, and what an observer who sees all members knows of it.
+"""A walk that can be forked, and how near it is to a violation of agreement.
 
-The observer knows who has issued which proposal, wherever the frames are now. A proposal that all
-its entries have issued is a *way*: any of them may install it, or may have. A member with two ways
-before it is *torn*: the rules alone decide which one it goes. It is *parted* from a member that
-both ways hold and that has gone one of them, for whichever it takes must be the same. The fewer
-frames it lacks to install the other one, the nearer it is to a violation.
+An observer of all members knows who has issued which proposal, wherever the frames are now. A
+proposal is *closable* if all its entries have issued it: any of them may install it. A member is
+*undecided* if two of its own proposals are closable; then only the rules decide which of them it
+installs. It is *at risk* if a member of both has already installed one of them: it must install the
+same. The fewer closing frames it lacks for the other one, the nearer a violation is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from phalanx.core.membership.proposals import Proposal
 from phalanx.explore.crowd import Crowd
 
 LACKS_MAX = 8
-TORN, PARTED = 1, 2
+UNDECIDED, AT_RISK = 1, 2
 
 
 class Branch:
@@ -37,27 +37,27 @@ class Branch:
                     known = self._issuers.get(proposal, frozenset())
                     self._issuers[proposal] = known | {p}
 
-    def torn(self) -> tuple[list[int], int]:
-        """The members before which two ways lie, the parted ones if there are any, and how near
-        to a violation they are: 0 if there are none."""
-        ways = self._ways()
-        torn: list[int] = []
-        parted: list[int] = []
+    def undecided(self) -> tuple[list[int], int]:
+        """The members at risk, or else the undecided ones, and how near a violation is: 0 if there
+        are none."""
+        closable = self._closable()
+        undecided: list[int] = []
+        at_risk: list[int] = []
         nearest = 0
-        for q in self.crowd.live() if len(ways) > 1 else ():
+        for q in self.crowd.live() if len(closable) > 1 else ():
             issued = self.crowd.members[q]._protocol.issued
-            mine = [proposal for proposal in issued if proposal in ways]
+            mine = [proposal for proposal in issued if proposal in closable]
             if len(mine) > 1:
-                near = max(self._nearness(q, way, mine) for way in mine)
+                near = max(self._nearness(q, proposal, mine) for proposal in mine)
                 nearest = max(nearest, near)
-                (parted if near else torn).append(q)
-        return parted or torn, nearest or (TORN if torn else 0)
+                (at_risk if near else undecided).append(q)
+        return at_risk or undecided, nearest or (UNDECIDED if undecided else 0)
 
     def _been(self, p: int) -> set[ViewId]:
         crowd = self.crowd
         return {view.view for view in crowd._histories.stories[crowd._history[p]].views}
 
-    def _ways(self) -> set[Proposal]:
+    def _closable(self) -> set[Proposal]:
         index = self.crowd.index
         return {
             proposal
@@ -68,16 +68,19 @@ class Branch:
             )
         }
 
-    def _nearness(self, q: int, way: Proposal, ways: list[Proposal]) -> int:
-        """0 if nobody whom this way and another one hold has gone the other."""
-        others = {other.view.id for other in ways if other != way}
-        for member in way.entries:
+    def _nearness(self, q: int, proposal: Proposal, closable: list[Proposal]) -> int:
+        """How near q is to installing this one although a member of it has installed another; 0 if
+        none has."""
+        others = {other.view.id for other in closable if other != proposal}
+        for member in proposal.entries:
             p = self.crowd.index[member]
             been = self._been(p) if p != q else set()
-            if not been.isdisjoint(others) and way.view.id not in been:
+            if not been.isdisjoint(others) and proposal.view.id not in been:
                 break
         else:
             return 0
         statements = self.crowd.members[q]._protocol._statements
-        lacks = sum(statements.issue(m, view, way) is None for m, view in way.entries.items())
-        return PARTED + LACKS_MAX - min(LACKS_MAX, lacks)
+        lacks = sum(
+            statements.issue(*entry, proposal) is None for entry in proposal.entries.items()
+        )
+        return AT_RISK + LACKS_MAX - min(LACKS_MAX, lacks)

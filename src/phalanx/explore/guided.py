@@ -4,16 +4,16 @@ A plain walk (`walks`) draws every step from all that can happen. Most defects o
 protocol need a few messages to be late while many others are not, and suspicions that contradict
 each other. A guided walk goes in rounds. In each, packets arrive by a policy (`policy`: priorities
 of links with change points, deaf and mute members, blocked links, bursts), and a few disturbances
-are strewn in: suspicions, mostly of several members together, joins, crashes, splits, lost and late
+are inserted: suspicions, mostly of several members together, joins, crashes, splits, lost and late
 packets, messages of all services in both modes. A tree weighs the kinds of disturbances anew, so
 that it has much of some and none of others (swarm).
 
 The walks of a seed are a tree: after a round several branches may go on, each with a policy of its
-own. It grows where two ways are open (`branch`): there the rules alone keep members together
-(importance splitting). A walk ends when what is on its way has arrived, or one of the torn members
-has heard all there is; some are settled. In calm trees nobody alive is suspected and nothing is
-lost, all walks are settled, and no time-out may be needed (JN). And stories that once showed a
-defect are changed at random (`edits`).
+own. It grows where a member could install one of two proposals (`branch`): there only the rules
+keep members together (importance splitting). A walk ends when what is on its way has arrived, or
+one of the undecided members has heard all there is; some are settled. In calm trees nobody alive is
+suspected and nothing is lost, all walks are settled, and no time-out may be needed (JN). And
+stories that once showed a defect are changed at random (`edits`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.explore import stories
-from phalanx.explore.branch import PARTED, TORN, Branch
+from phalanx.explore.branch import AT_RISK, UNDECIDED, Branch
 from phalanx.explore.crowd import Crowd, Setting
 from phalanx.explore.edits import edited
 from phalanx.explore.histories import Finding
@@ -35,12 +35,12 @@ from phalanx.explore.stories import Story
 STEPS_MAX = 120
 """After so many steps no further round begins."""
 FLUSHED, HEARD = 90, 40
-"""So many packets arrive at the end of a walk: at all members, or at one that is torn."""
+"""So many packets arrive at the end of a walk: at all members, or at an undecided one."""
 CALM = 0.15
 SETTLED = 0.1
 """So much of the walks is settled, which takes longer than the walk; calm ones always."""
 ENDED = 0.3
-"""So many branches without torn members are walked to an end, and the first one."""
+"""So many branches without undecided members are walked to an end, and the first one."""
 EDITED, EDITIONS = 0.15, 8
 """So many trees are edited stories instead, where there are some; of one story so many."""
 SENDS_MAX = 6
@@ -95,8 +95,8 @@ class Tree:
             if dice.random() < share and not (self._calm and kind in HARSH)
         }
         self._ended = 0
-        self.torn = 0
-        """Rounds after which some members were torn."""
+        self.undecided = 0
+        """Rounds after which some members were undecided."""
 
     def walks(self) -> Iterator[Walked]:
         """Every walk, as it ends. The one in which something is found is the last."""
@@ -119,15 +119,15 @@ class Tree:
         if wrong is not None:
             yield self._walked(branch, wrong)
             return
-        torn, nearness = branch.torn()
-        self.torn += bool(torn)
-        more = 4 if nearness >= PARTED else nearness
+        undecided, nearness = branch.undecided()
+        self.undecided += bool(undecided)
+        more = 4 if nearness >= AT_RISK else nearness
         if depth + 1 >= self._rounds + more or len(branch.crowd.steps) > STEPS_MAX:
-            yield from self._finish(branch, policy, torn, nearness)
+            yield from self._finish(branch, policy, undecided, nearness)
             return
         width = dice.choice((1, 1, 2))
         if nearness > best:
-            width = dice.choice((4, 6, 8)) if nearness >= PARTED else 3
+            width = dice.choice((4, 6, 8)) if nearness >= AT_RISK else 3
         elif nearness:
             width = dice.choice((1, 2, 3))
         if self._ended > self._budget:
@@ -137,15 +137,15 @@ class Tree:
             yield from self._grow(child, policy.next(), depth + 1, max(best, nearness))
 
     def _finish(
-        self, branch: Branch, policy: Policy, torn: list[int], nearness: int
+        self, branch: Branch, policy: Policy, undecided: list[int], nearness: int
     ) -> Iterator[Walked]:
-        if not torn:
+        if not undecided:
             if self._calm or not self._ended or self._dice.random() < ENDED:
                 yield self._flush(branch, policy)
             return
-        for left in reversed(range(2 if nearness == TORN else 6)):
+        for left in reversed(range(2 if nearness == UNDECIDED else 6)):
             child = branch.fork() if left else branch
-            yield self._hear(child, policy.next(), torn)
+            yield self._hear(child, policy.next(), undecided)
 
     def _walked(self, branch: Branch, wrong: Finding | None) -> Walked:
         """The walk ends here."""
@@ -159,10 +159,10 @@ class Tree:
     # -------------------------------------------------------------- how a walk goes on and ends
 
     def _round(self, branch: Branch, policy: Policy, best: int) -> None:
-        """Packets arrive, and a few disturbances are strewn in, or come first."""
+        """Packets arrive, and a few disturbances are inserted, or come first."""
         dice, crowd = self._dice, branch.crowd
         count, moves = dice.choice((1, 2, 2, 3, 4)), dice.choice((2, 5, 10, 18, 30))
-        if best >= PARTED:
+        if best >= AT_RISK:
             count, moves = dice.choice((0, 1, 1, 2)), dice.choice((1, 2, 4, 8, 12))
         early = dice.random() < 0.5
         at = sorted(0 if early else dice.randrange(moves + 1) for _ in range(count))
@@ -221,10 +221,10 @@ class Tree:
                 return True
         return False
 
-    def _hear(self, branch: Branch, policy: Policy, torn: list[int]) -> Walked:
-        """A member that is torn hears what there is, in some order, perhaps disturbed."""
+    def _hear(self, branch: Branch, policy: Policy, undecided: list[int]) -> Walked:
+        """An undecided member hears what there is, in some order, perhaps disturbed."""
         dice, crowd = self._dice, branch.crowd
-        p = dice.choice(torn)
+        p = dice.choice(undecided)
         hearers = {p, dice.choice(crowd.live())} if dice.random() < 0.5 else {p}
         links = [link for link in policy.links if link[0] in hearers]
         dice.shuffle(links)

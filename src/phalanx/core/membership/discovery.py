@@ -1,10 +1,10 @@
-"""How components find each other: HELLO, for ever, at a bounded rate (PROTOCOLS B.6 item 13).
+"""How components find each other: HELLO, at a bounded rate.
 
-About once per `hello_ns` one member of a view, by chance any of them, says which view it is in
-and which strangers it heard lately. Whoever hears a member of its own view do so waits a
-period more. A stranger that is news is answered soon, so that it learns that it is heard; a
-join starts only between members that hear each other both ways: else views of one would
-repeat for ever on a link that is dead one way.
+About once per `hello_ns` one member of a view, by chance any of them, broadcasts which view it is
+in and which strangers it heard lately. A member that hears such a HELLO from its own view postpones
+its own by a period. A stranger that was not known is answered soon, so that it learns that it is
+heard. A join starts only between members that hear each other both ways: over a link that is dead
+one way, joins and removals would follow each other without end.
 
 A link that is bad now and then makes views come and go. After a view has lost members soon
 after it was joined, for the third time, foreigners are ignored for a while, twice as long each

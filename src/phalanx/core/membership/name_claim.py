@@ -4,8 +4,8 @@ Before its first frame a member claims its name three times. A live holder answe
 claimant gives up. Of two that claim at the same moment the one with the smaller number of
 the draw stays. Two holders that could not hear each other may meet when a partition heals:
 the one with the higher incarnation, the younger, leaves; a holder that is gone answers
-nothing and stands in nobody's way. Whoever is told that its name is held claims it once more,
-with a new draw, and leaves when that is answered: a stray packet stops nobody.
+nothing. A member that receives Held for its name claims it once more, with a new draw, and leaves
+when that is answered: one stray packet stops no member.
 """
 
 from __future__ import annotations

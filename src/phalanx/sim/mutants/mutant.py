@@ -21,7 +21,7 @@ class Mutant(msgspec.Struct, frozen=True):
     """One rule, broken by a few replaced functions."""
 
     breaks: str
-    """What it does wrong, as one would tell it to somebody who knows the rule."""
+    """The broken rule, in one sentence."""
     patches: tuple[Patch, ...]
     ground: Ground = "fixed"
     """Where chance finds it out soonest."""
