@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(bool(available()), reason=available())
 STATION = """
 import os, select, socket, struct, sys
 four = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+four.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 four.bind(("", 7000))
 card = socket.if_nametoindex("eth0")
 join = socket.inet_aton("239.77.0.1") + struct.pack("=4si", bytes(4), card)
