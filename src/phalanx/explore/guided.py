@@ -56,7 +56,7 @@ DISTURBANCES: dict[str, tuple[float, float]] = {
     "time_out": (0.2, 0.5),
     "drop": (0.15, 0.6),
     "fetch": (0.3, 0.5),
-    "late": (0.3, 0.6),
+    "late": (0.5, 1.0),
     "crash": (0.1, 0.2),
     "leave": (0.15, 0.3),
     "split": (0.1, 0.4),
@@ -353,11 +353,14 @@ class Tree:
         return False
 
     def _late(self, crowd: Crowd, policy: Policy) -> bool:
+        """What somebody sent long ago arrives again, or its newest packet overtakes the others."""
         dice = self._dice
         p, q = dice.choice(crowd.live()), dice.randrange(crowd.n)
         if p == q or not crowd.sent[q] or not crowd.reaches(p, q):
             return False
-        crowd.late(p, q, dice.randrange(len(crowd.sent[q])))
+        count = len(crowd.sent[q])
+        newest = max(0, count - 3) if dice.random() < 0.6 else 0
+        crowd.late(p, q, dice.randrange(newest, count))
         return True
 
     def _crash(self, crowd: Crowd, policy: Policy) -> bool:
