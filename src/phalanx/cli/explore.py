@@ -43,7 +43,7 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--start", type=Components(), help="Who boots together; everybody alone.")
 @click.option("--young", is_flag=True, help="Start before anybody has spoken in its view.")
 @_amount("attempts", "How many attempts to join (AJ) are made in all.")
-@_amount("suspicions", "How often somebody holds another for failed.")
+@_amount("suspicions", "How often a member suspects another.")
 @_amount("crashes", "How many processes crash.")
 @_amount("losses", "How many packets are lost.")
 @_amount("data", "How many messages are sent.")

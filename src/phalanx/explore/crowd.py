@@ -45,7 +45,7 @@ Place = tuple[MemberId, int]
 CHANGES_BY_A_JOIN = 1
 """Where all is quiet and nothing is lost, one attempt to join changes a view so often."""
 ROUNDS_MAX = 1_000
-"""So often everybody is asked what need happen, before that is held for endless."""
+"""A run that takes more rounds than this to settle is reported as endless."""
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -20,6 +20,8 @@ from typing import Literal
 
 import msgspec
 
+from phalanx.core.effects import Evidence
+
 SCHEMA_VERSION = 5
 """1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`."""
 
@@ -144,19 +146,7 @@ class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
     target_inc: int
     state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
     prev_state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-    evidence: Literal[
-        "SILENCE",
-        "CHANNEL_DOWN",
-        "BITMAP",
-        "RELAY",
-        "DIRECT",
-        "STALLED",
-        "T_CHANGE",
-        "TOLD",
-        "MOVED",
-        "REPLACED",
-        "OPERATOR",
-    ]
+    evidence: Literal[Evidence, "CHANNEL_DOWN", "BITMAP"]
     relay: str | None = None
 
 

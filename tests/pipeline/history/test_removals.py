@@ -141,8 +141,8 @@ STORY = """
 cyd.1 was removed: view v1 became v2
   its journal just ends, without a stop: it was killed, or lives on unread
   from 2027-01-15T08:00:00.010000Z:
-         +0.000 ms  bea.1  holds it for suspected: nothing was heard of it
-        +20.000 ms  bea.1  holds it for faulty: it was heard but acknowledged nothing
+         +0.000 ms  bea.1  considers it suspected: nothing was heard of it
+        +20.000 ms  bea.1  considers it faulty: it was heard but acknowledged nothing
         +21.000 ms  bea.1  says who has failed: cyd.1 (FA)
         +22.000 ms  bea.1  closes the view (CLOSED)
         +22.000 ms  bea.1  deliveries are transitional from position 7 on

@@ -32,9 +32,9 @@ class MergeHistory:
         self._views[view] = None
         if len(self._views) > VIEWS_MAX:
             del self._views[next(iter(self._views))]
-        for member, view in entries.items():
+        for member, came_from in entries.items():
             self._came_from.pop(member, None)  # to the end: those met last are kept
-            self._came_from[member] = epoch(view)
+            self._came_from[member] = epoch(came_from)
         while len(self._came_from) > MEMBERS_MET_MAX:
             del self._came_from[next(iter(self._came_from))]
 

@@ -74,12 +74,12 @@ class Proposal:
                     self.entries[member] = view
                     live[view] = None
         self.live = tuple(live)
-        place = {
-            (member, view): (at, index)
-            for at, view in enumerate(order)
+        out = [
+            (at, index)
+            for at, view in enumerate(order if left_out else ())
             for index, member in enumerate(components[view].members)
-        }
-        out = sorted(place[entry] for entry in left_out)
+            if (member, view) in left_out
+        ]
         self.encoded = _encode(ProposalBody(tuple(self.components.values()), tuple(out)))
         self.digest = digest_of(
             b"proposal",

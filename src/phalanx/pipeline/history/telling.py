@@ -79,7 +79,7 @@ def _proof(removal: Removal, proof: Proof) -> str:
         case "SUSPECT":
             told = EVIDENCE.get(proof.evidence or "", proof.evidence or "")
             through = f", through {proof.relay}" if proof.relay else ""
-            return f"holds it for {(proof.state or '').lower()}: {told}{through}"
+            return f"considers it {(proof.state or '').lower()}: {told}{through}"
         case "STEP":
             return _step(proof)
         case "MARKER":
