@@ -8,7 +8,11 @@ Some rules only save view changes. What the checks do not find in --seconds is h
 comparison: walks are settled under the sound protocol and under the mutant, which must not change
 views more often at its worst member (JC).
 
-    python bench/bench_search.py [--seconds 120] [--first 0] [--jobs 2] [--mutant NAME ...] [--json]
+With --save, what was found is written to a folder as a minimal story with the mutant's name, which
+the sound protocol passes. An exception of the mutant is not enough for that: the hunt goes on.
+
+    python bench/bench_search.py [--seconds 120] [--first 0] [--jobs 2] [--mutant NAME ...]
+                                 [--save DIR] [--json]
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -30,6 +35,7 @@ from phalanx.explore.campaign import run_walks
 from phalanx.explore.crowd import Crowd
 from phalanx.explore.guided import walks
 from phalanx.explore.histories import Finding
+from phalanx.explore.stories import Story
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.workers import in_order
 
@@ -43,12 +49,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--mutant", action="append", choices=MUTANTS, metavar="NAME")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write minimal stories there")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     names = options.mutant or [name for name, m in MUTANTS.items() if m.ground == "walk"]
     rows = []
     for name in names:
-        rows.append(_hunted(name, options.seconds, options.first, options.jobs))
+        rows.append(_hunted(name, options.seconds, options.first, options.jobs, options.save))
         print(_line(rows[-1]), file=sys.stderr if options.json else sys.stdout, flush=True)
     if options.json:
         machine = {"python": platform.python_version(), "cores": os.cpu_count()}
@@ -58,12 +65,26 @@ def main() -> None:
         print(f"{len(rows) - len(missed)} of {len(rows)} found; not: {', '.join(missed) or 'none'}")
 
 
-def _hunted(name: str, seconds: float, first: int, jobs: int) -> dict[str, Any]:
+def _hunted(name: str, seconds: float, first: int, jobs: int, save: Path | None) -> dict[str, Any]:
     totals = run_walks(range(first, 1 << 40), 4, 7, seconds, (), jobs, name)
-    finding = totals.found[0].finding if totals.found else None
+    while save is not None and set(totals.checks) == {"JX"} and totals.seconds < seconds:
+        rest, past = seconds - totals.seconds, totals
+        first = max(walked.seed for walked in past.found) + 1
+        totals = run_walks(range(first, 1 << 40), 4, 7, rest, (), jobs, name)
+        totals.walks += past.walks
+        totals.seconds += past.seconds
+    found = [walked for walked in totals.found if walked.finding is not None]
+    found.sort(key=lambda walked: walked.finding is not None and walked.finding.check == "JX")
+    story, finding = (found[0].story, found[0].finding) if found else (None, None)
     count, used, compared = totals.walks, totals.seconds, finding is None
     if compared:
-        count, used, finding = _compare(name, seconds, first, jobs)
+        count, used, story = _compare(name, seconds, first, jobs)
+        finding = None if story is None else _played(name, story)
+    if save is not None and story is not None and finding is not None:
+        small = stories.shrunk(story, lambda shorter: _shows(name, shorter, finding.check))
+        small = msgspec.structs.replace(small, about=f"{name}: {finding.check}")
+        file = save / f"{name.replace('-', '_')}.story"
+        file.write_text(stories.text_of(small), encoding="utf-8")
     return {
         "mutant": name,
         "breaks": MUTANTS[name].breaks,
@@ -74,14 +95,25 @@ def _hunted(name: str, seconds: float, first: int, jobs: int) -> dict[str, Any]:
     }
 
 
-def _compare(name: str, seconds: float, first: int, jobs: int) -> tuple[int, float, Finding | None]:
-    count, started, finding = 0, perf_counter(), None
+def _played(name: str, story: Story) -> Finding | None:
+    with apply(name):
+        return stories.play(story)
+
+
+def _shows(name: str, story: Story, check: str) -> bool:
+    """Whether a story breaks the mutant in this way and the sound protocol passes it."""
+    finding = _played(name, story)
+    return finding is not None and finding.check == check and stories.play(story) is None
+
+
+def _compare(name: str, seconds: float, first: int, jobs: int) -> tuple[int, float, Story | None]:
+    count, started, story = 0, perf_counter(), None
     with closing(in_order(_compare_block, _blocks(name, first), jobs)) as blocks:
-        for walked, finding in blocks:
+        for walked, story in blocks:
             count += walked
-            if finding is not None or perf_counter() - started > seconds:
+            if story is not None or perf_counter() - started > seconds:
                 break
-    return count, perf_counter() - started, finding
+    return count, perf_counter() - started, story
 
 
 def _blocks(name: str, first: int) -> Iterator[tuple[str, range]]:
@@ -89,8 +121,9 @@ def _blocks(name: str, first: int) -> Iterator[tuple[str, range]]:
         yield name, range(at, at + BLOCK)
 
 
-def _compare_block(task: tuple[str, range]) -> tuple[int, Finding | None]:
-    """Walks of some seeds, settled under the sound protocol and under the mutant."""
+def _compare_block(task: tuple[str, range]) -> tuple[int, Story | None]:
+    """Walks of some seeds, settled under the sound protocol and under the mutant; the first that
+    only the mutant fails."""
     name, seeds = task
     count = 0
     for walked in walks(seeds):
@@ -102,10 +135,9 @@ def _compare_block(task: tuple[str, range]) -> tuple[int, Finding | None]:
             bound = msgspec.structs.replace(
                 walked.story.setting, changes_max=max(crowd.changes()), calm=False
             )
-            with apply(name):
-                finding = stories.play(msgspec.structs.replace(walked.story, setting=bound))
-            if finding is not None:
-                return count, finding
+            story = msgspec.structs.replace(walked.story, setting=bound)
+            if _played(name, story) is not None:
+                return count, story
     return count, None
 
 

@@ -157,7 +157,7 @@ def test_an_exception_of_the_core_is_found_with_the_way_to_it() -> None:
     def fails(self: MembershipProtocol, now: int, given: object) -> None:
         raise AssertionError("on purpose")
 
-    with broken((MembershipProtocol, "_on_heard", fails)):
+    with broken((MembershipProtocol, "_on_attempted", fails)):
         result = searched(Options(members=2, attempts=2), limits=Limits(violations=1))
     (violation,) = result.violations
     assert violation.check == "JX"

@@ -23,6 +23,7 @@ from phalanx.core.ids import MemberId
 from phalanx.core.membership.proposals import epoch
 from phalanx.core.membership.statements import Statement
 from phalanx.core.membership.steps import (
+    AnnounceView,
     BroadcastAttempt,
     Entered,
     Fetch,
@@ -172,6 +173,9 @@ class Mover(Speaker):
                         self._means.foreign.fetch(now, member, number)
             case BroadcastAttempt():
                 self._transmit([self._presence.attempt(now, stay)], out)
+            case AnnounceView():
+                if self._presence.search.may_announce(now):
+                    self._transmit([self._presence.attempt(now, stay)], out)
             case SendLeave():
                 self._send(now, self._outbox.following, [], out, Leave())
                 self._mute = True

@@ -130,10 +130,12 @@ class Presence:
             held = self.claim.met(sender) if sender != self.me else None
             return ([] if held is None else [held]), []
         ours, inputs = sender in stay.ranked, list[Input]()
-        if ours:
-            if hello.view != stay.view.id:  # it lags, or it has moved
-                component = Component(hello.view, ())
-                return [], [Heard(Statement(sender, hello.number, component), False)]
+        if hello.view != stay.view.id:  # it is a stranger, lags, or has moved
+            said = Statement(sender, hello.number, Component(hello.view, ()))
+            inputs.append(Heard(said, False))
+            if ours:
+                return [], inputs
+        elif ours:
             self._sign(now, sender, stay)
         if not ours and self.me in hello.heard:
             self.search.made_contact(now, hello.view)
@@ -163,7 +165,7 @@ class Presence:
         if joins or (hears_us and self.search.is_patient(now)):
             self.search.made_contact(now, component.view)
             return [], [Heard(said, True), Attempted(sender, component)]
-        return [], []
+        return [], [Heard(said, False)]
 
     def _namesakes(self, now: int, component: Component, stay: Stay) -> list[Plain]:
         """The component has a member whose name is held here, by an older process: tell it, for

@@ -20,8 +20,9 @@ SERVICES = (Service.CAUSAL, Service.AGREED, Service.SAFE)
 
 def edited(story: Story, dice: Random) -> Story:
     """A story with some steps changed, and now and then in another mode or with another service.
-    How many view changes there is cause for is not known any more."""
-    setting = msgspec.structs.replace(story.setting, changes_max=None)
+    How many view changes there is cause for is not known any more, nor whether a time-out is
+    needed."""
+    setting = msgspec.structs.replace(story.setting, changes_max=None, calm=False)
     size = sum(map(len, setting.components))
     steps = list(story.steps)
     for _ in range(dice.choice(EDITS)):

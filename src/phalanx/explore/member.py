@@ -47,6 +47,9 @@ class Open(Discovery):
     def is_in_contact(self, now: int, view: ViewId) -> bool:
         return True
 
+    def may_announce(self, now: int) -> bool:
+        return True
+
     def lately(self, now: int) -> tuple[MemberId, ...]:
         return ()
 

@@ -74,6 +74,14 @@ def test_an_attempt_of_a_member_of_its_own_view_puts_nothing_off() -> None:
     assert made.deadline() == due
 
 
+def test_the_view_is_announced_at_a_bounded_rate_and_then_by_the_next_hello() -> None:
+    made = quiet()
+    assert made.may_announce(1_000)
+    assert not made.may_announce(1_000 + SOON_NS - 1)
+    assert made.deadline() <= 1_000 + 2 * SOON_NS
+    assert made.may_announce(1_000 + SOON_NS)
+
+
 def test_a_stranger_that_is_news_is_answered_soon() -> None:
     made = quiet()
     comes(made, 1_000, hello(1))

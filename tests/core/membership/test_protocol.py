@@ -38,6 +38,7 @@ from phalanx.core.membership.protocol import (
 from phalanx.core.membership.statements import Issue, Statement
 from phalanx.core.membership.steps import (
     AllSpoke,
+    AnnounceView,
     Attempted,
     BroadcastAttempt,
     Entered,
@@ -427,14 +428,12 @@ def test_a_stranger_that_proposes_to_unite_is_answered_on_fresh_contact() -> Non
         (WANTS_ME, False),
         (issue(X, 5, proposal_of([AT_X, AT_Y]), AT_X), True),
         (issue(X, 5, without(A, joined=[AT_X]), AT_X), True),
-        (issue(X, 5, proposal_of([AT_X, made_up([A, Y])]), AT_X), True),
         (speaks(X, 5, AT_X), True),
     ],
     ids=[
         "not fresh",
         "does not know me",
         "leaves me out",
-        "counts me in another view",
         "proposes nothing",
     ],
 )
@@ -442,6 +441,49 @@ def test_other_proposals_of_strangers_do_not_count(said: Statement, fresh: bool)
     made = protocol()
     assert made.step(0, Heard(said, fresh)) == []
     assert made.phase == 0
+
+
+def waits_in_vain() -> Sequence[Statement]:
+    """x counts a from a view that a is not in: in a proposal, or because a has not spoken there."""
+    return (
+        issue(X, 5, proposal_of([AT_X, made_up([A, Y])]), AT_X),
+        speaks(X, 5, made_up([A, X])),
+    )
+
+
+def test_a_stranger_that_waits_for_this_member_elsewhere_hears_once_where_it_is() -> None:
+    for said in waits_in_vain():
+        made = protocol()
+        assert made.step(0, Heard(said, False)) == [AnnounceView()]
+        assert made.step(0, Heard(said, False)) == []
+        assert made.phase == 0
+
+
+def test_while_frames_are_announced_nobody_needs_to_hear_more() -> None:
+    for said in waits_in_vain():
+        young, proposed = protocol(), protocol(VIEW, NO_D)
+        young.watch(0)
+        for made in (young, proposed):
+            assert made.step(0, Heard(said, False)) == []
+
+
+def test_a_hello_tells_that_a_foreign_entry_has_moved() -> None:
+    moved = Statement(X, 7, Component(XY.view, ()))
+    made = protocol(VIEW, WITH_X)
+    out = without(joined=[AT_X])
+    out = proposal_of(out.components.values(), [(X, AT_X.view)])
+    assert issued(made.step(0, Heard(moved, False))) == out
+
+
+def test_a_hello_from_the_view_of_an_entry_says_nothing_new() -> None:
+    """It has a higher number than the frame that proposed something, and must not hide it."""
+    made = protocol()
+    more = issue(X, 5, without(D, joined=[AT_X]), AT_X)
+    made.step(0, Heard(more, False))
+    assert made.step(0, Heard(Statement(X, 7, Component(AT_X.view, ())), False)) == []
+    draft = made._draft()
+    draft.take(speaks(X, 5, AT_X))
+    assert issued(made._weigh(0, draft)) == without(D, joined=[AT_X])
 
 
 def test_a_proposal_heard_before_its_sender_became_an_entry_is_looked_at_again() -> None:

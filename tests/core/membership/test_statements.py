@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tests.core.lies import made_up
 
-from phalanx.core.frames import Delivered
+from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.membership import statements
 from phalanx.core.membership.proposals import component_of, proposal_of
@@ -88,6 +88,18 @@ def test_a_forged_number_is_believed_for_a_while_only() -> None:
     assert made.newest(B) == Statement(B, 1 << 60, NEXT)
     made.hear(BELIEVED_NS + 1, Statement(B, 9, HOME))
     assert made.newest(B) == Statement(B, 9, HOME)
+
+
+def test_a_view_named_with_and_without_its_members_is_counted_and_forgotten_once() -> None:
+    """A HELLO names no members."""
+    hello, frame = Component(NEXT.view, ()), NEXT
+    for first, second in ((hello, frame), (frame, hello)):
+        made = Statements()
+        made.hear(0, Statement(B, 1, first))
+        made.hear(1, Statement(B, 2, second))
+        assert made._bytes == 2 * MEMBER_BYTES
+        made.hear(2, Statement(B, 3, Component(HOME.view, ())))
+        assert made._bytes == 0
 
 
 # ---------------------------------------------------------------------------- issues

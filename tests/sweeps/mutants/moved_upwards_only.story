@@ -1,115 +1,14 @@
 # moved-upwards-only: JC
-boot 4|1|3|0|2
-mode flow
+boot 0 1 2 3
+mode hold
 service agreed
 changes 4
 
-send 3 2
-attempt 1 3
-deliver 0 1
-deliver 1 0
-deliver 4 1
-deliver 1 4
-deliver 0 4
-deliver 1 3
-deliver 3 4
-deliver 4 3
-send 1 1
-deliver 0 1
-deliver 2 0
-deliver 1 2
-deliver 1 3
-deliver 2 4
-deliver 3 1
-deliver 3 1
-deliver 4 1
-deliver 3 2
-deliver 3 0
-deliver 2 1
-deliver 4 0
-collect 1
-collect 3
-deliver 0 1
-deliver 1 0
-deliver 1 3
-deliver 3 1
-drop 4 1
-deliver 3 0
-deliver 0 3
-deliver 0 3
-deliver 0 3
-deliver 2 1
-deliver 2 1
-deliver 1 2
-deliver 3 2
-deliver 4 3
-deliver 4 3
-deliver 2 4
-deliver 1 4
-deliver 4 2
-deliver 0 4
-deliver 2 0
-deliver 4 2
-deliver 3 4
-break 3 1
-deliver 1 3
-deliver 2 1
-fetch 2 3 2
-deliver 3 1
-deliver 4 1
-deliver 4 2
-deliver 0 3
-deliver 0 2
-deliver 4 3
-deliver 0 2
-deliver 4 0
-deliver 1 0
-deliver 3 0
-deliver 3 1
-deliver 4 1
-deliver 2 1
-deliver 4 2
-deliver 3 2
-deliver 0 2
-deliver 1 0
-deliver 3 0
-deliver 1 3
-deliver 1 3
-break 3 4
-break 1 4
-deliver 3 1
-deliver 1 3
-deliver 4 1
-break 1 2
-break 4 2
-deliver 0 4
-deliver 4 3
-deliver 4 3
-deliver 4 3
-drop 2 4
-deliver 3 1
-fetch 4 1 2
-deliver 1 4
-deliver 0 4
-deliver 2 4
-deliver 1 4
-deliver 1 0
+break 1 0
 break 0 2
-deliver 1 0
-deliver 4 2
-deliver 2 1
-deliver 2 1
-attempt 4 3
-deliver 0 4
-deliver 1 4
-deliver 3 1
-deliver 4 3
-deliver 1 0
-deliver 1 3
-deliver 2 1
-collect 1
-deliver 3 1
-break 3 1
-deliver 4 3
-deliver 4 3
-break 2 4
+break 1 2
+deliver 2 0
+deliver 3 2
+break 1 3
+calm
+break 2 1

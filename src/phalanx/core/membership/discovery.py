@@ -40,6 +40,7 @@ class Stranger(msgspec.Struct):
 
 class Discovery:
     __slots__ = (
+        "_announced_ns",
         "_config",
         "_contacts",
         "_dice",
@@ -59,6 +60,7 @@ class Discovery:
         self._strangers: dict[MemberId, Stranger] = {}
         self._contacts: dict[ViewId, int] = {}
         """Views with whose members this view's hear each other, and when that was last seen."""
+        self._announced_ns = -(1 << 62)
         self._joined_ns = -(1 << 62)
         self._lost_ns = -(1 << 62)
         self._level = 0
@@ -131,6 +133,15 @@ class Discovery:
 
     def spoke(self, now: int) -> None:
         self._later(now)
+
+    def may_announce(self, now: int) -> bool:
+        """Whether the view may be announced at once to one that counts this member elsewhere. Such
+        answers come at a bounded rate; after them the next HELLO comes soon."""
+        if now - self._announced_ns < self._config.hello_ns // 16:
+            self._soon(now)
+            return False
+        self._announced_ns = now
+        return True
 
     def deadline(self) -> int:
         return self._due_ns

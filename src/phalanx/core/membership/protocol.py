@@ -38,6 +38,7 @@ from phalanx.core.membership.proposals import (
 from phalanx.core.membership.statements import Issue, Statement, Statements
 from phalanx.core.membership.steps import (
     AllSpoke,
+    AnnounceView,
     Attempted,
     BroadcastAttempt,
     Entered,
@@ -188,12 +189,14 @@ class MembershipProtocol:
 
     def _on_heard(self, now: int, given: Heard) -> list[Instruction]:
         said = given.statement
-        if said.member == self.me:
+        if said.member == self.me or (said.is_hello and not self._has_moved(said)):
             return []
         news = self._statements.hear(now, said)
         if said.proposal is not None and said.view != self.base.view:
             news = self._record(said) or news
         out = self._fetches(said)
+        if news and self._is_awaited_elsewhere(said):
+            out.append(AnnounceView())
         draft = self._draft()
         if given.contact and self._wants_me(said) and self._may_join(draft, said):
             draft.take(said)
@@ -373,6 +376,26 @@ class MembershipProtocol:
         if said.member in self.current.entries or said.proposal is None:
             return False
         return said.proposal.entries.get(self.me) == self.base.view
+
+    def _has_moved(self, said: Statement) -> bool:
+        """R4: an entry of the current proposal speaks from another view than the one it is counted
+        from."""
+        counted = self.current.entries.get(said.member)
+        return counted is not None and counted != said.view
+
+    def _is_awaited_elsewhere(self, said: Statement) -> bool:
+        """J: a member of another view waits for this one to answer or speak in a view that this one
+        has left. Frames of phase 1 and of a view in which not all have spoken tell it so; other
+        frames are not announced."""
+        if self.issued or self._speak_until != NEVER or said.member in self.view.members:
+            return False
+        if said.view == self.base.view:
+            return False
+        if said.proposal is not None:
+            counted = said.proposal.entries.get(self.me)
+        else:
+            counted = said.view if self.me in said.component.members else None
+        return counted is not None and counted != self.base.view
 
     def _may_join(self, draft: Draft, said: Statement) -> bool:
         """J: whether a component is added to a proposal that need not name it."""

@@ -56,6 +56,11 @@ class Statement(msgspec.Struct, frozen=True):
     def view(self) -> ViewId:
         return self.component.view
 
+    @property
+    def is_hello(self) -> bool:
+        """A HELLO names its sender's view, but neither the members of it nor a proposal."""
+        return not self.component.members
+
 
 class Issue(msgspec.Struct, frozen=True):
     """A frame that issued a proposal."""
@@ -71,8 +76,8 @@ class Statements:
     def __init__(self) -> None:
         self._bytes = 0
         """What is kept, about. What several statements share counts once."""
-        self._counts: dict[_Part, int] = {}
-        """In how many statements each view and each proposal stands."""
+        self._counts: dict[_Part, tuple[int, int]] = {}
+        """In how many statements each view and each proposal stands, and what it takes."""
         self._protected: frozenset[MemberId] = frozenset()
         """Members of the base: whatever strangers say, nothing of these is forgotten."""
         self._newest: dict[MemberId, Statement] = {}
@@ -189,16 +194,18 @@ class Statements:
 
     def _add(self, statement: Statement) -> None:
         for part, size in _parts(statement):
-            count = self._counts.get(part, 0)
-            self._bytes += 0 if count else size
-            self._counts[part] = count + 1
+            count, counted = self._counts.get(part, (0, 0))
+            size = max(size, counted)  # a HELLO names a view without its members
+            self._bytes += size - counted
+            self._counts[part] = (count + 1, size)
 
     def _remove(self, statement: Statement) -> None:
-        for part, size in _parts(statement):
-            self._counts[part] -= 1
-            if not self._counts[part]:
+        for part, _ in _parts(statement):
+            count, size = self._counts.pop(part)
+            if count > 1:
+                self._counts[part] = (count - 1, size)
+            else:
                 self._bytes -= size
-                del self._counts[part]
 
 
 _Part = ViewId | bytes | tuple[MemberId, bytes]

@@ -119,6 +119,10 @@ class BroadcastAttempt(msgspec.Struct, frozen=True):
     """Make the component known in order to join."""
 
 
+class AnnounceView(msgspec.Struct, frozen=True):
+    """Make the view known: a member of another one counts this member from a view it has left."""
+
+
 class SendLeave(msgspec.Struct, frozen=True):
     """Send the last frame."""
 
@@ -141,5 +145,12 @@ class ReportStep(msgspec.Struct, frozen=True):
 
 
 Instruction = (
-    IssueProposal | Install | Fetch | BroadcastAttempt | SendLeave | ReportSuspicion | ReportStep
+    IssueProposal
+    | Install
+    | Fetch
+    | BroadcastAttempt
+    | AnnounceView
+    | SendLeave
+    | ReportSuspicion
+    | ReportStep
 )

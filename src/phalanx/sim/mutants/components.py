@@ -45,6 +45,11 @@ def no_contact(self: MembershipProtocol, said: Statement) -> bool:
     return False
 
 
+def not_awaited(self: MembershipProtocol, said: Statement) -> bool:
+    """Members that count this one from a view it has left do not hear where it is."""
+    return False
+
+
 def propose_alone(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
     """A collection that nobody answered ends in a proposal all the same."""
     if now < self._collect_until or self.collected:
@@ -74,6 +79,11 @@ MUTANTS: dict[str, Mutant] = {
     "contact-by-proposal-ignored": Mutant(
         "J: ignore the proposal of a stranger that counts this member",
         ((MembershipProtocol, "_wants_me", no_contact),),
+        "walk",
+    ),
+    "left-view-not-answered": Mutant(
+        "J: say nothing to members that count this one from a view it has left",
+        ((MembershipProtocol, "_is_awaited_elsewhere", not_awaited),),
         "walk",
     ),
     "join-of-nobody-proposed": Mutant(

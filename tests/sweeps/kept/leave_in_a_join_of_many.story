@@ -1,4 +1,5 @@
-# open: a time-out leaves out a member that is alive after another has left in a join (JN)
+# Members leave during a join: a member that hears itself counted from a view it has left says where
+# it is; without that a time-out left it out (JN).
 boot 2|0|3|1|4
 mode hold
 service causal
