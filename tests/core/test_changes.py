@@ -352,8 +352,11 @@ def test_a_large_message_in_the_middle_of_which_the_view_changes_arrives_once(
     assert group.members[0].settled
 
 
-def test_a_message_whose_receivers_are_gone_is_told_not_to_have_been_sent(mesh: Build) -> None:
-    group = mesh("abc")
+@pytest.mark.parametrize("mode", ["hold", "flow"])
+def test_receivers_that_are_gone_before_a_message_is_sent_are_reported(
+    mesh: Build, mode: str
+) -> None:
+    group = mesh("abc", lan(mode=mode))
     group.pump(300)
     group.crash(2)
     group.step(0, Break(C))
@@ -361,7 +364,10 @@ def test_a_message_whose_receivers_are_gone_is_told_not_to_have_been_sent(mesh: 
     group.submit(0, b"for b and c", to=(B, C))
     group.pump(500)
     assert group.views(0) == ["abc", "ab"]
-    assert [e for e in group.seen[0] if isinstance(e, NotSent)] == [NotSent(1, 1)]
+    assert [e for e in group.seen[0] if isinstance(e, NotSent)] == [
+        NotSent(1, 1, (C,)),
+        NotSent(2, 2, (C,), rest=1),
+    ]
     assert group.bodies(1) == [b"for b and c"]
 
 

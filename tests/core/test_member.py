@@ -272,7 +272,9 @@ def test_ordered_comes_before_stable_when_a_member_is_deaf(mesh: Build) -> None:
     group.carry = lambda a, b, packet: [] if b == 2 else [packet]
     group.submit(0, b"x")
     group.pump(100)
-    assert [e for e in group.seen[0] if isinstance(e, Ordered)] == [Ordered(1)]
+    assert [e for e in group.seen[0] if isinstance(e, Ordered)] == [
+        Ordered(1, group.members[0].view.id)
+    ]
     assert not [e for e in group.seen[0] if isinstance(e, Stable)]
 
 
@@ -491,7 +493,7 @@ def test_a_large_message_gives_one_receipt_of_each_kind(mesh: Build) -> None:
     group.pump(300)
     receipts = [e for e in group.seen[0] if isinstance(e, Ordered | Stable)]
     assert sorted(receipts, key=repr) == [
-        Ordered(1),
+        Ordered(1, group.members[0].view.id),
         Stable(1, group.members[0].view.id),
     ]
 

@@ -79,7 +79,7 @@ class Life:
                     self.inside.append(told)
         elif isinstance(effect, Sent):
             self.sent += [(n, effect.to) for n in range(effect.first, effect.last + 1)]
-        elif isinstance(effect, NotSent):
+        elif isinstance(effect, NotSent) and not effect.rest:
             gone = range(effect.first, effect.last + 1)
             self.sent = [(n, to) for n, to in self.sent if n not in gone]
 

@@ -44,14 +44,12 @@ def _made_possible(row: Any) -> Any:
     if hasattr(row, "first"):
         first, last = sorted((max(1, row.first), max(1, row.last)))
         changes |= {"first": first, "last": last}
-    for names in (("dep_nodes", "dep_incs", "dep_numbers"), ("members", "member_incs")):
-        if hasattr(row, names[0]):
-            shortest = min(len(getattr(row, name)) for name in names)
-            changes |= {name: getattr(row, name)[:shortest] for name in names}
-    if isinstance(row, ev.ViewInstall):
-        changes |= {"trans": [], "trans_incs": []}
-    if hasattr(row, "to_incs"):
-        changes |= {"to_incs": None if row.to is None else list(range(len(row.to)))}
+    for names in ev.EQUAL_LENGTHS.get(type(row), ()):
+        shortest = min(len(getattr(row, name)) for name in names)
+        changes |= {name: getattr(row, name)[:shortest] for name in names}
+    for name, incs in ev.NAMED.get(type(row), ()):
+        named = getattr(row, name)
+        changes |= {incs: None if named is None else list(range(len(named)))}
     return msgspec.structs.replace(row, **changes)
 
 

@@ -54,7 +54,7 @@ def deps(rows: list[ev.Event]) -> list[tuple[str, int, int]]:
     return list(zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True))
 
 
-def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none() -> None:
+def test_every_effect_gives_its_row_and_transmit_and_stopped_give_none() -> None:
     common = {"run": "run", "profile": "T", "group": "group", "node": "a", "inc": 1}
     step = {**common, "step": 1, "t_ns": 50, "sim_ns": 9}
     rows = recorder().record(
@@ -64,12 +64,11 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
             fx.Accepted(1, 2, fx.Service.SAFE, (A, B), 6),
             fx.Transmit([b"x"]),
             fx.Sent(1, 2, 4, fx.Service.SAFE, (A, B), VIEW.id, 0),
-            fx.Ordered(2),
             fx.Stable(2, VIEW.id),
             fx.WindowClosed(10, 1),
             fx.WindowOpened(0, 0),
             fx.Refused("magic", 3),
-            fx.NotSent(3, 4),
+            fx.NotSent(3, 4, (C,), 1),
             fx.Transitional(VIEW.id, 6, (A, B)),
             fx.PeerJudged(B, "SEMI", "SUSPECTED", "RELAY", C),
             fx.PeerJudged(C, "FAULTY", "SUSPECTED", "SILENCE"),
@@ -88,6 +87,10 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
             member_incs=[1, 4, 1],
             context=VIEW.context.hex(),
             cause="BOOT",
+            joined=[],
+            joined_incs=[],
+            left=[],
+            left_incs=[],
             lseq=1,
             **step,  # type: ignore[arg-type]
         ),
@@ -117,8 +120,8 @@ def test_every_effect_gives_its_row_and_transmit_ordered_and_stopped_give_none()
         ev.Window(op="CLOSED", bytes=10, frames=1, lseq=5, **step),  # type: ignore[arg-type]
         ev.Window(op="OPENED", bytes=0, frames=0, lseq=6, **step),  # type: ignore[arg-type]
         ev.Refuse(reason="magic", count=3, lseq=7, **step),  # type: ignore[arg-type]
-        ev.NotSent(first=3, last=4, lseq=8, **step),  # type: ignore[arg-type]
-        ev.TransMarker(vid=VID, at_pos=6, lseq=9, **step),  # type: ignore[arg-type]
+        ev.NotSent(first=3, last=4, to=["c"], to_incs=[1], rest=1, lseq=8, **step),  # type: ignore[arg-type]
+        ev.TransMarker(vid=VID, at_pos=6, members=["a", "b"], member_incs=[1, 4], lseq=9, **step),  # type: ignore[arg-type]
         ev.Suspect(
             target="b",
             target_inc=4,
@@ -202,12 +205,20 @@ def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
 
 
 def test_a_merged_view_names_its_components() -> None:
-    merged = (fx.Side(BEFORE, (A,), ((A, 3),), ()), fx.Side(VIEW.id, (B, C), (), ()))
-    (row,) = recorder().record(
-        1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)]
-    )
+    alone = (fx.Range(A, 2, 3),)
+    merged = (fx.Side(BEFORE, (A,), ((A, 3),), alone), fx.Side(VIEW.id, (B, C), ((A, 1),), ()))
+    r = recorder()
+    row, one, two = r.record(1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)])
     assert isinstance(row, ev.ViewInstall)
     assert (row.cause, row.components) == ("JOIN", [str(BEFORE), VID])
+    assert (row.joined, row.joined_incs, row.left, row.left_incs) == (["b", "c"], [4, 1], [], [])
+    assert isinstance(one, ev.MergeSide)
+    assert isinstance(two, ev.MergeSide)
+    assert (one.vid, one.side_vid, one.members, one.member_incs) == (VID, str(BEFORE), ["a"], [1])
+    assert (one.senders, one.sender_incs, one.upto) == (["a"], [1], [3])
+    assert (one.alone, one.alone_incs, one.alone_first, one.alone_last) == (["a"], [1], [2], [3])
+    assert (two.side_vid, two.members, two.upto, two.alone) == (VID, ["b", "c"], [1], [])
+    assert [row.lseq, one.lseq, two.lseq, r.stop(2).lseq] == [1, 2, 3, 4]
 
 
 def test_a_message_for_some_names_each_life_and_a_carried_one_the_view_it_was_sent_in() -> None:
@@ -224,11 +235,17 @@ def test_a_receipt_of_stability_names_the_view_that_it_is_about() -> None:
     assert row.vid == str(BEFORE)
 
 
+def test_a_receipt_at_the_end_of_a_view_names_the_members_that_move_on() -> None:
+    (_, row) = recorder().record(1, [fx.Ordered(2, BEFORE), fx.Stable(2, BEFORE, (A, B))])
+    assert isinstance(row, ev.Stable)
+    assert (row.members, row.member_incs) == (["a", "b"], [1, 4])
+
+
 def test_rows_are_numbered_without_gaps_and_each_call_with_rows_is_a_step() -> None:
     r = recorder()
     rows: list[ev.Event] = [r.start(0, 0)]
     rows += r.record(1, [sent(1, 1), fx.Transmit([b"x"]), delivered(B, 1, 1)])
-    assert r.record(2, [fx.Transmit([b"x"]), fx.Ordered(1)]) == []
+    assert r.record(2, [fx.Transmit([b"x"])]) == []
     rows += r.record(3, [delivered(B, 2, 2)])
     rows.append(r.topology(4, {"b", "a"}))
     rows.append(r.stop(5))
@@ -240,7 +257,7 @@ def test_rows_are_numbered_without_gaps_and_each_call_with_rows_is_a_step() -> N
             **_common(rows[-2]),  # type: ignore[arg-type]
             component=["a", "b"],
         ),
-        ev.Life(**_common(rows[-1]), op="STOP"),  # type: ignore[arg-type]
+        ev.Life(**_common(rows[-1]), op="STOP", reason="ended"),  # type: ignore[arg-type]
     ]
 
 

@@ -109,7 +109,7 @@ def merged(parts: int) -> tuple[fx.Side, ...]:
         ([stepped("CLOSED", "COLLECT"), installed("join"), judged("FAULTY")],
          {"views_join": 1, "faulty": 1}),
         ([fx.Transitional(ONE, 3, (A,))], {"markers": 1}),
-        ([fx.NotSent(3, 5)], {"not_sent": 3}),
+        ([fx.NotSent(3, 5, (B,))], {"not_sent": 3}),
         ([fx.Stopped("left"), (B, fx.Stopped("name-in-use"))],
          {"stopped_left": 1, "stopped_name_in_use": 1}),
         ([fx.WindowClosed(0, 0), installed()], {"views_removal": 1, "window_closed_across": 1}),

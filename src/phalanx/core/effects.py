@@ -172,25 +172,35 @@ def _cutter(length: int) -> Struct:
 
 
 class Ordered(msgspec.Struct, frozen=True, gc=False):
-    """Receipt: the place of all own messages up to this number can no longer change here."""
-
-    upto: int
-
-
-class Stable(msgspec.Struct, frozen=True, gc=False):
-    """Receipt: every member of the view has all own messages up to this number. When a view
-    ends, all that was delivered in it counts: every member that moved along has it."""
+    """Receipt: the place of all own messages up to this number can no longer change here. Those
+    that are new since the receipt before are delivered in `view`."""
 
     upto: int
     view: ViewId
 
 
+class Stable(msgspec.Struct, frozen=True, gc=False):
+    """Receipt: every member of the view has all own messages up to this number.
+
+    If the view has ended before that, `members` are those that move on together: each of them
+    delivers the messages that are new since the receipt before, or does not get to the next view.
+    Nothing is known of the other members of the view.
+    """
+
+    upto: int
+    view: ViewId
+    members: tuple[MemberId, ...] | None = None
+
+
 class NotSent(msgspec.Struct, frozen=True, gc=False):
-    """Own messages first..last will not be delivered to anybody: all they were addressed to
-    are gone."""
+    """Own messages first..last were addressed to these members, which were gone from the view
+    before the messages could reach it. `rest` counts the receivers that are left; if there are
+    none, nobody delivers the messages."""
 
     first: int
     last: int
+    members: tuple[MemberId, ...]
+    rest: int = 0
 
 
 class WindowClosed(msgspec.Struct, frozen=True, gc=False):

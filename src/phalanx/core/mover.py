@@ -14,6 +14,7 @@ from phalanx.core.carryover import adopt, origin_of
 from phalanx.core.effects import (
     ChangeStepped,
     Effect,
+    NotSent,
     Stopped,
     ViewInstalled,
 )
@@ -38,6 +39,7 @@ from phalanx.core.membership.steps import (
     Resumed,
     SendLeave,
 )
+from phalanx.core.receipts import lost_receivers
 from phalanx.core.reconciliation import merged_from
 from phalanx.core.speaker import Speaker
 from phalanx.core.stay import Stay
@@ -205,19 +207,24 @@ class Mover(Speaker):
         before.close(before.cut(closings), together, out)
         out += before.links()
         self._progress.add(before.view.members, before.cursor.delivered())
-        self._close_receipts(out)
+        stable = before.dag.stable[before.rank]
+        self._receipts.close(before.view.id, before.tag, stable, together, out)
         after = Stay(self.me, origin_of(install), self._means, now)
         self._enter(after)
         after.domain.refused.update(before.domain.refused)
         former = {before.ranked[m]: rank for m, rank in after.ranked.items() if m in before.ranked}
         self._outbox.again()
-        self._outbox.readdress(former)
+        lost = self._outbox.readdress(former)
         joined = tuple(m for m in after.view.members if m not in before.ranked)
         left = tuple(m for m in before.view.members if m not in after.ranked)
         merged = merged_from(install)
         out.append(
             ViewInstalled(after.view, before.view.id, together, install.cause, joined, left, merged)
         )
+        members = before.view.members
+        for some in lost:
+            gone = tuple(members[rank] for rank in some.gone)
+            out.append(NotSent(some.first, some.last, gone, some.rest))
         self._presence.moved(now, after, bool(joined), bool(left))
         self._inherit(now, before, inputs, out)
         inputs.append(Resumed())
@@ -237,6 +244,7 @@ class Mover(Speaker):
             if sender in stay.ranked and stay.origin.carries(frame, sender):
                 self._adopt(frame)
                 if frame.sender == self._rank:
+                    lost_receivers(frame, stay.ranked, out)
                     self._enter_own(frame)
                     self._deliver(now, [frame], out)
                 else:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from phalanx.config import MESSAGE_BYTES_LIMIT
 from phalanx.core.effects import Service
@@ -44,6 +45,16 @@ class Chunk:
 
     def run_cost(self) -> int:
         return RUN_OVERHEAD + 2 * len(self.to or ())
+
+
+class LostReceivers(NamedTuple):
+    """Messages first..last were for these receivers too, by their former ranks; `rest` others are
+    left."""
+
+    first: int
+    last: int
+    gone: tuple[int, ...]
+    rest: int
 
 
 class Outbox:
@@ -97,11 +108,19 @@ class Outbox:
         """The message in front does not fit a frame."""
         return bool(self._chunks) and self._chunks[0].cost(1) > self._frame_bytes_max
 
-    def readdress(self, ranks: dict[int, int]) -> None:
-        """The ranks of receivers have changed; who has none any more is dropped."""
+    def readdress(self, ranks: dict[int, int]) -> list[LostReceivers]:
+        """The ranks of receivers have changed. Receivers that have none any more are dropped, and
+        returned with the messages that were for them."""
+        lost, first = [], self.following
         for chunk in self._chunks:
+            last = first + len(chunk.lengths) - 1
             if chunk.to is not None:
+                gone = tuple(rank for rank in chunk.to if rank not in ranks)
                 chunk.to = tuple(sorted(ranks[rank] for rank in chunk.to if rank in ranks))
+                if gone:
+                    lost.append(LostReceivers(first, last, gone, len(chunk.to)))
+            first = last + 1
+        return lost
 
     @property
     def fills_a_frame(self) -> bool:

@@ -7,7 +7,6 @@ does everywhere.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from phalanx.config import Config
@@ -18,12 +17,9 @@ from phalanx.core.dice import Dice
 from phalanx.core.effects import (
     Accepted,
     Effect,
-    NotSent,
-    Ordered,
     Refused,
     Sent,
     Service,
-    Stable,
     Transmit,
     WindowClosed,
     WindowOpened,
@@ -35,6 +31,7 @@ from phalanx.core.membership.steps import AllSpoke
 from phalanx.core.packing import Outbox
 from phalanx.core.parcels import Parcels
 from phalanx.core.presence import Presence
+from phalanx.core.receipts import Receipts
 from phalanx.core.reconciliation import Progress
 from phalanx.core.sealing import Content, seal
 from phalanx.core.stay import Means, Stay
@@ -77,10 +74,7 @@ class Speaker:
         self._window_told_closed = False
         self._backlog = 0
         """How far the application is behind with reading."""
-        self._unordered: deque[Frame] = deque()
-        self._unstable: deque[Frame] = deque()
-        self._ordered_upto = 0
-        self._stable_upto = 0
+        self._receipts = Receipts()
 
     def _enter(self, stay: Stay) -> None:
         """From here on the member is in this stay. What the hot path uses is at hand."""
@@ -217,16 +211,13 @@ class Speaker:
                 last = run.first + run.count - 1
                 to = self._members(run.to)
                 out.append(Sent(run.first, last, number, run.service, to, self.view.id, phase))
-                if to == ():
-                    out.append(NotSent(run.first, last))
         acks = self._acknowledgements()
         frame = seal(stay, self._config, phase, first, content, acks, announced, self._backlog > 0)
         packets = self._codec.fragments(frame, frame.wire, repeat=0)
         self._window.passed(len(packets))
         out.append(Transmit(packets))
         if frame.runs:
-            self._unordered.append(frame)
-            self._unstable.append(frame)
+            self._receipts.sent(frame)
         self._pulse.spoke(now, bool(frame.runs) or said is not None)
         if phase:
             self._lansis.enter_apart(frame)
@@ -254,38 +245,12 @@ class Speaker:
     def _members(self, to: tuple[int, ...] | None) -> tuple[MemberId, ...] | None:
         return None if to is None else tuple(self.view.members[rank] for rank in to)
 
-    def _close_receipts(self, out: list[Effect]) -> None:
-        """All that was sent in phase 0 of the view, or carried into it, has been delivered by all
-        members that move along."""
-        last, tag = 0, self._stay.tag
-        for waiting in (self._unordered, self._unstable):
-            while waiting and (waiting[0].phase == 0 or waiting[0].tag != tag):
-                last = max(last, waiting.popleft().last)
-        if last > self._ordered_upto:
-            self._ordered_upto = last
-            out.append(Ordered(last))
-        if last > self._stable_upto:
-            self._stable_upto = last
-            out.append(Stable(last, self.view.id))
-
     # -------------------------------------------------------------- what to tell
 
     def _report(self, out: list[Effect]) -> None:
         """Receipts, the window's state and what was refused."""
-        ordered, stable = self._ordered_upto, self._stable_upto
-        while self._unordered and not (self._unordered[0].ordered and self._unordered[0].batch < 0):
-            if self._unordered[0].phase and self._unordered[0].tag == self._stay.tag:
-                break  # the next view delivers it
-            ordered = self._unordered.popleft().last
-        if ordered > self._ordered_upto:
-            self._ordered_upto = ordered
-            out.append(Ordered(ordered))
-        limit = self._dag.stable[self._rank]
-        while self._unstable and self._unstable[0].number <= limit:
-            stable = self._unstable.popleft().last
-        if stable > self._stable_upto:
-            self._stable_upto = stable
-            out.append(Stable(stable, self.view.id))
+        stable = self._dag.stable[self._rank]
+        self._receipts.advance(self.view.id, self._stay.tag, stable, out)
         if self._lansis.refused:
             out += [Refused(reason, count) for reason, count in self._lansis.refused.items()]
             self._lansis.refused.clear()

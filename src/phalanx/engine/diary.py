@@ -56,12 +56,19 @@ class Diary:
                 self._clock(now)
                 self._count(now)
 
-    def stop(self, now: int, sound: bool) -> None:
+    def queue(
+        self, now: int, accepted: int, submitted: int, refused: int, reason: str | None = None
+    ) -> None:
+        """Accepted messages were refused after all, or the member ends."""
+        row = self._recorder.queue(now, accepted, submitted, refused, reason)
+        self._journal.write([row])
+
+    def stop(self, now: int, reason: str, sound: bool) -> None:
         """The last rows. They may still be on their way to the disk until `close` returns. A
         member that is not sound is not asked for its links."""
         if sound:
             self._count(now)
-        self._journal.write([self._recorder.stop(now)])
+        self._journal.write([self._recorder.stop(now, reason=reason)])
 
     def close(self) -> None:
         """Wait for the disk."""

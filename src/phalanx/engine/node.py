@@ -93,6 +93,10 @@ class Node:
         self._lock = threading.Lock()
         self._queued_bytes = 0
         self._moved_bytes = 0
+        self._accepted = 0
+        """Messages that `submit` took; each goes to the core or is refused after all."""
+        self._submitted = 0
+        self._refused = 0
         self._level = 0
         self._watches: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._more = False
@@ -130,6 +134,7 @@ class Node:
         with self._lock:
             self._queue.append(Submission(bodies, size, service, receivers, ticket))
             self._queued_bytes += size
+            self._accepted += ticket.count
         self.wake()
         self._refuse_if_over()  # it may have ended in between: nobody looks at the queue then
         return ticket
@@ -247,9 +252,14 @@ class Node:
                 self.pace.core(now), fx.Submit(bodies, first.service, first.to)
             )
         except SubmissionError as error:
+            with self._lock:
+                self._refused += sum(submission.ticket.count for submission in taken)
             for submission in taken:
                 submission.ticket.fail(error)
+            if self._diary is not None:
+                self._diary.queue(now, *self._counts(), type(error).__name__)
             return
+        self._submitted += len(bodies)
         for effect in effects:
             if type(effect) is fx.Accepted:
                 number = effect.first
@@ -258,6 +268,11 @@ class Node:
                     number += submission.ticket.count
                 break
         self._perform(now, effects)
+
+    def _counts(self) -> tuple[int, int, int]:
+        """Messages accepted, given to the core, and refused after they were accepted."""
+        with self._lock:
+            return self._accepted, self._submitted, self._refused
 
     def deadline(self) -> int:
         if self.stopped:
@@ -346,6 +361,8 @@ class Node:
             case fx.Transitional():
                 marker = events.Transitional(view=effect.view, members=effect.members)
                 self.buffer.put(marker, 64 * len(effect.members))
+            case fx.NotSent(rest=rest) if rest:
+                return False  # others get them
             case fx.NotSent(first, last):
                 self._tickets.not_sent(first, last, NotDelivered(first, last))
                 self.buffer.put(events.NotSent(first, last), 0)
@@ -401,12 +418,15 @@ class Node:
             self.end(now, None)
 
     def _refuse_if_over(self) -> None:
+        if not self.stopped:
+            return
+        with self._lock:
+            refused = [*self._queue]
+            self._queue.clear()
+            self._refused += sum(submission.ticket.count for submission in refused)
         closed = self.error or MemberClosed(str(self.me))
-        while self.stopped:
-            try:
-                self._queue.popleft().ticket.fail(closed)
-            except IndexError:
-                return
+        for submission in refused:
+            submission.ticket.fail(closed)
 
     def end(self, now: int, error: PhalanxError | None) -> None:
         """This member is no more: give everything back, tell everybody who waits."""
@@ -419,7 +439,9 @@ class Node:
         self.link.close()
         self._identity.close()
         if self._diary is not None:
-            self._diary.stop(now, sound=error is None)
+            reason = self._reason or ("failed" if error is not None else "left")
+            self._diary.queue(now, *self._counts())
+            self._diary.stop(now, reason, sound=error is None)
             # A slow disk must not hold up the other groups of this process.
             self._closer = threading.Thread(
                 target=self._diary.close, name="phalanx-closing", daemon=True

@@ -67,10 +67,7 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
 LEFT_OUT: dict[type, frozenset[str]] = {
     object: _names("config codec dice _config _codec _dice"),
     # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
-    Speaker: _names(
-        "me view _lansis _dag _rank _pace_ns"
-        " _unordered _unstable _ordered_upto _stable_upto _window_told_closed"
-    ),
+    Speaker: _names("me view _lansis _dag _rank _pace_ns _receipts _window_told_closed"),
     Explored: _names("_timer"),
     MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
     Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`

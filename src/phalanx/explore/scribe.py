@@ -40,8 +40,9 @@ class Scribe:
         self._now += STEP_NS
         recorder = self._recorders[p]
         self.rows += recorder.record(self._now, effects, self._now)
-        if any(isinstance(effect, Stopped) for effect in effects):
-            self.rows.append(recorder.stop(self._now, self._now))
+        for effect in effects:
+            if isinstance(effect, Stopped):
+                self.rows.append(recorder.stop(self._now, self._now, effect.reason))
 
     def crashed(self, p: int) -> None:
         self._now += STEP_NS

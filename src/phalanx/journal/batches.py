@@ -17,15 +17,11 @@ from typing import Any
 
 from phalanx.journal.arrow import arrow, schema
 from phalanx.journal.columns import Packed
-from phalanx.journal.events import Deliver, Gap, NotSent, Send, Submit, ViewInstall
+from phalanx.journal.events import EQUAL_LENGTHS, NAMED, RANGES
 
 BATCH_ROWS = 1 << 16
 BATCH_BLOCKS = 1 << 9
 """More than so many small lists and collecting garbage takes longer than all the rest."""
-_OF_EQUAL_LENGTH: dict[type, tuple[tuple[str, ...], ...]] = {
-    Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
-    ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
-}
 
 
 def contradictory(packed: Packed) -> bool:
@@ -33,16 +29,17 @@ def contradictory(packed: Packed) -> bool:
     columns = packed.columns
     if min(columns["lseq"]) < 1:
         return True
-    for names in _OF_EQUAL_LENGTH.get(packed.kind, ()):
+    for names in EQUAL_LENGTHS.get(packed.kind, ()):
         head, *others = (_lengths(columns[name], packed.rows) for name in names)
         if any(other != head for other in others):
             return True
-    if packed.kind in (Submit, Send, Deliver, NotSent, Gap):
+    if packed.kind in RANGES:
         if not _are_ranges(columns["first"], columns["last"], packed.rows):
             return True
-    if packed.kind in (Submit, Send, Deliver):
-        return not _are_named(columns["to"], columns["to_incs"], packed.rows)
-    return False
+    return not all(
+        _are_named(columns[names], columns[incs], packed.rows)
+        for names, incs in NAMED.get(packed.kind, ())
+    )
 
 
 def _each(values: Sequence[Any], rows: int) -> Iterable[Any]:

@@ -20,6 +20,8 @@ import msgspec
 
 from phalanx.errors import EventFileError
 from phalanx.journal.events import (
+    EQUAL_LENGTHS,
+    NAMED,
     SCHEMA_VERSION,
     Corrupt,
     Deliver,
@@ -28,7 +30,6 @@ from phalanx.journal.events import (
     NotSent,
     Send,
     Submit,
-    ViewInstall,
 )
 
 _MAKE_AGAIN = "write the file again with phalanx, or restore a whole copy"
@@ -124,23 +125,18 @@ def _row(name: str, number: int, line: bytes) -> Event:
     return row
 
 
-_OF_EQUAL_LENGTH: dict[type[Event], tuple[tuple[str, ...], ...]] = {
-    Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
-    ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
-}
-
-
 def contradiction(row: Event) -> str | None:
     """What columns of one row say that cannot be so together."""
-    for columns in _OF_EQUAL_LENGTH.get(type(row), ()):
+    for columns in EQUAL_LENGTHS.get(type(row), ()):
         if len({len(getattr(row, column)) for column in columns}) > 1:
             return f"lists of unequal length: {', '.join(columns)}"
     if isinstance(row, Submit | Send | Deliver | NotSent):
         if not 1 <= row.first <= row.last:
             return f"no range of messages: first {row.first}, last {row.last}"
-        if not isinstance(row, NotSent) and row.to_incs is not None:
-            if len(row.to or ()) != len(row.to_incs):  # files of before have no to_incs
-                return "lists of unequal length: to, to_incs"
+    for names, incs in NAMED.get(type(row), ()):
+        known = getattr(row, incs)  # older files have none
+        if known is not None and len(getattr(row, names) or ()) != len(known):
+            return f"lists of unequal length: {names}, {incs}"
     if isinstance(row, Gap) and not 1 <= row.first <= row.last:
         return f"no range of rows: first {row.first}, last {row.last}"
     if row.lseq < 1:

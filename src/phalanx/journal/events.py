@@ -22,8 +22,10 @@ import msgspec
 
 from phalanx.core.effects import Evidence
 
-SCHEMA_VERSION = 5
-"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`."""
+SCHEMA_VERSION = 6
+"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`; 6:
+what else an application is told: `ordered`, `merge_side`, `queue`, whom receipts, markers and lost
+receivers name, who joined and left, why a member stopped."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T", "F", "X", "M"]
@@ -118,6 +120,35 @@ class ViewInstall(Row, frozen=True, kw_only=True, tag="view_install"):
     trans_incs: list[int] = []
     components: list[str] = []
     """The views that were merged into this one."""
+    joined: list[str] | None = None
+    """Members that were not in the view before; null in older journals."""
+    joined_incs: list[int] | None = None
+    left: list[str] | None = None
+    """Members of the view before that are not in this one; null in older journals."""
+    left_incs: list[int] | None = None
+
+
+class MergeSide(Row, frozen=True, kw_only=True, tag="merge_side"):
+    """What a merged view reports of one of its components. The row follows that of the view."""
+
+    vid: str
+    """The merged view."""
+    side_vid: str
+    """The component."""
+    members: list[str]
+    """Members of the component."""
+    member_incs: list[int]
+    senders: list[str]
+    """Senders of which the component had delivered messages when its members agreed to merge, or
+    which they had met."""
+    sender_incs: list[int]
+    upto: list[int]
+    """Per sender, the highest number of a message delivered; 0 if there was none."""
+    alone: list[str]
+    """Senders of messages that no other component had delivered."""
+    alone_incs: list[int]
+    alone_first: list[int]
+    alone_last: list[int]
 
 
 class TransMarker(Row, frozen=True, kw_only=True, tag="trans_marker"):
@@ -126,6 +157,9 @@ class TransMarker(Row, frozen=True, kw_only=True, tag="trans_marker"):
 
     vid: str
     at_pos: int
+    members: list[str] | None = None
+    """Members that move on together, as the application was told; null in older journals."""
+    member_incs: list[int] | None = None
 
 
 class CtxStep(Row, frozen=True, kw_only=True, tag="ctx_step"):
@@ -151,20 +185,49 @@ class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
 
 
 class NotSent(Row, frozen=True, kw_only=True, tag="not_sent"):
-    """Own messages first..last go to nobody: all they were addressed to are gone."""
+    """Own messages first..last do not go to members that they were addressed to and that are gone;
+    if `rest` is 0, to nobody."""
 
     first: int
     last: int
+    to: list[str] | None = None
+    """The members that are gone; null in older journals, where it is all of them."""
+    to_incs: list[int] | None = None
+    rest: int = 0
+    """Addressed members that are left."""
 
 
 class Stable(Row, frozen=True, kw_only=True, tag="stable"):
-    """Every member of the view has the sender's messages up to this number; in the step that ends
-    the view: every member that moved along will have them."""
+    """Every member of the view has the sender's messages up to this number. If the view ended
+    before that was so, `members` names those that move on together: they deliver what is new since
+    the row before, or do not come to the next view."""
 
     sender: str
     sender_inc: int
     upto: int
     vid: str
+    members: list[str] | None = None
+    """Null: all members of the view."""
+    member_incs: list[int] | None = None
+
+
+class Ordered(Row, frozen=True, kw_only=True, tag="ordered"):
+    """The place of own messages up to this number in the order of the view can no longer change."""
+
+    upto: int
+    vid: str
+
+
+class Queue(Row, frozen=True, kw_only=True, tag="queue"):
+    """The queue between the application and the protocol. Written when accepted messages are
+    refused later, and once at the end. All counts are of messages since the start: `accepted` is
+    the sum of `submitted`, `refused` and those that still wait."""
+
+    accepted: int
+    submitted: int
+    refused: int
+    reason: str | None = None
+    """Why the last ones were refused: the name of the error."""
 
 
 class Window(Row, frozen=True, kw_only=True, tag="window"):
@@ -186,6 +249,9 @@ class Life(Row, frozen=True, kw_only=True, tag="life"):
     """START first, and STOP last unless the member ended uncleanly. CRASH only where known."""
 
     op: Literal["START", "STOP", "CRASH", "RECOVER"]
+    reason: str | None = None
+    """Of a STOP: `left`, `name-in-use`, `failed`, or `ended` where the run ended. Null in older
+    journals."""
 
 
 class Clock(Row, frozen=True, kw_only=True, tag="clock"):
@@ -245,6 +311,9 @@ Event = (
     | Suspect
     | NotSent
     | Stable
+    | Ordered
+    | MergeSide
+    | Queue
     | Window
     | Refuse
     | Life
@@ -254,6 +323,29 @@ Event = (
     | Gap
     | Link
 )
+
+EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
+    Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
+    ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
+    MergeSide: (
+        ("members", "member_incs"),
+        ("senders", "sender_incs", "upto"),
+        ("alone", "alone_incs", "alone_first", "alone_last"),
+    ),
+}
+"""Per table, the columns whose lists belong together."""
+NAMED: dict[type[Row], tuple[tuple[str, str], ...]] = {
+    Submit: (("to", "to_incs"),),
+    Send: (("to", "to_incs"),),
+    Deliver: (("to", "to_incs"),),
+    NotSent: (("to", "to_incs"),),
+    ViewInstall: (("joined", "joined_incs"), ("left", "left_incs")),
+    TransMarker: (("members", "member_incs"),),
+    Stable: (("members", "member_incs"),),
+}
+"""Per table, columns of names that may be null, and of their incarnations: null in older files."""
+RANGES = (Submit, Send, Deliver, NotSent, Gap)
+"""Tables with a range first..last."""
 
 TABLES: dict[str, type[Row]] = {
     "submit": Submit,
@@ -273,4 +365,7 @@ TABLES: dict[str, type[Row]] = {
     "corrupt": Corrupt,
     "gap": Gap,
     "link": Link,
+    "ordered": Ordered,
+    "merge_side": MergeSide,
+    "queue": Queue,
 }

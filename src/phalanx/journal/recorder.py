@@ -1,8 +1,8 @@
 """From what a member did to rows of its journal: one effect, one row (PROTOCOLS E).
 
 A recorder belongs to one life of one member. Each call numbers its rows on, so `lseq` has no
-gaps, and is one `step`. `Transmit` and `Ordered` leave no row, nor does `Stopped`: whoever runs
-the member writes the last row with `stop()`.
+gaps, and is one `step`. `Transmit` leaves no row, nor does `Stopped`: whoever runs the member
+writes the last row with `stop()`. A merged view is a row of its own and one for each component.
 
 The recorder keeps the one thing that a single effect does not say: what a message depends
 on. Delivery makes the application's causality, so the dependencies of a send are, for each
@@ -66,9 +66,21 @@ class Recorder:
         """The first row of a life."""
         return ev.Life(op="START", **self._alone(now, sim_ns))
 
-    def stop(self, now: int, sim_ns: int | None = None) -> ev.Life:
-        """The last row of a life that ended as intended."""
-        return ev.Life(op="STOP", **self._alone(now, sim_ns))
+    def stop(self, now: int, sim_ns: int | None = None, reason: str = "ended") -> ev.Life:
+        """The last row of a life that ended as intended, or because its name is another's."""
+        return ev.Life(op="STOP", reason=reason, **self._alone(now, sim_ns))
+
+    def queue(
+        self, now: int, accepted: int, submitted: int, refused: int, reason: str | None = None
+    ) -> ev.Queue:
+        """What became of messages in the queue in front of the member."""
+        return ev.Queue(
+            accepted=accepted,
+            submitted=submitted,
+            refused=refused,
+            reason=reason,
+            **self._alone(now, None),
+        )
 
     def crash(self, now: int, sim_ns: int | None = None) -> ev.Life:
         """The last row of a life that was ended from outside; only a simulator knows that."""
@@ -93,7 +105,7 @@ class Recorder:
         lseq = self._lseq
         for effect in effects:
             match effect:
-                case fx.Transmit() | fx.Ordered() | fx.Stopped():
+                case fx.Transmit() | fx.Stopped():
                     continue
                 case fx.Deliver():
                     row = self._deliver(effect, lseq + 1, common)
@@ -115,18 +127,27 @@ class Recorder:
                         **common,
                     )
                 case fx.Stable():
+                    members = effect.members
                     row = ev.Stable(
                         sender=self._node,
                         sender_inc=self._inc,
                         upto=effect.upto,
                         vid=self._word(effect.view),
+                        members=None if members is None else [m.name for m in members],
+                        member_incs=None if members is None else [m.incarnation for m in members],
                         lseq=lseq + 1,
                         **common,
                     )
+                case fx.Ordered(upto, view):
+                    row = ev.Ordered(upto=upto, vid=self._word(view), lseq=lseq + 1, **common)
                 case _:
                     row = self._seldom(effect, lseq + 1, common)
             lseq += 1
             rows.append(row)
+            if type(effect) is fx.ViewInstalled and effect.merged:
+                sides = self._sides(effect, lseq, common)
+                lseq += len(sides)
+                rows += sides
         if rows:
             self._lseq = lseq
             self._step += 1
@@ -193,13 +214,27 @@ class Recorder:
                 return ev.Window(op="CLOSED", bytes=size, frames=frames, lseq=lseq, **common)
             case fx.WindowOpened(size, frames):
                 return ev.Window(op="OPENED", bytes=size, frames=frames, lseq=lseq, **common)
-            case fx.NotSent(first, last):
-                return ev.NotSent(first=first, last=last, lseq=lseq, **common)
+            case fx.NotSent(first, last, members, rest):
+                return ev.NotSent(
+                    first=first,
+                    last=last,
+                    to=[m.name for m in members],
+                    to_incs=[m.incarnation for m in members],
+                    rest=rest,
+                    lseq=lseq,
+                    **common,
+                )
             case fx.ViewInstalled():
                 return self._install(effect, lseq, common)
             case fx.Transitional():
-                vid = self._word(effect.view)
-                return ev.TransMarker(vid=vid, at_pos=effect.pos, lseq=lseq, **common)
+                return ev.TransMarker(
+                    vid=self._word(effect.view),
+                    at_pos=effect.pos,
+                    members=[m.name for m in effect.members],
+                    member_incs=[m.incarnation for m in effect.members],
+                    lseq=lseq,
+                    **common,
+                )
             case fx.PeerJudged():
                 return ev.Suspect(
                     target=effect.target.name,
@@ -253,9 +288,34 @@ class Recorder:
             trans=[m.name for m in effect.transitional],
             trans_incs=[m.incarnation for m in effect.transitional],
             components=[str(merged.view) for merged in effect.merged],
+            joined=[m.name for m in effect.joined],
+            joined_incs=[m.incarnation for m in effect.joined],
+            left=[m.name for m in effect.left],
+            left_incs=[m.incarnation for m in effect.left],
             lseq=lseq,
             **common,
         )
+
+    def _sides(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> list[ev.Event]:
+        """A row for each component of a merged view; the rows before have numbers up to `lseq`."""
+        return [
+            ev.MergeSide(
+                vid=self._word(effect.view.id),
+                side_vid=str(side.view),
+                members=[m.name for m in side.members],
+                member_incs=[m.incarnation for m in side.members],
+                senders=[m.name for m, _ in side.delivered],
+                sender_incs=[m.incarnation for m, _ in side.delivered],
+                upto=[number for _, number in side.delivered],
+                alone=[some.sender.name for some in side.alone],
+                alone_incs=[some.sender.incarnation for some in side.alone],
+                alone_first=[some.first for some in side.alone],
+                alone_last=[some.last for some in side.alone],
+                lseq=lseq + index,
+                **common,
+            )
+            for index, side in enumerate(effect.merged, start=1)
+        ]
 
     def _alone(self, now: int, sim_ns: int | None) -> dict[str, Any]:
         """The common columns of a row that is a step of its own."""

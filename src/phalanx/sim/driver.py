@@ -273,14 +273,18 @@ class Driver:
         if member.view is not seat.view:  # maybe by way of another, all in this step
             for effect in effects:
                 if type(effect) is LinkCounted:
-                    self._insert(now, seat, effect.peer, effect.upto)
+                    base = effect.upto - effect.frames
+                    self._insert(now, seat, effect.peer, base, effect.upto)
+            seat.base = {link.peer: link.upto - link.frames for link in member.links()}
         for sender, upto in zip(member.view.members, member.have, strict=True):
-            self._insert(now, seat, sender, upto)
+            self._insert(now, seat, sender, seat.base.get(sender, 0), upto)
         seat.view = member.view
         seat.have = list(member.have)
 
-    def _insert(self, now: int, seat: Seat, sender: MemberId, upto: int) -> None:
-        before = seat.had.get(sender, 0)
+    def _insert(self, now: int, seat: Seat, sender: MemberId, base: int, upto: int) -> None:
+        """Frames of a sender up to a number are here, those up to `base` as everybody's past: of
+        them only those count that entered in an earlier view."""
+        before = max(seat.had.get(sender, 0), base)
         if upto > before:
             seat.had[sender] = upto
             me, inserted = seat.me, self.inserted

@@ -56,6 +56,7 @@ class Seat:
     __slots__ = (
         "armed_at",
         "backlog",
+        "base",
         "clock",
         "component",
         "cpu",
@@ -126,6 +127,8 @@ class Seat:
         self.view = member.view
         self.have = [0] * len(member.have)
         """What `member.view` and `member.have` were after its last step."""
+        self.base: dict[MemberId, int] = {}
+        """Per sender, where its frames begin in the present view."""
         self.had: dict[MemberId, int] = {}
         """Per sender, how many frames have ever been here."""
 

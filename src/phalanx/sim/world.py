@@ -295,7 +295,7 @@ class World:
             if reason == "name-in-use" and not self._population.rivals(seat):
                 self._driver.cases.stopped_for_nothing()
             self._driver.count_links(now, seat)
-            self._driver.rows.append(seat.recorder.stop(now + seat.clock, now))
+            self._driver.rows.append(seat.recorder.stop(now + seat.clock, now, reason))
             self._bury(now, seat)
 
     def _bury(self, now: int, seat: Seat) -> None:

@@ -63,7 +63,7 @@ class Cursor:
         """Pending frames whose next run is causal."""
         self._position = 0
         self._last = [0] * n
-        """Per sender, the last message that has left here."""
+        """Per sender, the highest number of a message that has left here."""
         self._assemblies = [Assembly() for _ in range(n)]
         self._large: dict[tuple[int, int], bytes] = {}
         """Whole large messages that have not left, by sender and message number."""
@@ -79,7 +79,7 @@ class Cursor:
         return self._position
 
     def delivered(self) -> dict[MemberId, int]:
-        """Per sender of which something has left here, its last message."""
+        """Per sender of which something has left here, the highest number of a message."""
         return {
             m: self._last[rank] for rank, m in enumerate(self._view.members) if self._last[rank]
         }
@@ -248,7 +248,9 @@ class Cursor:
         if to is not None and not self._addressed(run):
             return
         payload, offset, lengths = frame.payload, run.offset, run.lengths
-        last = self._last[frame.sender] = run.first + run.count - 1
+        last = run.first + run.count - 1
+        if last > self._last[frame.sender]:  # basic messages leave before earlier others
+            self._last[frame.sender] = last
         if run.parts > 1:
             whole = self._large.pop((frame.sender, run.first), None)
             if whole is None:

@@ -66,6 +66,8 @@ class Trace:
         self.sends: dict[Member, Spans[Send]] = {m: Spans() for m in self.journals}
         self.submits: dict[Member, list[Submit]] = {m: [] for m in self.journals}
         self.not_sent: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
+        self.lost_receivers: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
+        """Messages that some of the addressed members still get."""
         self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
         self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
@@ -141,7 +143,8 @@ class Trace:
             case Life() | Topology():
                 self.lives.note(member, row)
             case NotSent():
-                self.not_sent[member].append(row)
+                rows = self.lost_receivers if row.rest else self.not_sent
+                rows[member].append(row)
             case Window():
                 self.windows[member].append(row)
             case Corrupt() | Gap():

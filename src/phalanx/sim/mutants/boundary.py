@@ -173,8 +173,9 @@ def not_again(self: Outbox) -> None:
     """The rest of a large message goes on in the next view."""
 
 
-def not_readdressed(self: Outbox, ranks: dict[int, int]) -> None:
+def not_readdressed(self: Outbox, ranks: dict[int, int]) -> list[object]:
     """Receivers keep their ranks of the view before."""
+    return []
 
 
 _INSTALL = Mover._install
