@@ -193,14 +193,19 @@ class Stable(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotSent(msgspec.Struct, frozen=True, gc=False):
-    """Own messages first..last were addressed to these members, which were gone from the view
-    before the messages could reach it. `rest` counts the receivers that are left; if there are
-    none, nobody delivers the messages."""
+    """Own messages first..last were addressed to these members, which are not in the view that the
+    messages belong to. `rest` counts the receivers that are left in it.
+
+    Messages that had not been sent go to none of these members. Messages that had been `sent`,
+    during a change in mode `flow`, may have been delivered by some of them, in a view without this
+    member.
+    """
 
     first: int
     last: int
     members: tuple[MemberId, ...]
     rest: int = 0
+    sent: bool = False
 
 
 class WindowClosed(msgspec.Struct, frozen=True, gc=False):

@@ -86,4 +86,4 @@ def lost_receivers(frame: Frame, ranked: dict[MemberId, int], out: list[Effect])
             gone = tuple(member for member in run.names if member not in ranked)
             if gone:
                 last = run.first + run.count - 1
-                out.append(NotSent(run.first, last, gone, len(run.names) - len(gone)))
+                out.append(NotSent(run.first, last, gone, len(run.names) - len(gone), sent=True))

@@ -214,7 +214,7 @@ class Recorder:
                 return ev.Window(op="CLOSED", bytes=size, frames=frames, lseq=lseq, **common)
             case fx.WindowOpened(size, frames):
                 return ev.Window(op="OPENED", bytes=size, frames=frames, lseq=lseq, **common)
-            case fx.NotSent(first, last, members, rest):
+            case fx.NotSent(first, last, members, rest, _):
                 return ev.NotSent(
                     first=first,
                     last=last,

@@ -26,8 +26,10 @@ from phalanx.sim.checkers.integrity import Contents, check_integrity
 from phalanx.sim.checkers.liveness import check_liveness
 from phalanx.sim.checkers.membership import check_membership
 from phalanx.sim.checkers.order import check_order
+from phalanx.sim.checkers.receipts import Inserted, check_receipts
+from phalanx.sim.checkers.reports import check_reports
 from phalanx.sim.checkers.routes import routes
-from phalanx.sim.checkers.safe import Inserted, check_safe
+from phalanx.sim.checkers.safe import check_safe
 from phalanx.sim.checkers.settling import check_settling
 from phalanx.sim.checkers.synchrony import check_synchrony
 from phalanx.sim.checkers.trace import Trace
@@ -82,4 +84,6 @@ def check(
     check_safe(trace, inserted, out)
     check_liveness(trace, out)
     check_settling(trace, undisturbed_ns, changes_max, out)
+    check_receipts(trace, inserted, out)
+    check_reports(trace, out)
     return out.report

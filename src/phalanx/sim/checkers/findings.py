@@ -42,6 +42,13 @@ PROPERTIES = (
     "safe-indication-liveness",
     "protocol-termination",
     "bounded-views",
+    "receipt-truth",
+    "receipt-liveness",
+    "not-sent-liveness",
+    "view-delta-truth",
+    "merge-report-truth",
+    "no-needless-stop",
+    "accepted-is-sent",
 )
 
 TWO_VIEWS = (
@@ -53,6 +60,8 @@ TWO_VIEWS = (
     "safe-marker",
     "no-view-crossing-inversion",
     "protocol-termination",
+    "merge-report-truth",
+    "no-needless-stop",
 )
 
 FIXED_VIEW = tuple(p for p in PROPERTIES if p not in TWO_VIEWS)

@@ -12,16 +12,10 @@ when each member had each frame.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from phalanx.journal.events import Stable, ViewInstall
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.receipts import Inserted
 from phalanx.sim.checkers.trace import Part, Trace
-
-Inserted = Mapping[tuple[str, int, str, int, int], int]
-"""(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
-simulator's time at which the holder had the frame."""
 
 NAME = "safe-prefix"
 
@@ -44,8 +38,6 @@ def check_safe(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
         _all_deliver(trace, part, inserted is not None, absent, reported, out)
         if inserted is not None:
             _all_have(trace, part, inserted, out)
-    if inserted is not None:
-        _receipts(trace, inserted, out)
 
 
 def _all_deliver(
@@ -126,39 +118,3 @@ def _all_have(trace: Trace, part: Part, inserted: Inserted, out: Findings) -> No
                 f"{label(other)} {when} (frame {part.row.frame})"
             )
             out.violated(NAME, text, [part.row], other[0], part.sender[0])
-
-
-def _receipts(trace: Trace, inserted: Inserted, out: Findings) -> None:
-    """A receipt of stability says the same to the sender: everyone has it. In the step that
-    ends the view it says less: whoever moves along will have it when it does."""
-    for member, rows in trace.stables.items():
-        ends = {(row.step, row.prev_vid): row for row in trace.installs[member]}
-        for row in rows:
-            sender = (row.sender, row.sender_inc)
-            send = trace.sends[sender].get(row.upto) if sender in trace.sends else None
-            if send is None or row.sim_ns is None:
-                continue
-            for other, by_ns in _promised(trace, row, ends.get((row.step, row.vid))):
-                if other == sender:
-                    continue
-                out.evaluated(NAME)
-                had = inserted.get((*other, *sender, send.frame))
-                if had is None or had > by_ns:
-                    what = messages(sender, row.upto, row.upto)
-                    text = f"{label(member)} was told that {what} is stable in {row.vid}, "
-                    text += f"but {label(other)} lacked frame {send.frame}"
-                    out.violated(NAME, text, [send, row], other[0])
-
-
-def _promised(trace: Trace, row: Stable, end: ViewInstall | None) -> list[tuple[Member, int]]:
-    """Of whom a receipt speaks, and by when they have what it is about."""
-    assert row.sim_ns is not None
-    if end is None:
-        return [(other, row.sim_ns) for other in trace.views.get(row.vid, ())]
-    promised = []
-    for other in zip(end.trans, end.trans_incs, strict=True):
-        at = trace.installed.get(other, {}).get(end.vid)
-        moved = None if at is None else trace.installs[other][at].sim_ns
-        if moved is not None:
-            promised.append((other, moved))
-    return promised

@@ -84,6 +84,13 @@ def _sides(trace: Trace, out: Findings) -> None:
         out.evaluated("safe-marker")
         out.violated("safe-marker", text, [*([marker] if marker else []), row])
     for (member, vid), marker in trace.markers.items():
+        after = trace.successor.get((member, vid))
+        if after is not None and marker.members is not None and member not in torn:
+            out.evaluated("safe-marker")
+            named = set(zip(marker.members, marker.member_incs or (), strict=True))
+            if named != set(zip(after.trans, after.trans_incs, strict=True)):
+                text = f"the marker of {vid} at {label(member)} names others than those that move "
+                out.violated("safe-marker", f"{text}on with it to {after.vid}", [marker, after])
         for part in trace.by_view.get(vid, {}).get(member, ()):
             pos = part.pos
             if pos is None or member in torn:

@@ -20,7 +20,10 @@ from phalanx.journal.events import (
     Event,
     Gap,
     Life,
+    MergeSide,
     NotSent,
+    Ordered,
+    Queue,
     Send,
     Submit,
     Topology,
@@ -70,6 +73,10 @@ class Trace:
         """Messages that some of the addressed members still get."""
         self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
+        self.orders: dict[Member, list[Ordered]] = {m: [] for m in self.journals}
+        self.sides: dict[Member, dict[str, list[MergeSide]]] = {m: {} for m in self.journals}
+        """Per merged view, what is reported of its components."""
+        self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
         self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
         self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
         self.markers: dict[tuple[Member, str], TransMarker] = {}
@@ -124,6 +131,8 @@ class Trace:
                 self.submits[member].append(row)
             elif isinstance(row, StableRow):
                 self.stables[member].append(row)
+            elif isinstance(row, Ordered):
+                self.orders[member].append(row)
             elif isinstance(row, ViewInstall):
                 self.installs[member].append(row)
                 vid, marker = row.vid, None
@@ -145,6 +154,10 @@ class Trace:
             case NotSent():
                 rows = self.lost_receivers if row.rest else self.not_sent
                 rows[member].append(row)
+            case MergeSide():
+                self.sides[member].setdefault(row.vid, []).append(row)
+            case Queue():
+                self.queues[member].append(row)
             case Window():
                 self.windows[member].append(row)
             case Corrupt() | Gap():
