@@ -71,7 +71,13 @@ class Recorder:
         return ev.Life(op="STOP", reason=reason, **self._alone(now, sim_ns))
 
     def queue(
-        self, now: int, accepted: int, submitted: int, refused: int, reason: str | None = None
+        self,
+        now: int,
+        accepted: int,
+        submitted: int,
+        refused: int,
+        reason: str | None = None,
+        sim_ns: int | None = None,
     ) -> ev.Queue:
         """What became of messages in the queue in front of the member."""
         return ev.Queue(
@@ -79,7 +85,7 @@ class Recorder:
             submitted=submitted,
             refused=refused,
             reason=reason,
-            **self._alone(now, None),
+            **self._alone(now, sim_ns),
         )
 
     def crash(self, now: int, sim_ns: int | None = None) -> ev.Life:

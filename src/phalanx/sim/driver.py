@@ -104,6 +104,7 @@ class Driver:
     def submit(self, now: int, seat: Seat, submission: Submission) -> None:
         """Its application has something to say; it waits behind what was not yet taken."""
         seat.backlog.append(submission)
+        seat.accepted += len(submission.sizes)
         if seat.free_at > now or seat.wake_at >= 0:
             self._wake_later(seat)
         elif len(seat.backlog) == 1:
@@ -112,6 +113,11 @@ class Driver:
     def count_links(self, now: int, seat: Seat) -> None:
         """Its life ends: what happened on its links is written down."""
         self.rows += seat.recorder.record(now + seat.clock, seat.member.links(), now)
+
+    def count_queue(self, now: int, seat: Seat, reason: str | None = None) -> None:
+        """Its life ends, or what it accepted is refused: what became of that is written down."""
+        counts = (seat.accepted, seat.submitted, seat.refused)
+        self.rows.append(seat.recorder.queue(now + seat.clock, *counts, reason, now))
 
     def pause(self, seat: Seat, until: int) -> None:
         seat.paused_until = max(seat.paused_until, until)
@@ -197,7 +203,7 @@ class Driver:
             to = _resolved(seat, submission.to)
             if to == ():
                 self._faults["no_receiver"] += 1
-                seat.backlog.popleft()
+                self._refuse(now, seat, "NoReceiver")
                 continue
             bodies = self.library.write(seat.me, submission.sizes)
             try:
@@ -208,14 +214,20 @@ class Driver:
             except (UnknownMember, NoReceiver, MemberClosed) as refusal:
                 kind = "unsaid" if isinstance(refusal, MemberClosed) else "no_receiver"
                 self._faults[kind] += 1
-                seat.backlog.popleft()
+                self._refuse(now, seat, type(refusal).__name__)
                 continue
             seat.backlog.popleft()
+            seat.submitted += len(bodies)
             self.library.keep(seat.me, submission.sizes, effects)
             self._faults["subset"] += to is not None
             self._faults["large"] += sum(n > seat.frame_max for n in submission.sizes)
             self._after(now, seat, effects)
         seat.saying = False
+
+    def _refuse(self, now: int, seat: Seat, reason: str) -> None:
+        """The submission in front is not taken."""
+        seat.refused += len(seat.backlog.popleft().sizes)
+        self.count_queue(now, seat, reason)
 
     # ------------------------------------------------------------------ steps
 

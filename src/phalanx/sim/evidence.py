@@ -40,7 +40,15 @@ from phalanx.sim.checkers import Mode, Report, Verdict, check
 from phalanx.sim.checkers.names import Member, label
 
 ALONE = frozenset(
-    {"self-inclusion", "local-monotonicity", "initial-view", "no-duplication", "fifo"}
+    {
+        "self-inclusion",
+        "local-monotonicity",
+        "initial-view",
+        "no-duplication",
+        "fifo",
+        "view-delta-truth",
+        "accepted-is-sent",
+    }
 )
 """What one journal shows, whatever others did."""
 SETTLED = frozenset(
@@ -51,6 +59,7 @@ SETTLED = frozenset(
         "safe-indication-liveness",
         "protocol-termination",
         "bounded-views",
+        "receipt-liveness",
     }
 )
 ENDS = ("STOP", "CRASH")

@@ -54,6 +54,7 @@ class Seat:
     """One process and everything about it that is not protocol."""
 
     __slots__ = (
+        "accepted",
         "armed_at",
         "backlog",
         "base",
@@ -77,10 +78,12 @@ class Seat:
         "own",
         "paused_until",
         "recorder",
+        "refused",
         "saying",
         "spins",
         "started_ns",
         "step",
+        "submitted",
         "view",
         "wake_at",
     )
@@ -106,6 +109,8 @@ class Seat:
         self.inbox: list[bytes] = []
         self.inbox_max = own.inbox_packets
         self.backlog: deque[Submission] = deque()
+        self.accepted = self.submitted = self.refused = 0
+        """Messages that the application handed over, that the member took, that were refused."""
         self.orders: list[Given] = []
         """What it is told to do once it is free."""
         self.started_ns = 0
@@ -145,12 +150,17 @@ class Seat:
 
     def end(self) -> int:
         """The process is no more; returns how many submissions it never took."""
-        unsaid = len(self.backlog)
         self.gone = True
         self.armed_at = -1
         self.inbox.clear()
-        self.backlog.clear()
         self.orders.clear()
+        return self.refuse_all()
+
+    def refuse_all(self) -> int:
+        """What waits is not taken any more; returns how many submissions that are."""
+        unsaid = len(self.backlog)
+        self.refused += sum(len(submission.sizes) for submission in self.backlog)
+        self.backlog.clear()
         return unsaid
 
     def last_words(self) -> list[str]:

@@ -45,6 +45,13 @@ MEANING = {
     "safe-indication-liveness": "and every safe message becomes safe",
     "protocol-termination": "every change of views comes to an end",
     "bounded-views": "views come to rest soon after the network does",
+    "receipt-truth": "a receipt says what is so: ordered, or at the members that it names",
+    "receipt-liveness": "and every sender gets one for all that it sent",
+    "not-sent-liveness": "addressed members that are gone are reported to the sender",
+    "view-delta-truth": "a view says who joined and who left",
+    "merge-report-truth": "a merged view says what each side had delivered",
+    "no-needless-stop": "a member stops only if it was asked to or its name is another's",
+    "accepted-is-sent": "what a member accepts is sent, or refused with a reason",
 }
 _BANDS = (
     ("BASIC", "as they come"),

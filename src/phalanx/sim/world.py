@@ -117,6 +117,7 @@ class World:
         for seat in self._population.live:
             if exception is None:
                 driver.count_links(now, seat)
+            driver.count_queue(now, seat)
             driver.rows.append(seat.recorder.stop(now + seat.clock, now))
         return Outcome(
             rows=driver.rows,
@@ -261,8 +262,7 @@ class World:
         if seat.gone:
             return
         self._faults["leave"] += 1
-        self._faults["unsaid"] += len(seat.backlog)
-        seat.backlog.clear()
+        self._faults["unsaid"] += seat.refuse_all()
         seat.leaving = True
         self._driver.cases.told_to_leave(seat.me)
         self._driver.order(now, seat, Leave())
@@ -295,6 +295,7 @@ class World:
             if reason == "name-in-use" and not self._population.rivals(seat):
                 self._driver.cases.stopped_for_nothing()
             self._driver.count_links(now, seat)
+            self._driver.count_queue(now, seat)
             self._driver.rows.append(seat.recorder.stop(now + seat.clock, now, reason))
             self._bury(now, seat)
 

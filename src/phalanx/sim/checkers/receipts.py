@@ -185,7 +185,9 @@ def _places(trace: Trace, member: Member) -> dict[str, list[Part]]:
 
 def _liveness(trace: Trace, sender: Member, out: Findings) -> None:
     sends = trace.sends[sender]
-    if not (trace.over and trace.lives.alive(sender)) or not sends.lasts:
+    if not (trace.over and trace.lives.alive(sender) and trace.reports_all(sender)):
+        return
+    if not sends.lasts:
         return
     last = sends.lasts[-1]
     for name, rows in (("ordered", trace.orders[sender]), ("stable", trace.stables[sender])):
@@ -207,7 +209,7 @@ def _lost(trace: Trace, sender: Member, out: Findings) -> None:
         _report(trace, sender, row, out)
     sends = trace.sends[sender]
     for submit in trace.submits[sender]:
-        if submit.to is None or submit.to_incs is None:
+        if submit.to is None or submit.to_incs is None or not trace.reports_all(sender):
             continue
         for lo, hi, at in sends.within(submit.first, submit.last):
             home = trace.home(sender, sends.values[at])
@@ -231,8 +233,8 @@ def _names(row: NotSent, member: Member) -> bool:
 
 
 def _report(trace: Trace, sender: Member, row: NotSent, out: Findings) -> None:
-    """Members that are reported as gone do not deliver; nobody does if no receiver is left. What had
-    been sent by then may be delivered in a view without the sender."""
+    """Members that are reported as gone do not deliver; nobody does if no receiver is left. What
+    had been sent by then may be delivered in a view without the sender."""
     out.evaluated(NOT_SENT)
     submit = _submitted(trace, sender, row.first)
     send = trace.sends[sender].get(row.first)

@@ -159,6 +159,8 @@ def _stop(trace: Trace, member: Member, out: Findings) -> None:
         return
     if row.reason == "name-in-use":
         rivals = [m for m in trace.journals if m != member and m[0] == member[0]]
+        if not rivals and row.sim_ns is None:
+            return  # the journal of its namesake was not given
         out.evaluated(STOP)
         if not any(_lived_with(trace, rival, member, row) for rival in rivals):
             text = f"{label(member)} stopped because its name is in use, and nobody used it"

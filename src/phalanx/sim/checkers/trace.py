@@ -244,6 +244,11 @@ class Trace:
         installs = self.installs.get(member)
         return installs[-1].vid if installs else None
 
+    def reports_all(self, member: Member) -> bool:
+        """Its journal has a row for everything that its application is told: not in older ones."""
+        installs = self.installs[member]
+        return bool(installs) and installs[0].joined is not None
+
     def closed(self, member: Member, vid: str) -> bool:
         """It went from this view to another, so what it did in it is complete."""
         return (member, vid) in self.successor and member not in self.lives.torn
