@@ -26,7 +26,6 @@ from phalanx.core.frames import (
     Fragment,
     Frame,
     FrameKind,
-    Gone,
     Held,
     Hello,
     Leave,
@@ -52,7 +51,6 @@ COMPONENT = Component(VIEW, (ADA, BOB))
 PACKETS: list[Plain] = [
     Nack(TABLE, 1, (Want(0, 3, 9), Want(2, 4, 4, 3, b"\x05"))),
     Nack(TABLE, 1, (Want(0, 3, 9),), (ADA, BOB)),
-    Gone(TABLE, 0, Want(0, 1, 2)),
     Hello(ADA, 4, VIEW, (BOB,)),
     Attempt(ADA, 4, COMPONENT, (CAL,)),
     Claim(ADA, 2),

@@ -41,7 +41,6 @@ from phalanx.core.frames import (
     Delivered,
     Fragment,
     FrameKind,
-    Gone,
     Held,
     Hello,
     Leave,
@@ -144,7 +143,6 @@ class Forger:
             lambda: Relay(anybody(), anybody(), anybody()),
             lambda: Nack(self.digest(), rng.randrange(5), wants),
             lambda: Nack(self.digest(), rng.randrange(5), wants, self.some(5)),
-            lambda: Gone(self.digest(), rng.randrange(5), wants[0]),
         ]
         return rng.choice(kinds)()
 

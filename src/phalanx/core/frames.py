@@ -269,14 +269,6 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
     names: Members = ()
 
 
-class Gone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
-    """`holder` had these frames and no longer has them."""
-
-    table: Digest
-    holder: Index
-    want: Want
-
-
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """Who I am, which view I am in, which strangers I heard lately (PROTOCOLS B.6 item 13).
     `number` is that of my last frame: of two the newer counts."""
@@ -350,7 +342,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     piece: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES_MAX)]
 
 
-Plain = Nack | Gone | Hello | Attempt | Claim | Held | Probe | Alive | Relay | Part
+Plain = Nack | Hello | Attempt | Claim | Held | Probe | Alive | Relay | Part
 ANOTHER = 0xFFFF
 """As `via` of a fragment: transmitted by somebody who is not in the frame's table."""
 Packet = Fragment | Plain

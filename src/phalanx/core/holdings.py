@@ -13,7 +13,7 @@ from phalanx.config import Config
 from phalanx.core.causality import Dag
 from phalanx.core.codec import Codec
 from phalanx.core.dice import Dice
-from phalanx.core.frames import ANOTHER, Frame, Gone, Nack, Want
+from phalanx.core.frames import ANOTHER, Frame, Nack, Want
 from phalanx.core.ids import MemberId, View, encode_member
 from phalanx.core.recovery import ALL, Place, Recovery, decode_mask, indices
 
@@ -141,16 +141,12 @@ class Holdings:
             self.refused["sender"] += 1
             return 0, []
         out: list[bytes] = []
-        budget, visits, lost, gone = self._config.window_bytes_min, VISITS_MAX, 0, False
+        budget, visits, lost = self._config.window_bytes_min, VISITS_MAX, 0
         for want in nack.wants:
             if want.sender >= self.dag.n or want.last < want.first:
                 self.refused["malformed"] += 1
                 continue
             dropped = self.dropped[want.sender]
-            if want.sender == self._me and want.first <= dropped and not gone:
-                gone = True
-                held = Want(self._me, want.first, min(want.last, dropped))
-                out.append(self._codec.encode(Gone(self._table, self._me, held)))
             mask = decode_mask(want.fragments)
             last = min(want.last, self.heard[want.sender])
             pair = (nack.asker, want.sender)

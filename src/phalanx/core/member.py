@@ -33,7 +33,6 @@ from phalanx.core.effects import (
 from phalanx.core.frames import (
     Fragment,
     Frame,
-    Gone,
     Nack,
     Part,
     Refusal,
@@ -220,7 +219,7 @@ class Member(Mover):
                     out.append(Transmit(answer))
             elif type(packet) is Refusal:
                 lansis.refused[packet.reason] += 1
-            elif type(packet) is not Gone:
+            else:
                 self._entered(now, entered, out)
                 entered = []
                 plain = self._parcels.add(packet) if type(packet) is Part else packet
