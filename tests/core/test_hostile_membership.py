@@ -624,6 +624,28 @@ def test_a_forged_word_that_the_name_is_held_does_not_stop_its_holder(mesh: Buil
     assert not [e for e in group.seen[0] if isinstance(e, Stopped)]
 
 
+@pytest.mark.parametrize("incarnation", [0, 9])
+def test_a_stranger_that_answers_claims_does_not_stop_a_member_of_a_group(
+    mesh: Build, incarnation: int
+) -> None:
+    """A forger says that the name is held, and answers each claim with its number."""
+    group = mesh("ab")
+    group.pump(300)
+    rival = MemberId("a", incarnation)
+    for _ in range(10):
+        heard = len(group.seen[0])
+        group.step(0, Datagrams([CODEC.encode(Held(rival, 0))]))
+        group.pump(1)
+        for effect in list(group.seen[0])[heard:]:
+            for packet in effect.packets if isinstance(effect, Transmit) else ():
+                claim = CODEC.decode(packet)
+                if isinstance(claim, Claim):
+                    group.step(0, Datagrams([CODEC.encode(Held(rival, claim.nonce))]))
+        group.pump(100)
+    assert not [e for e in group.seen[0] if isinstance(e, Stopped)]
+    assert members_seen(group, 0) == {A, B}
+
+
 def test_a_forged_hello_from_the_future_does_not_make_a_member_deaf_for_ever(mesh: Build) -> None:
     """In b's name, with a number that b will never reach; b itself is heard only much later."""
     group = mesh("ab", alone=True)

@@ -86,8 +86,10 @@ class Presence:
     def _answers(self, now: int, packet: Plain, stay: Stay) -> list[Plain]:
         match packet:
             case Claim():
-                held = self.claim.answer(packet) or self._vouched(packet, stay)
+                held = self.claim.answer(packet) or self._vouched(now, packet, stay)
                 return [] if held is None else [held]
+            case Held() if len(stay.view.members) > 1:
+                return []  # a group has accepted this member: no packet stops it
             case Held():
                 self.lost_name = self.lost_name or self.claim.loses(now, packet)
                 doubt = self.claim.doubts(now, packet)
@@ -127,7 +129,7 @@ class Presence:
     def _hello(self, now: int, hello: Hello, stay: Stay) -> tuple[list[Plain], list[Input]]:
         sender = hello.sender
         if sender.name == self.me.name:
-            held = self.claim.met(sender) if sender != self.me else None
+            held = self.claim.met(sender, len(stay.view.members) == 1)
             return ([] if held is None else [held]), []
         ours, inputs = sender in stay.ranked, list[Input]()
         if hello.view != stay.view.id:  # it is a stranger, lags, or has moved
@@ -150,6 +152,9 @@ class Presence:
         if sender not in component.members or not proposals.is_view(component):
             stay.domain.refused["impossible"] += 1
             return [], []
+        rival = next((m for m in component.members if m.name == self.me.name), self.me)
+        if rival != self.me:
+            return self._meet_rival(now, rival, component, stay), []
         held = self._namesakes(now, component, stay)
         if held:
             return held, []
@@ -167,33 +172,51 @@ class Presence:
             return [], [Heard(said, True), Attempted(sender, component)]
         return [], [Heard(said, False)]
 
+    def _meet_rival(
+        self, now: int, rival: MemberId, component: Component, stay: Stay
+    ) -> list[Plain]:
+        """A component with another process of this member's name wants to join. Of two groups, the
+        others merge (rule N.3 leaves the earlier incarnation out)."""
+        alone = len(stay.view.members) == 1
+        if len(component.members) == 1:
+            held = self.claim.met(rival, alone)
+            return [] if held is None else [held]
+        doubt = self.claim.doubts(now, Held(rival, 0)) if alone else None
+        return [] if doubt is None else [doubt]
+
     def _namesakes(self, now: int, component: Component, stay: Stay) -> list[Plain]:
-        """The component has a member whose name is held here, by an older process: tell it, for
-        the two may not hear each other. Of another member only if it was heard for a full
-        time-out since: a process that crashed and came back is its own namesake for a while."""
-        names = {member.name: member for member in stay.view.members}
-        out: list[Plain] = []
-        for member in component.members:
-            holder = names.get(member.name)
-            if holder is None or holder.incarnation >= member.incarnation:
-                continue
+        """The component is one process, alone, whose name a member of this view holds: tell it, for
+        the two may not hear each other. Of an older member only if it was heard for a full time-out
+        since: a process that crashed and came back is its own namesake for a while."""
+        if len(component.members) > 1:
+            return []
+        (member,) = component.members
+        holder = next((m for m in stay.view.members if m.name == member.name), member)
+        if holder == member:
+            return []
+        if holder.incarnation < member.incarnation:
             if len(self._namesake_ns) >= NAMESAKES_MAX:
                 self._namesake_ns.clear()
             self._namesake_ns.setdefault(member, now)
-            if self._outlives(holder, member, stay):
-                out.append(Held(holder, 0))
-        return out
+        return [Held(holder, 0)] if self._stays(now, holder, member, stay) else []
+
+    def _stays(self, now: int, holder: MemberId, other: MemberId, stay: Stay) -> bool:
+        """Whether a member of the view keeps its name against another process, which is alone."""
+        if holder.incarnation < other.incarnation:
+            return self._outlives(holder, other, stay)
+        heard = self.detector.heard_ns[stay.ranked[holder]]
+        return len(stay.view.members) > 1 and now - heard <= self._config.fail_ns
 
     def _outlives(self, holder: MemberId, younger: MemberId, stay: Stay) -> bool:
         since = self._namesake_ns.get(younger, NEVER)
         heard = self.detector.heard_ns[stay.ranked[holder]]
         return holder == self.me or heard >= since + self._config.fail_ns
 
-    def _vouched(self, claim: Claim, stay: Stay) -> Held | None:
-        """A younger namesake of a member asks whether that one lives: it does."""
+    def _vouched(self, now: int, claim: Claim, stay: Stay) -> Held | None:
+        """A namesake of a member asks whether that one lives: it does."""
         for holder in stay.view.members:
-            if holder.name == claim.member.name and holder.incarnation < claim.member.incarnation:
-                if self._outlives(holder, claim.member, stay):
+            if holder.name == claim.member.name and holder not in (claim.member, self.me):
+                if self._stays(now, holder, claim.member, stay):
                     return Held(holder, claim.nonce)
         return None
 

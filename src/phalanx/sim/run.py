@@ -80,15 +80,18 @@ def run(scenario: Scenario, make: Maker | None = None) -> RunResult:
 def _run(scenario: Scenario, make: Maker | None) -> RunResult:
     started = perf_counter()
     outcome = World(scenario, make).run()
+    config = lan(**scenario.config)
     report = check(
         outcome.rows,
         # see RunResult.expect_liveness
         expect_liveness=outcome.exception is None and not outcome.exhausted,
-        mode=lan(**scenario.config).mode,
+        mode=config.mode,
         inserted=outcome.inserted,
         contents=outcome.library.checksum,
         undisturbed_ns=scenario.undisturbed_ns(),
         changes_max=scenario.changes_max,
+        in_flight_max=config.window_bytes_max + config.frame_bytes_max,
+        leave_ns=config.leave_ns,
     )
     exception = outcome.exception
     if exception is not None:

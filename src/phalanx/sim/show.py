@@ -51,6 +51,7 @@ MEANING = {
     "view-delta-truth": "a view says who joined and who left",
     "merge-report-truth": "a merged view says what each side had delivered",
     "no-needless-stop": "a member stops only if it was asked to or its name is another's",
+    "bounded-window": "nobody has more in flight than its window allows",
     "accepted-is-sent": "what a member accepts is sent, or refused with a reason",
 }
 _BANDS = (

@@ -116,7 +116,7 @@ def test_of_two_that_claim_at_once_the_lower_incarnation_stays() -> None:
 
 def test_the_younger_of_two_holders_that_meet_asks_and_leaves() -> None:
     old, young = holder(OLD), holder(YOUNG)
-    told = old.met(YOUNG)
+    told = old.met(YOUNG, alone=True)
     assert told is not None
     assert not young.loses(0, told)
     claim = young.doubts(0, told)
@@ -127,19 +127,31 @@ def test_the_younger_of_two_holders_that_meet_asks_and_leaves() -> None:
     assert young.loses(0, answer)
     assert not young.loses(3 * CLAIM_NS, answer), "that was long ago"
     assert not old.loses(0, answer)
-    assert old.doubts(0, told) is None
+    assert old.doubts(0, told) is None, "that is itself"
 
 
-def test_the_younger_of_two_holders_tells_the_older_nothing() -> None:
-    assert holder(YOUNG).met(OLD) is None
+def test_the_younger_of_two_holders_that_are_alone_tells_the_older_nothing() -> None:
+    assert holder(YOUNG).met(OLD, alone=True) is None
+
+
+def test_a_holder_in_a_group_tells_an_older_process_which_asks_and_stops() -> None:
+    old, young = holder(OLD), holder(YOUNG)
+    told = young.met(OLD, alone=False)
+    assert told is not None
+    claim = old.doubts(0, told)
+    assert claim is not None
+    answer = young.answer(claim)
+    assert answer is not None
+    assert old.loses(0, answer)
 
 
 def test_nobody_is_met_under_another_name_or_as_oneself() -> None:
-    assert holder(OLD).met(MemberId("bob", 9)) is None
-    assert holder(OLD).met(OLD) is None
+    for alone in (True, False):
+        assert holder(OLD).met(MemberId("bob", 9), alone) is None
+        assert holder(OLD).met(OLD, alone) is None
 
 
-def test_a_holder_does_not_leave_for_a_forged_answer_of_a_younger_one() -> None:
+def test_a_holder_does_not_stop_for_an_answer_that_it_did_not_ask_for() -> None:
     assert not holder(OLD).loses(0, Held(YOUNG, 0))
     assert not holder(OLD).loses(0, Held(OLD, 0)), "nor for its own"
     assert not holder(YOUNG).loses(0, Held(OLD, 12345)), "nor for an answer to no claim of its own"

@@ -2,10 +2,19 @@
 
 Before its first frame a member claims its name three times. A live holder answers, and the
 claimant gives up. Of two that claim at the same moment the one with the smaller number of
-the draw stays. Two holders that could not hear each other may meet when a partition heals:
-the one with the higher incarnation, the younger, leaves; a holder that is gone answers
-nothing. A member that receives Held for its name claims it once more, with a new draw, and leaves
-when that is answered: one stray packet stops no member.
+the draw stays.
+
+Two holders that could not hear each other may meet later: a partition heals, or a process that was
+stopped goes on after another has taken its place. The member that a group has accepted stays:
+
+    both are alone in their views             the later incarnation stops
+    one is alone, the other in a group        the one that is alone stops
+    both are in groups                        the groups merge and leave the earlier incarnation
+                                              out (rule N.3); then it is alone
+
+Packets are not authenticated, so no packet stops a member that is in a view with others. One that
+is alone and receives Held for its name claims it once more, with a new draw, and stops when that is
+answered: one stray packet stops no member.
 """
 
 from __future__ import annotations
@@ -62,15 +71,18 @@ class NameClaim:
             return None  # it was first, by lot: its answer to our claim will tell
         return Held(self.me, claim.nonce)
 
-    def met(self, other: MemberId) -> Held | None:
-        """A process with our name and another incarnation was heard: what to tell it."""
-        if other.name == self.me.name and other.incarnation > self.me.incarnation:
-            return Held(self.me, 0)
-        return None
+    def met(self, other: MemberId, alone: bool) -> Held | None:
+        """A process with our name and another incarnation was heard: what to tell it. `alone` if
+        this member is alone in its view."""
+        if other.name != self.me.name or other == self.me or self.pending:
+            return None
+        if alone and other.incarnation < self.me.incarnation:
+            return None
+        return Held(self.me, 0)
 
     def doubts(self, now: int, held: Held) -> Claim | None:
-        """Somebody says unasked that the name is an older process's: ask whether that is so."""
-        if held.nonce or not self._is_older(held.member) or self.pending or now < self._doubt_until:
+        """Somebody says unasked that the name is another's: ask whether that is so."""
+        if held.nonce or not self._is_rival(held.member) or self.pending or now < self._doubt_until:
             return None
         self._nonce = self._dice.between(1, NONCE_MAX)
         self._doubt_until = now + CLAIMS * self._config.claim_ns
@@ -80,10 +92,10 @@ class NameClaim:
         """Whether this answer means that the name is another's."""
         if held.member.name != self.me.name or held.nonce != self._nonce:
             return False
-        return self.pending or (now < self._doubt_until and self._is_older(held.member))
+        return self.pending or (now < self._doubt_until and self._is_rival(held.member))
 
-    def _is_older(self, other: MemberId) -> bool:
-        return other.name == self.me.name and other.incarnation < self.me.incarnation
+    def _is_rival(self, other: MemberId) -> bool:
+        return other.name == self.me.name and other != self.me
 
     def _is_own(self, claim: Claim) -> bool:
         return claim.member == self.me and claim.nonce == self._nonce

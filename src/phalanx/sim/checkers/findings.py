@@ -49,6 +49,7 @@ PROPERTIES = (
     "merge-report-truth",
     "no-needless-stop",
     "accepted-is-sent",
+    "bounded-window",
 )
 
 TWO_VIEWS = (

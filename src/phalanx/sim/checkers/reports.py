@@ -4,8 +4,9 @@ view-delta-truth     A view's `joined` and `left` are the differences to the vie
 merge-report-truth   A merged view reports of each component how far those of its members that come
                      to the view had delivered when they proposed it, and which messages one
                      component alone had delivered; all members get the same report.
-no-needless-stop     A member stops because its name is in use only if another process with its
-                     name lived at the same time, and it leaves only if it was asked to.
+no-needless-stop     A member stops because its name is in use only if it is alone in its view and
+                     another process with its name lived at the same time; it leaves only if it was
+                     asked to, when the others have left it out or its time to leave is over.
 accepted-is-sent     Messages that the queue of a member accepted are given to the protocol, or
                      refused with a reason.
 """
@@ -23,11 +24,12 @@ ISSUES = ("COMMIT", "FA", "FOLLOW")
 """Steps with which a member proposes a view."""
 
 
-def check_reports(trace: Trace, out: Findings) -> None:
+def check_reports(trace: Trace, leave_ns: int | None, out: Findings) -> None:
+    """`leave_ns` is how long a member that leaves waits for the others, where a simulator knows."""
     for member in trace.journals:
         if member not in trace.lives.torn:
             _deltas(trace, member, out)
-            _stop(trace, member, out)
+            _stop(trace, member, leave_ns, out)
             _queue(trace, member, out)
     _merges(trace, out)
 
@@ -153,11 +155,17 @@ def _issue(steps: list[CtxStep], install: ViewInstall) -> CtxStep | None:
 # ---------------------------------------------------------------------------- the end
 
 
-def _stop(trace: Trace, member: Member, out: Findings) -> None:
+def _stop(trace: Trace, member: Member, leave_ns: int | None, out: Findings) -> None:
     row = trace.lives.stopped.get(member)
     if row is None:
         return
     if row.reason == "name-in-use":
+        view = trace.installs[member][-1] if trace.installs[member] else None
+        if view is not None and len(view.members) > 1:
+            out.evaluated(STOP)
+            text = f"{label(member)} stopped because its name is in use, though it was accepted in "
+            out.violated(STOP, text + view.vid, [view, row])
+            return
         rivals = [m for m in trace.journals if m != member and m[0] == member[0]]
         if not rivals and row.sim_ns is None:
             return  # the journal of its namesake was not given
@@ -167,8 +175,35 @@ def _stop(trace: Trace, member: Member, out: Findings) -> None:
             out.violated(STOP, text, [row])
     elif row.reason == "left" and len(trace.installs[member]) > 1:
         out.evaluated(STOP)
-        if not any(step.action == "LEAVE" for step in trace.steps[member]):
+        asked = next((step for step in trace.steps[member] if step.action == "LEAVE"), None)
+        if asked is None:
             out.violated(STOP, f"{label(member)} left without being asked to", [row])
+        elif leave_ns is not None and (row.sim_ns or 0) < (asked.sim_ns or 0) + leave_ns:
+            _waits(trace, member, asked, row, out)
+
+
+def _waits(trace: Trace, member: Member, asked: CtxStep, stop: Life, out: Findings) -> None:
+    """A member that leaves early goes on until the others that it counts have left it out."""
+    for other in trace.views[trace.installs[member][-1].vid]:
+        if other == member or label(other) in asked.failed_after or other not in trace.journals:
+            continue
+        if other in trace.lives.torn or trace.lives.gone_by(other, stop.sim_ns or 0):
+            continue
+        out.evaluated(STOP)
+        if not _has_left_out(trace, other, member, stop):
+            text = f"{label(member)} stopped before {label(other)} had left it out"
+            out.violated(STOP, text, [asked, stop], other[0])
+
+
+def _has_left_out(trace: Trace, other: Member, member: Member, stop: Life) -> bool:
+    by_ns = stop.sim_ns or 0
+    return any(
+        (step.sim_ns or 0) <= by_ns and label(member) in step.failed_after
+        for step in trace.steps[other]
+    ) or any(
+        (row.sim_ns or 0) <= by_ns and member not in trace.inside[row.vid]
+        for row in trace.installs[other][1:]
+    )
 
 
 def _lived_with(trace: Trace, rival: Member, member: Member, stop: Life) -> bool:

@@ -10,6 +10,7 @@ tests and sweeps may import this package.
     components  which components unite: rules N and J
     boundary    where a view ends and the next begins: cuts, early delivery, carried frames, votes
     seeking     who is alive, who is sought, whose name it is
+    reports     receipts, lost receivers, what comes with a view
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 
 from phalanx.core.membership.proposals import forget_cached
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import agreement, boundary, components, fixed, seeking
+from phalanx.sim.mutants import agreement, boundary, components, fixed, reports, seeking
 from phalanx.sim.mutants.mutant import Mutant, Patch
 
 __all__ = ["MUTANTS", "Mutant", "apply"]
@@ -30,6 +31,7 @@ MUTANTS: dict[str, Mutant] = {
     **components.MUTANTS,
     **boundary.MUTANTS,
     **seeking.MUTANTS,
+    **reports.MUTANTS,
 }
 """Every mutant by name."""
 

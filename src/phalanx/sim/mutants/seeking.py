@@ -56,12 +56,27 @@ def no_answer_to_a_claim(self: NameClaim, claim: Claim) -> Held | None:
     return None
 
 
-def nobody_vouches(self: Presence, claim: Claim, stay: Stay) -> Held | None:
+def nobody_vouches(self: Presence, now: int, claim: Claim, stay: Stay) -> Held | None:
     return None
 
 
-def namesakes_ignored(self: NameClaim, other: MemberId) -> Held | None:
+def namesakes_ignored(self: NameClaim, other: MemberId, alone: bool) -> Held | None:
     return None
+
+
+def rivals_ignored(
+    self: Presence, now: int, rival: MemberId, component: Component, stay: Stay
+) -> list[Plain]:
+    return []
+
+
+def a_group_protects_nobody(self: Presence, now: int, packet: Plain, stay: Stay) -> list[Plain]:
+    """A stranger's word stops a member that is in a view with others."""
+    if isinstance(packet, Held):
+        self.lost_name = self.lost_name or self.claim.loses(now, packet)
+        doubt = self.claim.doubts(now, packet)
+        return [] if doubt is None else [doubt]
+    return _ANSWERS(self, now, packet, stay)
 
 
 def namesakes_of_others_ignored(
@@ -69,6 +84,8 @@ def namesakes_of_others_ignored(
 ) -> list[Plain]:
     return []
 
+
+_ANSWERS = Presence._answers
 
 MUTANTS: dict[str, Mutant] = {
     "unspoken-while-frames-wait": Mutant(
@@ -104,12 +121,24 @@ MUTANTS: dict[str, Mutant] = {
         ),
         "membership",
     ),
+    "nobody-vouches": Mutant(
+        "say nothing for a member whose name is claimed by one that it does not hear",
+        ((Presence, "_vouched", nobody_vouches),),
+        "membership",
+    ),
     "namesake-not-told": Mutant(
         "let two holders of one name live on after they have met",
         (
             (NameClaim, "met", namesakes_ignored),
             (Presence, "_namesakes", namesakes_of_others_ignored),
+            (Presence, "_meet_rival", rivals_ignored),
         ),
+        "membership",
+    ),
+    "dead-namesake-wins": Mutant(
+        "stop a member that a group has accepted when a process that was removed says that it has "
+        "the name",
+        ((Presence, "_answers", a_group_protects_nobody),),
         "membership",
     ),
 }

@@ -1,0 +1,48 @@
+"""Flow control: a member has no more messages in flight than its window lets it.
+
+In flight are own messages that were sent and are not stable. Their bytes are known by submission,
+so only submissions that are in flight as a whole are counted; a member may overshoot by the frame
+with which it fills the window.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+from phalanx.sim.checkers.findings import Findings
+from phalanx.sim.checkers.names import Member, label
+from phalanx.sim.checkers.trace import Trace
+
+NAME = "bounded-window"
+
+
+def check_flow_control(trace: Trace, bytes_max: int | None, out: Findings) -> None:
+    """`bytes_max` is what a member may have in flight; None if that is not known."""
+    if bytes_max is None:
+        return
+    for member in trace.journals:
+        if member not in trace.lives.torn and trace.submits[member]:
+            _member(trace, member, bytes_max, out)
+
+
+def _member(trace: Trace, member: Member, bytes_max: int, out: Findings) -> None:
+    submits = trace.submits[member]
+    lasts = [row.last for row in submits]
+    sums = list(accumulate((row.bytes for row in submits), initial=0))
+    receipts = trace.stables[member]
+    stable, at = 0, 0
+    for send in trace.sends[member].values:
+        while at < len(receipts) and receipts[at].lseq < send.lseq:
+            stable = max(stable, receipts[at].upto)
+            at += 1
+        out.evaluated(NAME)
+        # Submissions before `first` are stable at least in part, those from `end` on not all sent.
+        first = 0 if not stable else bisect_right(lasts, stable)
+        first += first < len(submits) and submits[first].first <= stable
+        end = bisect_right(lasts, send.last)
+        flying = sums[end] - sums[first] if end > first else 0
+        if flying > bytes_max:
+            text = f"{label(member)} had {flying} bytes in flight, {bytes_max} at most are allowed"
+            out.violated(NAME, text, [send])
+            return

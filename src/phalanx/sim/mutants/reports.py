@@ -1,0 +1,198 @@
+"""Mutants of what an application is told beside its messages: receipts, lost receivers, views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.core import carryover, mover
+from phalanx.core.effects import Effect, Range, Side, Transitional, ViewInstalled
+from phalanx.core.frames import Frame
+from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.steps import Install
+from phalanx.core.mover import Mover
+from phalanx.core.packing import LostReceivers, Outbox
+from phalanx.core.receipts import Receipts
+from phalanx.core.reconciliation import merged_from
+from phalanx.core.stay import Stay
+from phalanx.core.window import Window
+from phalanx.sim.mutants.mutant import Mutant
+
+# ------------------------------------------------------------------ receipts
+
+
+def ordered_when_sent(self: Receipts, frame: Frame, tag: bytes) -> bool:
+    return self._belongs(frame, tag)
+
+
+def not_in_phase_1(self: Receipts, frame: Frame) -> None:
+    if frame.phase == 0:
+        _SENT(self, frame)
+
+
+def named_by_nobody(
+    self: Receipts,
+    view: ViewId,
+    tag: bytes,
+    stable: int,
+    together: tuple[MemberId, ...],
+    out: list[Effect],
+) -> None:
+    """At the end of a view everything counts as being at all of its members."""
+    _CLOSE(self, view, tag, 1 << 62, together, out)
+
+
+def stable_when_ordered(
+    self: Receipts, view: ViewId, tag: bytes, stable: int, out: list[Effect]
+) -> None:
+    upto = [frame.number for frame in self._unstable if self._has_place(frame, tag)]
+    _ADVANCE(self, view, tag, max([stable, *upto]), out)
+
+
+_SENT, _CLOSE, _ADVANCE = Receipts.sent, Receipts.close, Receipts.advance
+
+# ------------------------------------------------------------------ receivers
+
+
+def nobody_is_lost(frame: Frame, ranked: dict[MemberId, int], out: list[Effect]) -> None:
+    pass
+
+
+def readdressed_in_silence(self: Outbox, ranks: dict[int, int]) -> list[LostReceivers]:
+    _READDRESS(self, ranks)
+    return []
+
+
+def by_name_alone(
+    frame: Frame,
+    members: tuple[MemberId, ...],
+    vector: dict[MemberId, int],
+    origin: carryover.ViewOrigin,
+    ranks: dict[MemberId, int],
+) -> None:
+    """A carried message goes to whoever bears the name of a receiver."""
+    _ADOPT(frame, members, vector, origin, ranks)
+    for run in frame.runs:
+        if run.names is not None:
+            names = {member.name for member in run.names}
+            run.to = tuple(sorted(rank for m, rank in ranks.items() if m.name in names))
+
+
+_READDRESS = Outbox.readdress
+_ADOPT = carryover.adopt
+
+# ------------------------------------------------------------------ views
+
+
+def swapped(self: Mover, now: int, install: Install, inputs: Any, out: list[Effect]) -> None:
+    begun = len(out)
+    _INSTALL(self, now, install, inputs, out)
+    for at in range(begun, len(out)):
+        effect = out[at]
+        if isinstance(effect, ViewInstalled):
+            joined, left = effect.left, effect.joined
+            out[at] = msgspec.structs.replace(effect, joined=joined, left=left)
+
+
+def all_on_the_marker(
+    self: Stay, cut: list[int], together: tuple[MemberId, ...], out: list[Effect]
+) -> None:
+    begun = len(out)
+    _STAY_CLOSE(self, cut, together, out)
+    for at in range(begun, len(out)):
+        effect = out[at]
+        if isinstance(effect, Transitional):
+            out[at] = msgspec.structs.replace(effect, members=self.view.members)
+
+
+def first_instead_of_last(install: Install) -> tuple[Side, ...]:
+    """Of what one side alone delivered, only the first message is named."""
+    return tuple(
+        msgspec.structs.replace(
+            side, alone=tuple(Range(some.sender, some.first, some.first) for some in side.alone)
+        )
+        for side in merged_from(install)
+    )
+
+
+_INSTALL = Mover._install
+_STAY_CLOSE = Stay.close
+
+# ------------------------------------------------------------------ ends and bounds
+
+
+def gone_at_once(self: MembershipProtocol) -> bool:
+    return self.leaving
+
+
+def never_full(self: Window, in_flight: int, own: int) -> bool:
+    return True
+
+
+MUTANTS: dict[str, Mutant] = {
+    "ordered-when-sent": Mutant(
+        "report an agreed message as ordered before its place is known",
+        ((Receipts, "_has_place", ordered_when_sent),),
+        "membership",
+    ),
+    "no-receipts-in-flow": Mutant(
+        "give no receipt for messages that are sent during a change",
+        ((Receipts, "sent", not_in_phase_1),),
+        "storm",
+    ),
+    "stable-at-the-end": Mutant(
+        "report what a view delivers at its end as being at all of its members",
+        ((Receipts, "close", named_by_nobody),),
+        "membership",
+    ),
+    "stable-when-ordered": Mutant(
+        "report a message as stable when its place is known",
+        ((Receipts, "advance", stable_when_ordered),),
+        "membership",
+    ),
+    "not-sent-never": Mutant(
+        "do not report receivers that are gone",
+        (
+            (mover, "lost_receivers", nobody_is_lost),
+            (Outbox, "readdress", readdressed_in_silence),
+        ),
+        "membership",
+    ),
+    "carried-in-silence": Mutant(
+        "do not report receivers that are gone when a message is carried into the next view",
+        ((mover, "lost_receivers", nobody_is_lost),),
+        "storm",
+    ),
+    "receivers-by-name": Mutant(
+        "deliver a carried message to the next process of a receiver's name",
+        ((mover, "adopt", by_name_alone),),
+        "membership",
+    ),
+    "joined-and-left-swapped": Mutant(
+        "tell the members that joined as those that left, and the other way round",
+        ((Mover, "_install", swapped),),
+        "membership",
+    ),
+    "marker-names-all": Mutant(
+        "name all members of the view on the transitional marker",
+        ((Stay, "close", all_on_the_marker),),
+        "membership",
+    ),
+    "first-instead-of-last": Mutant(
+        "name of what one side alone delivered only the first message",
+        ((mover, "merged_from", first_instead_of_last),),
+        "membership",
+    ),
+    "leaver-goes-at-once": Mutant(
+        "leave without waiting until the others know",
+        ((MembershipProtocol, "has_left", property(gone_at_once)),),
+        "membership",
+    ),
+    "no-window-limit": Mutant(
+        "send whatever is in flight",
+        ((Window, "is_open", never_full),),
+        "fixed",
+    ),
+}
