@@ -9,6 +9,7 @@ import pytest
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.sim.cases import Cases
+from phalanx.sim.scenario import MS, Network, Scenario
 
 A, B = MemberId("a"), MemberId("b")
 ONE, TWO = ViewId(0, 0, b"11111111"), ViewId(1, 0, b"22222222")
@@ -136,6 +137,13 @@ def test_effects_are_counted_as_cases(steps: list[Any], expected: dict[str, int]
         ([accepted(1, 1, size=500)], delivered(1, 1, view=ONE, origin=ONE), {}),
         ([accepted(1, 1, size=100)], delivered(1, 1), {}),
         ([accepted(1, 2, to=(A,))], delivered(1, 2, to=(A,)), {"subset_across": 2}),
+        (
+            [],
+            delivered(1, 2, to=(A, MemberId("b", 2)), origin=ONE),
+            {"carried": 2, "carried_subset_lost": 2},
+        ),
+        ([], delivered(1, 2, to=(A, MemberId("c")), origin=ONE), {"carried": 2}),
+        ([], delivered(1, 2, to=(A, B), origin=ONE), {"carried": 2}),
     ],
 )
 def test_deliveries_are_counted_once_views_have_changed(
@@ -147,6 +155,38 @@ def test_deliveries_are_counted_once_views_have_changed(
 def test_what_comes_from_the_crashed_is_counted() -> None:
     assert counted(delivered(1, 2), crashed=(A,)) == {"from_crashed": 2}
     assert counted(delivered(1, 2), crashed=(B,)) == {}
+
+
+def test_views_of_nine_or_more_are_counted() -> None:
+    nine = tuple(MemberId(f"m{i}") for i in range(9))
+    views = [fx.ViewInstalled(View(TWO, m, CTX), None, (), "boot") for m in (nine, nine[1:])]
+    assert counted(*views) == {"views_boot": 2, "large_group": 1}
+
+
+@pytest.mark.parametrize(
+    ("hello", "near"), [(11, False), (13, True), (25, True), (49, True), (51, False)]
+)
+def test_a_run_with_joins_and_hellos_near_the_delay_is_counted(hello: int, near: bool) -> None:
+    network = Network(delay_ns=20 * MS, jitter_ns=5 * MS)
+    scenario = Scenario(members=("a",), network=network, config={"hello_ns": hello * MS})
+    cases = Cases()
+    cases.ended(scenario, 0)
+    assert cases.counts == {}
+    cases.note(FakeSeat(A), [installed("join")])  # type: ignore[arg-type]
+    cases.ended(scenario, 2)
+    assert ("hello_near_delay" in cases.counts) == near
+    assert cases.counts["one_way_flaps"] == 2
+
+
+def test_a_process_is_compared_with_those_of_its_name_that_live() -> None:
+    cases = Cases()
+    cases.started(MemberId("a", 2), [])
+    cases.started(MemberId("a", 3), [MemberId("a", 2)])
+    assert cases.counts == {}
+    cases.started(MemberId("a", 1), [MemberId("a", 2)])
+    assert cases.counts == {"lower_namesake": 1}
+    cases.started(MemberId("a", 4), [MemberId("a", 3), MemberId("a", 5)])
+    assert cases.counts == {"lower_namesake": 2, "third_namesake": 1}
 
 
 def test_who_is_told_to_leave_in_a_join_is_counted() -> None:

@@ -31,7 +31,9 @@ def test_every_kind_of_fault_and_setting_is_on_in_some_runs_and_off_in_others() 
     for seed in SEEDS:
         scenario = random_scenario(seed)
         drawn.update(list(scenario.config))
-        drawn.update(k for k in ("link", "pause", "burst", "garbage") if getattr(scenario, k))
+        drawn.update(
+            k for k in ("link", "pause", "reader", "burst", "garbage") if getattr(scenario, k)
+        )
         drawn.update(
             k
             for k in ("jitter_ns", "loss_ppm", "duplicate_ppm", "reorder_ppm", "spacing_ns")
@@ -43,4 +45,6 @@ def test_every_kind_of_fault_and_setting_is_on_in_some_runs_and_off_in_others() 
         drawn.update([scenario.about.split(",")[0]])
         drawn.update([f"{len(scenario.members)} members"])
     assert len(drawn) >= 40
-    assert [kind for kind, runs in drawn.items() if not 10 <= runs <= 390] == []
+    few = [kind for kind, runs in drawn.items() if not 10 <= runs <= 390]
+    assert {f"{n} members" for n in range(9, 17)} >= set(few)
+    assert 4 <= sum(drawn[size] for size in few) <= 16

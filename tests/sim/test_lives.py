@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.core.effects import (
+    Backlog,
+    Break,
     Datagrams,
     DeadlinePassed,
     Effect,
@@ -273,7 +275,70 @@ def test_processes_on_one_machine_hear_each_other_even_when_it_is_cut_off(gossip
     assert MemberId("b", 100_001) in process(gossip, "a").view.members
 
 
+def test_an_imposter_may_be_older_or_between_two_others(gossip: Any) -> None:
+    """Of three that meet the oldest stays, whoever came first."""
+    young = sc.Imposter(member="a", at_ns=10 * MS, beside="b")
+    between = sc.Imposter(member="a", at_ns=20 * MS, beside="c", incarnation=7)
+    old = sc.Imposter(member="a", at_ns=30 * MS, beside="c", incarnation=0)
+    outcome = play(
+        gossip,
+        start="alone",
+        partition=(sc.Partition(at_ns=0, groups=(("a",), ("b",))),),
+        imposter=(young, between, old),
+        heal=(sc.Heal(at_ns=200 * MS),),
+    )
+    ended = [inc for inc in (0, 1, 7, 100_001) if process(gossip, "a", inc).due is None]
+    assert ended == [1, 7, 100_001]
+    assert outcome.cases["lower_namesake"] == 2
+    assert outcome.cases["third_namesake"] == 1
+    assert outcome.stuck is None
+
+
+def test_an_operator_breaks_with_whoever_bears_the_name_in_the_view(gossip: Any) -> None:
+    breaks = (
+        sc.Break(member="a", target="b", at_ns=100 * MS),
+        sc.Break(member="a", target="c", at_ns=100 * MS),
+        sc.Break(member="c", target="b", at_ns=100 * MS),
+    )
+    outcome = play(gossip, break_=breaks, crash=(sc.Crash(member="c", at_ns=10 * MS),))
+    given = [g for now, g in process(gossip, "a").given if isinstance(g, Break)]
+    assert given == [Break(MemberId("b"))]  # c had been given up, and says nothing itself
+    assert (outcome.faults["break"], outcome.cases["operator_break"]) == (1, 1)
+
+
 # ---------------------------------------------------------------------------- clocks, cost
+
+
+def test_a_reader_is_behind_as_far_as_the_worst_of_its_tables_says(gossip: Any) -> None:
+    readers = (
+        sc.Reader(member="a", at_ns=50 * MS, for_ns=100 * MS),
+        sc.Reader(member="a", at_ns=90 * MS, for_ns=20 * MS, level=2),
+        sc.Reader(member="b", at_ns=50 * MS, for_ns=10 * MS),
+    )
+    traffic = (Traffic(from_="b", at_ns=55 * MS), Traffic(from_="a", at_ns=55 * MS))
+    outcome = play(gossip, reader=readers, traffic=traffic, calm_ns=0)
+    given = [(now // MS, g) for now, g in process(gossip, "a").given if isinstance(g, Backlog)]
+    assert given == [(50, Backlog(1)), (90, Backlog(2)), (110, Backlog(1)), (150, Backlog(0))]
+    assert outcome.faults["reader"] == 4
+    assert outcome.cases["slow_reader"] == 2  # a while b speaks, b while a speaks
+
+
+def test_a_process_that_starts_again_keeps_up_with_reading(gossip: Any) -> None:
+    play(
+        gossip,
+        reader=(sc.Reader(member="a", at_ns=10 * MS, for_ns=300 * MS, level=2),),
+        crash=(sc.Crash(member="a", at_ns=50 * MS),),
+        restart=(sc.Restart(member="a", at_ns=100 * MS),),
+    )
+    assert inputs(process(gossip, "a"), Backlog) == [10 * MS]
+    assert inputs(process(gossip, "a", 2), Backlog) == []
+
+
+def test_a_member_that_is_removed_in_a_long_pause_is_counted_once(gossip: Any) -> None:
+    long, short = (sc.Pause(member="a", at_ns=90 * MS, for_ns=n * MS) for n in (2000, 1900))
+    late = (Traffic(from_="b", at_ns=2500 * MS),)
+    assert play(gossip, pause=(long,), traffic=late).cases["long_pause"] == 1
+    assert "long_pause" not in play(gossip, pause=(short,), traffic=late).cases
 
 
 def test_a_clock_that_jumps_brings_deadlines_closer(gossip: Any) -> None:

@@ -56,6 +56,19 @@ def test_jitter_delays_but_keeps_the_order_of_a_link() -> None:
     assert faults["jitter"] == 400
 
 
+def test_a_direction_that_comes_and_goes_is_counted_if_it_loses_something_each_time() -> None:
+    cuts = [Cut(at_ns=t, for_ns=10, from_=("a",), to=("b",)) for t in (100, 200, 300)]
+    both = [Cut(at_ns=t, for_ns=10, from_=("b",), to=("c",), both=True) for t in (100, 200, 300)]
+    net, _, _ = links(Network(), cut=(*cuts, *both))
+    for now in (100, 110, 200, 210, 300):
+        net.change_weather(now)
+        for sender in range(3):
+            net.broadcast(now, sender, [b"x"])
+    assert net.flapped() == 0
+    net.change_weather(310)
+    assert net.flapped() == 1
+
+
 def test_reordering_lets_later_packets_overtake() -> None:
     net, arrivals, faults = links(Network(delay_ns=10, reorder_ppm=300_000, late_ns=50))
     for now in range(100):

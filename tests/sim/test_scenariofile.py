@@ -181,6 +181,16 @@ at_ns = 5
 member = "c"
 beside = "a"
 at_ns = 6
+incarnation = 0
+[[break]]
+member = "b"
+target = "c"
+at_ns = 6
+[[reader]]
+member = "c"
+at_ns = 7
+for_ns = 9
+level = 2
 [[clock]]
 member = "c"
 at_ns = 7
@@ -205,7 +215,9 @@ def test_what_changes_views_is_read_as_written_and_written_back() -> None:
         crash=(sc.Crash(member="a", at_ns=4, lose=True),),
         restart=(sc.Restart(member="a", at_ns=4),),
         leave=(sc.Leave(member="b", at_ns=5),),
-        imposter=(sc.Imposter(member="c", beside="a", at_ns=6),),
+        imposter=(sc.Imposter(member="c", beside="a", at_ns=6, incarnation=0),),
+        break_=(sc.Break(member="b", target="c", at_ns=6),),
+        reader=(sc.Reader(member="c", at_ns=7, for_ns=9, level=2),),
         clock=(sc.ClockJump(member="c", at_ns=7, by_ns=8),),
         busy=(sc.Busy(member="c", at_ns=8, for_ns=9, cpu_ns=10),),
     )
@@ -227,8 +239,38 @@ def test_what_changes_views_is_read_as_written_and_written_back() -> None:
         ('from = ["a"]', 'from = ["x"]', 11, "unknown member 'x'", "choose among"),
         ("lose = true", "lose = 1", 16, "crash.lose = 1", "must be bool"),
         ('beside = "a"', 'beside = "x"', 25, "unknown member 'x'", "choose among"),
-        ("by_ns = 8", "by_ns = -8", 30, "clock.by_ns = -8", ">= 1"),
-        ("cpu_ns = 10", "cpu = 10", 35, "unknown key 'cpu' in busy", "cpu_ns"),
+        ('target = "c"', 'target = "x"', 30, "unknown member 'x'", "choose among"),
+        ('target = "c"', 'target = "b"', 30, "'b' cannot break with itself", "name another"),
+        ('target = "c"\n', "", 28, "[[break]] has no 'target'", "add target"),
+        ("[[break]]", "[break]", 28, "[break]", "write [[break]]"),
+        ("level = 2", "level = 3", 36, "reader.level = 3", "<= 2"),
+        ("level = 2", "level = 0", 36, "reader.level = 0", ">= 1"),
+        ('member = "c"\nat_ns = 7\nfor_ns', 'member = "x"\nat_ns = 7\nfor_ns', 33, "'x'", "choose"),
+        ("for_ns = 9\nlevel", "level", 32, "[[reader]] has no 'for_ns'", "add for_ns"),
+        ("by_ns = 8", "by_ns = -8", 40, "clock.by_ns = -8", ">= 1"),
+        ("cpu_ns = 10", "cpu = 10", 45, "unknown key 'cpu' in busy", "cpu_ns"),
+        ("incarnation = 0", "incarnation = 100_000", 27, "imposter.incarnation", "<= 99999"),
+        (
+            "incarnation = 0",
+            "incarnation = 1",
+            27,
+            "'c' has two processes with incarnation 1",
+            "give 0, or a number that no restart and no other [[imposter]] of it uses",
+        ),
+        (
+            'member = "c"\nbeside = "a"\nat_ns = 6\nincarnation = 0',
+            'member = "a"\nbeside = "b"\nat_ns = 6\nincarnation = 2',
+            27,
+            "'a' has two processes with incarnation 2",
+            "give 0",
+        ),
+        (
+            "[[break]]",
+            '[[imposter]]\nmember = "c"\nbeside = "b"\nat_ns = 9\nincarnation = 0\n[[break]]',
+            32,
+            "'c' has two processes with incarnation 0",
+            "give 0",
+        ),
         (
             "at_ns = 4\n[[leave]]",
             "at_ns = 3\n[[leave]]",

@@ -86,6 +86,15 @@ def test_a_member_leaves_no_trace_in_what_changes_views() -> None:
             sc.Imposter(member="a", at_ns=1, beside="c"),
             sc.Imposter(member="a", at_ns=1, beside="b"),
         ),
+        break_=(
+            sc.Break(member="c", target="a", at_ns=1),
+            sc.Break(member="a", target="c", at_ns=1),
+            sc.Break(member="a", target="b", at_ns=1),
+        ),
+        reader=(
+            sc.Reader(member="c", at_ns=1, for_ns=1),
+            sc.Reader(member="b", at_ns=1, for_ns=1),
+        ),
         clock=(sc.ClockJump(member="c", at_ns=1, by_ns=1),),
         busy=(sc.Busy(member="c", at_ns=1, for_ns=1, cpu_ns=1),),
     )
@@ -101,7 +110,32 @@ def test_a_member_leaves_no_trace_in_what_changes_views() -> None:
         cut=(sc.Cut(at_ns=2, to=("b",)),),
         crash=(sc.Crash(member="a", at_ns=1),),
         imposter=(sc.Imposter(member="a", at_ns=1, beside="b"),),
+        break_=(sc.Break(member="a", target="b", at_ns=1),),
+        reader=(sc.Reader(member="b", at_ns=1, for_ns=1),),
     )
+
+
+def test_what_lasts_a_while_becomes_shorter_and_what_is_odd_plainer() -> None:
+    scenario = Scenario(
+        members=("a", "b"),
+        pause=(Pause(member="a", at_ns=1, for_ns=900 * sc.MS),),
+        reader=tuple(sc.Reader(member="a", at_ns=t, for_ns=40 * sc.MS, level=2) for t in (1, 2)),
+        cut=(sc.Cut(at_ns=1, for_ns=400 * sc.MS), sc.Cut(at_ns=2)),
+        imposter=(sc.Imposter(member="a", at_ns=1, beside="b", incarnation=7),),
+        break_=tuple(sc.Break(member="a", target="b", at_ns=t) for t in (1, 2)),
+    )
+
+    def all_there(s: Scenario) -> bool:
+        tables = (s.pause, s.reader, s.imposter, s.break_, s.cut[1:])
+        return all(tables) and s.pause[0].for_ns >= 100 * sc.MS
+
+    small = shrink(scenario, all_there).scenario
+    assert small.pause == (Pause(member="a", at_ns=1, for_ns=900 * sc.MS // 8),)
+    (reader,) = small.reader
+    assert (reader.level, reader.for_ns < sc.MS) == (1, True)
+    assert small.imposter == (sc.Imposter(member="a", at_ns=1, beside="b"),)
+    assert len(small.break_) == 1
+    assert [cut.for_ns is None or cut.for_ns < sc.MS for cut in small.cut] == [True, True]
 
 
 def test_lives_shrink_though_their_ends_and_beginnings_need_each_other() -> None:

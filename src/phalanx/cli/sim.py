@@ -39,7 +39,8 @@ _MEMBERS = click.option(
     "--members",
     type=Range(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
-    help="How many members a group has, both included; 3:8 unless told, of a fixed view 2:8.",
+    help="How many members a group has, both included; 3:16 unless told, few of them over 8; "
+    "of a fixed view 2:16, in a storm 3:5.",
 )
 _KIND = click.option(
     "--kind",

@@ -37,6 +37,8 @@ class Kind(IntEnum):
     IMPOSTER = 14
     CLOCK = 15
     BUSY = 16
+    BREAK = 17
+    READER = 18
 
 
 # Plain integers for the hot path, where a look-up in the enumeration costs too much.
@@ -73,6 +75,9 @@ def agenda(scenario: Scenario) -> Iterator[Entry]:
     for burst in scenario.burst:
         yield burst.at_ns, Kind.WEATHER, 0, None
         yield burst.at_ns + burst.for_ns, Kind.WEATHER, 0, None
+    for reader in scenario.reader:
+        yield reader.at_ns, Kind.READER, index[reader.member], None
+        yield reader.at_ns + reader.for_ns, Kind.READER, index[reader.member], None
     yield from _changes(scenario, index)
     for garbage in scenario.garbage:
         for n in range(garbage.count):
@@ -83,7 +88,7 @@ def agenda(scenario: Scenario) -> Iterator[Entry]:
 def _changes(scenario: Scenario, index: dict[str, int]) -> Iterator[Entry]:
     """What may change views. The end of what lasts a while is an entry of its own."""
     for table in CHANGES:
-        kind = Kind[table.upper()]
+        kind = Kind[table.rstrip("_").upper()]
         for row in getattr(scenario, table):
             where = index[row.member] if hasattr(row, "member") else 0
             yield row.at_ns, kind, where, row

@@ -25,6 +25,20 @@ proves little; these counts say so. They only watch: nothing here decides anythi
     not_sent                                   messages that nobody was left to get
     stopped_left, stopped_name_in_use          members that ended themselves
     stopped_for_nothing                        ... for a name that nobody else bore
+    slow_reader                                times that a member was behind with reading while
+                                               another of its view had something to say
+    operator_break                             members that live and that an operator breaks with
+    lower_namesake                             processes that start with a lower incarnation than a
+                                               living one of their name
+    third_namesake                             ... with one between those of two living ones
+    long_pause                                 members removed in a pause of 2 s or more
+    carried_subset_lost                        messages to some, delivered in a later view than sent
+                                               in, which has a later process of a receiver's name
+    large_group                                views of nine or more members installed
+    hello_near_delay                           runs with joins in which HELLOs come about as often
+                                               as packets take to travel
+    one_way_flaps                              directions of links that were cut, with losses, and
+                                               opened three times or more, the other being open
 """
 
 from __future__ import annotations
@@ -48,21 +62,25 @@ from phalanx.core.effects import (
     WindowClosed,
     WindowOpened,
 )
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.sim.scenario import SECOND, Scenario
 from phalanx.sim.seat import Seat
 
 _JOINING = ("COLLECT", "COMMIT")
 _JUDGED = {"OPERATIONAL": "cleared", "SUSPECTED": "suspected", "SEMI": "semi", "FAULTY": "faulty"}
+_LONG_PAUSE_NS = 2 * SECOND
+_LARGE = 9
 _ACTIONS = {"START": "attempts", "COMMIT": "commits", "FORGET": "forgotten", "FOLLOW": "followed"}
 
 
 class _Life:
     """What must be remembered of one process."""
 
-    __slots__ = ("accepted", "closed", "frame_max", "stage", "view", "waiting")
+    __slots__ = ("accepted", "closed", "frame_max", "members", "stage", "view", "waiting")
 
-    def __init__(self, view: ViewId, frame_max: int) -> None:
-        self.view = view
+    def __init__(self, view: View, frame_max: int) -> None:
+        self.view = view.id
+        self.members = view.members
         self.frame_max = frame_max
         self.stage = "IDLE"
         self.closed = False
@@ -83,6 +101,10 @@ class Cases:
         self._crashed: set[MemberId] = set()
         self._large: dict[tuple[MemberId, int], ViewId] = {}
         self._subset: dict[tuple[MemberId, int], ViewId] = {}
+        self._behind: list[MemberId] = []
+        """Behind with reading, and nobody has said anything since."""
+        self._paused: list[MemberId] = []
+        """In a long pause, and nobody has removed it yet."""
         self._handlers: dict[type, Callable[[MemberId, _Life, Any], None]] = {
             Accepted: self._accepted,
             ChangeStepped: self._stepped,
@@ -98,13 +120,15 @@ class Cases:
 
     def note(self, seat: Seat, effects: Sequence[Effect]) -> None:
         """A step of this process had these effects."""
+        if seat.me in self._paused:
+            self._paused.remove(seat.me)  # it takes steps again
         handlers = self._handlers
         for effect in effects:
             handler = handlers.get(type(effect))
             if handler is not None:
                 life = self._lives.get(seat.me)
                 if life is None:
-                    life = self._lives[seat.me] = _Life(seat.view.id, seat.frame_max)
+                    life = self._lives[seat.me] = _Life(seat.view, seat.frame_max)
                 handler(seat.me, life, effect)
 
     def crashed(self, member: MemberId) -> None:
@@ -122,6 +146,37 @@ class Cases:
         """A process has just stopped for its name, which nobody else bore while it lived."""
         self._count("stopped_for_nothing")
 
+    def paused(self, member: MemberId, for_ns: int) -> None:
+        """This process has just been stopped, for so long."""
+        if for_ns >= _LONG_PAUSE_NS and member not in self._paused:
+            self._paused.append(member)
+
+    def reads(self, member: MemberId, level: int) -> None:
+        """The application of this process has just fallen behind with reading, or caught up."""
+        if member in self._behind:
+            self._behind.remove(member)
+        if level:
+            self._behind.append(member)
+
+    def told_to_break(self) -> None:
+        """An operator has just told a process to break with one of its view, which lives."""
+        self._count("operator_break")
+
+    def started(self, member: MemberId, rivals: Sequence[MemberId]) -> None:
+        """This process has just started, while these of its name live."""
+        higher = any(rival.incarnation > member.incarnation for rival in rivals)
+        if higher:
+            self._count("lower_namesake")
+        if higher and any(rival.incarnation < member.incarnation for rival in rivals):
+            self._count("third_namesake")
+
+    def ended(self, scenario: Scenario, flapped: int) -> None:
+        """The run is over, in which so many directions of links came and went."""
+        if flapped:
+            self._count("one_way_flaps", flapped)
+        if scenario.hello_near_delay() and "views_join" in self.counts:
+            self._count("hello_near_delay")
+
     def _count(self, case: str, times: int = 1) -> None:
         self.counts[case] = self.counts.get(case, 0) + times
 
@@ -129,11 +184,18 @@ class Cases:
 
     def _installed(self, me: MemberId, life: _Life, effect: ViewInstalled) -> None:
         self._count(f"views_{effect.cause}")
-        life.view = effect.view.id
+        life.view, life.members = effect.view.id, effect.view.members
+        if len(life.members) >= _LARGE:
+            self._count("large_group")
         if effect.previous is None:
             return
         self._handlers[Deliver] = self._delivered  # messages may now cross views
         life.waiting = life.accepted
+        if self._paused:
+            removed = [member for member in self._paused if member in effect.left]
+            if removed:
+                self._count("long_pause", len(removed))
+            self._paused = [member for member in self._paused if member not in removed]
         if life.closed:
             self._count("window_closed_across")
         if effect.cause == "join":
@@ -180,6 +242,11 @@ class Cases:
 
     def _accepted(self, me: MemberId, life: _Life, effect: Accepted) -> None:
         life.accepted = effect.last
+        for member in self._behind:
+            if member != me and member in life.members:
+                self._count("slow_reader")
+                self._behind.remove(member)
+                break
         if effect.first == effect.last and effect.size > life.frame_max:
             self._large[me, effect.last] = life.view
         if effect.to is not None:
@@ -194,6 +261,8 @@ class Cases:
         messages = effect.last - effect.first + 1
         if effect.origin != effect.view:
             self._count("carried", messages)
+            if effect.to is not None and _any_replaced(effect.to, life.members):
+                self._count("carried_subset_lost", messages)
         if effect.region:
             self._count("transitional", messages)
             if effect.service is Service.SAFE:
@@ -211,3 +280,9 @@ class Cases:
 
     def _window(self, me: MemberId, life: _Life, effect: WindowClosed | WindowOpened) -> None:
         life.closed = isinstance(effect, WindowClosed)
+
+
+def _any_replaced(receivers: Sequence[MemberId], members: Sequence[MemberId]) -> bool:
+    """Whether a view has, in place of one of the receivers, another process of its name."""
+    names = {member.name for member in members}
+    return any(r not in members and r.name in names for r in receivers)

@@ -41,6 +41,8 @@ def flaw_of(scenario: Scenario) -> Flaw | None:
         or _bad_traffic(scenario)
         or _bad_partition(scenario)
         or _bad_life(scenario)
+        or _bad_imposter(scenario)
+        or _bad_break(scenario)
         or _too_long(scenario)
     )
 
@@ -69,6 +71,7 @@ def _unknown_member(scenario: Scenario) -> Flaw | None:
 _NAMING = {
     "member": ("name",),
     "pause": ("member",),
+    "reader": ("member",),
     "garbage": ("to",),
     "link": ("from", "to"),
     "burst": ("from", "to"),
@@ -79,6 +82,7 @@ _NAMING = {
     "restart": ("member",),
     "leave": ("member",),
     "imposter": ("member", "beside"),
+    "break": ("member", "target"),
     "clock": ("member",),
     "busy": ("member",),
 }
@@ -87,7 +91,7 @@ _NAMING = {
 
 def _named(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     for table, keys in _NAMING.items():
-        for i, row in enumerate(getattr(scenario, table)):
+        for i, row in enumerate(getattr(scenario, "break_" if table == "break" else table)):
             for key in keys:
                 value = getattr(row, "from_" if key == "from" else key)
                 if table == "traffic" and isinstance(value, str) and key == "to":
@@ -206,6 +210,29 @@ def _bad_life(scenario: Scenario) -> Flaw | None:
             remedy = f"a [[{table}]] of it needs a {wanted} of it before"
             return Flaw((table, i, "at_ns"), problem, remedy)
         state[name] = after
+    return None
+
+
+def _bad_imposter(scenario: Scenario) -> Flaw | None:
+    """An incarnation is never used twice: two processes with one would be one member."""
+    taken: list[tuple[str, int]] = []
+    for i, imposter in enumerate(scenario.imposter):
+        name, incarnation = imposter.member, imposter.incarnation
+        if incarnation is None:
+            continue
+        if (name, incarnation) in taken or scenario.in_line(name, incarnation):
+            problem = f"{quoted(name)} has two processes with incarnation {incarnation}"
+            remedy = "give 0, or a number that no restart and no other [[imposter]] of it uses"
+            return Flaw(("imposter", i, "incarnation"), problem, remedy)
+        taken.append((name, incarnation))
+    return None
+
+
+def _bad_break(scenario: Scenario) -> Flaw | None:
+    for i, row in enumerate(scenario.break_):
+        if row.member == row.target:
+            problem = f"{quoted(row.member)} cannot break with itself"
+            return Flaw(("break", i, "target"), problem, "name another member")
     return None
 
 

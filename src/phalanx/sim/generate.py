@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from phalanx.sim.rare_cases import FIXED, SMALL_HI, size_of_group, with_rare_cases
 from phalanx.sim.scenario import (
     MS,
     Burst,
@@ -30,10 +31,12 @@ from phalanx.sim.scenario import (
 )
 
 US = 1_000
-MEMBERS_LO, MEMBERS_HI = 2, 8
+MEMBERS_LO, MEMBERS_HI = 2, 16
 _NAMES = ("ada", "bea", "cyd", "dov", "eli", "fay", "gus", "hal", "ida", "jon", "kim", "leo")
 _SERVICES: tuple[Spoken, ...] = ("any", "agreed", "any", "safe", "causal", "any", "basic")
 _GARBAGE: tuple[Nonsense, ...] = ("random", "truncated", "flipped", "foreign", "stale")
+SPEAKERS_MAX = 5
+"""In a large group, where everybody answers everybody."""
 _PACKETS = 10_000
 """How many packets a run may cost to receive, about."""
 
@@ -46,13 +49,13 @@ def random_scenario(
 ) -> Scenario:
     """The scenario of a seed: the same in every process and on every machine."""
     dice = Random(f"scenario {seed}")
-    size = dice.randrange(members_lo, members_hi + 1)
+    size = size_of_group(dice, "fixed", seed, members_lo, members_hi)
     names = names_of(size)
     mood = dice.choice(_MOODS)
     traffic = _traffic(dice, names, mood)
     quiet = Scenario(name="random", members=names, traffic=traffic, seed=seed, changes_max=0)
     span = max(quiet.horizon_ns(), 20 * MS)
-    return msgspec.structs.replace(
+    scenario = msgspec.structs.replace(
         quiet,
         about=f"{mood}, drawn from seed {seed} with {members_lo}:{members_hi} members",
         config=_config(dice, mood),
@@ -63,6 +66,7 @@ def random_scenario(
         burst=_bursts(dice, names, span),
         garbage=_garbage(dice, names, span),
     )
+    return with_rare_cases("fixed", scenario, FIXED)
 
 
 def names_of(size: int) -> tuple[str, ...]:
@@ -215,6 +219,8 @@ def _traffic(dice: Random, names: tuple[str, ...], mood: Mood) -> tuple[Traffic,
     speakers = list(names)
     if often(dice, 35):
         speakers = dice.sample(names, dice.randrange(1, size + 1))
+    if size > SMALL_HI:
+        speakers = dice.sample(speakers, min(len(speakers), SPEAKERS_MAX))
     acked = max(1, size * (size - 1))
     tables: list[Traffic] = []
     for name in speakers:

@@ -30,7 +30,6 @@ from phalanx.journal.segment import Header
 from phalanx.journal.segmentfile import SegmentFile
 from phalanx.journal.tablefiles import TableFiles
 from phalanx.journal.truth import Truth
-from phalanx.sim.population import IMPOSTERS_FROM
 from phalanx.sim.run import RunResult
 from phalanx.sim.scenario import Scenario
 
@@ -63,7 +62,7 @@ def header(first: Event, scenario: Scenario, known: Truth, digest: str) -> Heade
     """
     node, inc = first.node, first.inc
     life = f"{first.run}/{digest}/{node}"
-    boot = life if inc < IMPOSTERS_FROM else f"{life}/{inc}"
+    boot = life if scenario.in_line(node, inc) else f"{life}/{inc}"
     mode = scenario.config_of(node).mode
     facts = {"mode": mode, "seed": scenario.seed, "truth": msgspec.to_builtins(known)}
     return Header(

@@ -20,8 +20,8 @@ KINDS: dict[Kind, Callable[[int, int, int], Scenario]] = {
 """`fixed`: one view from beginning to end. `membership`: members come and go. `storm`: faster than
 the group can follow."""
 
-MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 8), "membership": (3, 8), "storm": (3, 5)}
-"""How many members a group has unless told."""
+MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 16), "membership": (3, 16), "storm": (3, 5)}
+"""How many members a group has unless told; of 9 and more few (`rare_cases.size_of_group`)."""
 
 
 def scenario_of(seed: int, lo: int, hi: int, kind: Kind = "fixed") -> Scenario:

@@ -24,6 +24,7 @@ Post = Callable[[int, int, list[bytes]], None]
 _BITS = 20
 _ALL = 1 << _BITS
 _FLYING_MAX = 64
+FLAPS_MIN = 3
 _WIRE = (
     "delay_ns",
     "jitter_ns",
@@ -48,12 +49,15 @@ class _Link:
         "cut",
         "delay",
         "duplicate",
+        "flaps",
         "flying",
         "free_at",
         "jitter",
         "late",
         "loss",
+        "muted",
         "name",
+        "one_way",
         "plain",
         "reorder",
         "spacing",
@@ -77,6 +81,12 @@ class _Link:
         self.blame = "loss"
         """What a loss is counted as."""
         self.cut = False
+        self.one_way = False
+        """It is cut, and the other direction is open."""
+        self.muted = False
+        """It has lost packets to such a cut that has not ended."""
+        self.flaps = 0
+        """How many cuts of this kind have ended."""
         self.free_at = 0
         self.flying: list[tuple[int, list[bytes]]] | None = [] if doomed else None
         """What is on its way, where a crash may take it back: arrival and packets."""
@@ -113,6 +123,8 @@ class Links:
                 kept = [packet for packet in packets if bits(_BITS) >= loss]
                 if len(kept) < len(packets):
                     self._faults[link.blame] += len(packets) - len(kept)
+                    if link.one_way:
+                        link.muted = True
                     if not kept:
                         continue
             at = now + link.delay
@@ -173,6 +185,9 @@ class Links:
         for links in self._from:
             for link in links:
                 link.cut = is_severed(*link.name)
+                link.one_way = link.cut and not is_severed(*reversed(link.name))
+                if link.muted and not link.cut:
+                    link.flaps, link.muted = link.flaps + 1, False
                 worst = max((chance(b.loss_ppm) for b in active if _hits(b, link)), default=0)
                 if link.cut:
                     link.blame, link.loss = "cut_off", _ALL
@@ -180,6 +195,11 @@ class Links:
                     link.blame, link.loss = "burst", worst
                 else:
                     link.blame, link.loss = "loss", link.base
+
+    def flapped(self) -> int:
+        """How many directions of links were cut while the other was open, and opened again, lost
+        packets each time, and that `FLAPS_MIN` times or more."""
+        return sum(link.flaps >= FLAPS_MIN for links in self._from for link in links)
 
     def linked(self, one: int, other: int) -> bool:
         """Whether two machines hear each other. Bursts pass, links that always lose do not."""

@@ -31,6 +31,8 @@ FAULTS = (
     "restart",
     "leave",
     "imposter",
+    "break",
+    "reader",
     "clock",
     "busy",
     "replayed",
@@ -42,7 +44,8 @@ FAULTS = (
 (lost to a cut or a partition), crash_loss (taken along by their sender), duplicate, reorder,
 overflow (lost at a member that did not read), garbage, and of that replayed and forged.
 Transmissions: jitter. Inputs: slow (waited for a busy member), batch (several packets at once).
-Events of the tables: pause, partition, heal, cut, crash, restart, leave, imposter, clock, busy.
+Events of the tables: pause, partition, heal, cut, crash, restart, leave, imposter, break, reader (a
+level over 0 that a member was given), clock, busy.
 Submissions: subset, outbox_full (refused for now), no_receiver (nobody of `to` was in the view),
 unsaid (their member was gone or going). Messages: large (over a frame). Times the window closed:
 window_closed."""

@@ -12,12 +12,10 @@ from phalanx.core.ids import MemberId, View, boot_view
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.connectivity import components
 from phalanx.sim.network import Links
-from phalanx.sim.scenario import Imposter, Peculiarity, Scenario
+from phalanx.sim.scenario import IMPOSTERS_FROM, Imposter, Peculiarity, Scenario
 from phalanx.sim.seat import Maker, Seat
 
 GROUP = "sim"
-IMPOSTERS_FROM = 100_000
-"""An imposter's incarnation is at least so much higher than that of whose name it took."""
 
 
 class Population:
@@ -70,7 +68,9 @@ class Population:
         names = self._scenario.members
         self._imposters += 1
         line = self.line[names.index(imposter.member)].me
-        incarnation = line.incarnation + IMPOSTERS_FROM * self._imposters
+        incarnation = imposter.incarnation
+        if incarnation is None:
+            incarnation = line.incarnation + IMPOSTERS_FROM * self._imposters
         machine = names.index(imposter.beside)
         seat = self._seat(MemberId(line.name, incarnation), machine, None)
         seat.clock = self.line[machine].clock

@@ -38,8 +38,12 @@ STEPS_MAX = 1_000_000_000
 
 CUTS = ("heal", "partition", "cut")
 LIVES = ("crash", "leave", "restart")
-CHANGES = (*CUTS, *LIVES, "imposter", "clock", "busy")
+CHANGES = (*CUTS, *LIVES, "imposter", "break_", "clock", "busy")
 """Tables of what may change views. Of one instant, things happen in this order."""
+
+IMPOSTERS_FROM = 100_000
+"""An imposter's incarnation is at least so much higher than that of whose name it took, unless the
+scenario gives one: below this."""
 
 SERVICES: dict[str, Service] = {service.name.lower(): service for service in Service}
 
@@ -111,6 +115,15 @@ class Burst(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     loss_ppm: Ppm = 1_000_000
 
 
+class Reader(_Table, frozen=True, kw_only=True):
+    """For a while the member's application is behind with reading, so far: see `Backlog`."""
+
+    member: Name
+    at_ns: Span
+    for_ns: Span
+    level: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
+
+
 class Partition(_Table, frozen=True, kw_only=True):
     """From now on only members of one group hear each other. Whoever is not named is in one
     further group. An earlier partition ends; cuts stay."""
@@ -169,6 +182,16 @@ class Imposter(_Table, frozen=True, kw_only=True):
     member: Name
     at_ns: Span
     beside: Name
+    incarnation: Annotated[int, msgspec.Meta(ge=0, lt=IMPOSTERS_FROM)] | None = None
+    """None: higher than that of whoever has the name."""
+
+
+class Break(_Table, frozen=True, kw_only=True):
+    """An operator tells the member to treat `target` as failed."""
+
+    member: Name
+    target: Name
+    at_ns: Span
 
 
 class ClockJump(_Table, frozen=True, kw_only=True):
@@ -217,7 +240,7 @@ class Traffic(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     """The whole view, some members drawn for each submission, or the ones named."""
 
 
-class Scenario(_Table, frozen=True, kw_only=True):
+class Scenario(_Table, frozen=True, kw_only=True, rename={"break_": "break"}):
     """Everything a run depends on."""
 
     name: str = "scenario"
@@ -240,6 +263,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
     link: tuple[Link, ...] = ()
     pause: tuple[Pause, ...] = ()
     burst: tuple[Burst, ...] = ()
+    reader: tuple[Reader, ...] = ()
     partition: tuple[Partition, ...] = ()
     heal: tuple[Heal, ...] = ()
     cut: tuple[Cut, ...] = ()
@@ -247,6 +271,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
     restart: tuple[Restart, ...] = ()
     leave: tuple[Leave, ...] = ()
     imposter: tuple[Imposter, ...] = ()
+    break_: tuple[Break, ...] = ()
     clock: tuple[ClockJump, ...] = ()
     busy: tuple[Busy, ...] = ()
     garbage: tuple[Garbage, ...] = ()
@@ -260,6 +285,10 @@ class Scenario(_Table, frozen=True, kw_only=True):
                 own.update(peculiarity.config)
         return lan(**{**self.config, **own})
 
+    def in_line(self, name: str, incarnation: int) -> bool:
+        """Whether a process is one of the member itself, first or restarted, and no imposter."""
+        return 1 <= incarnation <= 1 + sum(restart.member == name for restart in self.restart)
+
     def calm(self) -> int:
         """How long nothing may change at the end: two hellos and a little where members come
         and go, so that nobody is missed who was about to be found; else no time at all."""
@@ -268,6 +297,12 @@ class Scenario(_Table, frozen=True, kw_only=True):
         if self.start == "together" and not any(getattr(self, table) for table in CHANGES):
             return 0
         return 2 * lan(**self.config).hello_ns + 100 * MS
+
+    def hello_near_delay(self) -> bool:
+        """Whether HELLOs come about as often as packets take to travel: up to twice as long, or
+        half."""
+        travel = self.network.delay_ns + self.network.jitter_ns
+        return travel <= 2 * lan(**self.config).hello_ns <= 4 * travel
 
     def horizon_ns(self) -> int:
         """When the last planned thing happens, at the latest."""
@@ -287,6 +322,8 @@ class Scenario(_Table, frozen=True, kw_only=True):
             yield ("pause", i), p.at_ns + p.for_ns
         for i, b in enumerate(self.burst):
             yield ("burst", i), b.at_ns + b.for_ns
+        for i, r in enumerate(self.reader):
+            yield ("reader", i), r.at_ns + r.for_ns
         for table in CHANGES:
             for i, row in enumerate(getattr(self, table)):
-                yield (table, i), row.at_ns + (getattr(row, "for_ns", 0) or 0)
+                yield (table.rstrip("_"), i), row.at_ns + (getattr(row, "for_ns", 0) or 0)

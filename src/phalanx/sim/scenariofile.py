@@ -19,6 +19,7 @@ from phalanx.sim.flaws import Flaw, flaw_of
 from phalanx.sim.flaws import Path as Place
 from phalanx.sim.places import DEPTH_MAX, deep_line, last_line, line_of
 from phalanx.sim.scenario import (
+    Break,
     Burst,
     Busy,
     ClockJump,
@@ -33,6 +34,7 @@ from phalanx.sim.scenario import (
     Partition,
     Pause,
     Peculiarity,
+    Reader,
     Restart,
     Scenario,
     Traffic,
@@ -45,6 +47,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "link": Link,
     "pause": Pause,
     "burst": Burst,
+    "reader": Reader,
     "partition": Partition,
     "heal": Heal,
     "cut": Cut,
@@ -52,6 +55,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "restart": Restart,
     "leave": Leave,
     "imposter": Imposter,
+    "break": Break,
     "clock": ClockJump,
     "busy": Busy,
     "garbage": Garbage,

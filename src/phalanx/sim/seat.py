@@ -71,6 +71,7 @@ class Seat:
         "inbox",
         "inbox_max",
         "leaving",
+        "level",
         "machine",
         "me",
         "member",
@@ -124,6 +125,8 @@ class Seat:
         """Deadlines in a row after which the deadline was still due."""
         self.saying = False
         self.leaving = False
+        self.level = 0
+        """How far its application is behind with reading, as it was last told."""
         self.gone = False
         self.heir_waits = False
         """A new process takes its place as soon as it is gone."""

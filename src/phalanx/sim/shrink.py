@@ -15,12 +15,17 @@ import msgspec
 
 from phalanx.sim.flaws import flaw_of
 from phalanx.sim.run import RunResult, run
-from phalanx.sim.scenario import CUTS, LIVES, Network, Scenario
+from phalanx.sim.scenario import CUTS, LIVES, MS, Network, Scenario
 
 Fails = Callable[[Scenario], bool]
 RUNS_MAX = 300
 
-_FAULT_TABLES = ("garbage", "imposter", "pause", "busy", "clock", "burst", "link", "member")
+_FAULT_TABLES = (
+    *("garbage", "imposter", "break_", "pause", "reader", "busy", "clock", "burst", "link"),
+    "member",
+)
+_LASTING = ("pause", "reader", "busy", "burst", "cut")
+_LASTING_NS_MIN = MS
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
@@ -75,6 +80,7 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
     yield from _longer_lives(scenario)
     for table in (*CUTS, *_FAULT_TABLES):
         yield from _fewer(scenario, table)
+    yield from _shorter(scenario)
     yield _with(scenario, start="together")
     yield _with(scenario, config={})
     for key in scenario.config:
@@ -97,7 +103,7 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
     for key in ("link", "burst", "cut"):
         tables = [_with(t, from_=others(t.from_), to=others(t.to)) for t in getattr(scenario, key)]
         changed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
-    for key in ("pause", "clock", "busy", *LIVES):
+    for key in ("pause", "reader", "clock", "busy", *LIVES):
         changed[key] = tuple(row for row in getattr(scenario, key) if row.member != name)
     partitions = []
     for partition in scenario.partition:
@@ -112,6 +118,7 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
         garbage=tuple(g for g in scenario.garbage if g.to != name),
         partition=tuple(partitions),
         imposter=tuple(i for i in scenario.imposter if name not in (i.member, i.beside)),
+        break_=tuple(b for b in scenario.break_ if name not in (b.member, b.target)),
         **changed,
     )
 
@@ -153,6 +160,25 @@ def _fewer(scenario: Scenario, table: str) -> Iterator[Scenario]:
         yield _with(scenario, **{table: (*rows[:i], *rows[i + 1 :])})
 
 
+def _shorter(scenario: Scenario) -> Iterator[Scenario]:
+    """What lasts a while lasts half as long; a reader is behind by one level only; an imposter is
+    like most."""
+    for table in _LASTING:
+        rows: Sequence[Any] = getattr(scenario, table)
+        for i, row in enumerate(rows):
+            if row.for_ns is not None and row.for_ns > _LASTING_NS_MIN:
+                yield _replaced(scenario, table, i, _with(row, for_ns=row.for_ns // 2))
+    for i, reader in enumerate(scenario.reader):
+        yield _replaced(scenario, "reader", i, _with(reader, level=1))
+    for i, imposter in enumerate(scenario.imposter):
+        yield _replaced(scenario, "imposter", i, _with(imposter, incarnation=None))
+
+
+def _replaced(scenario: Scenario, table: str, i: int, row: msgspec.Struct) -> Scenario:
+    rows: Sequence[Any] = getattr(scenario, table)
+    return _with(scenario, **{table: (*rows[:i], row, *rows[i + 1 :])})
+
+
 def _calmer(scenario: Scenario) -> Iterator[Scenario]:
     plain = Network()
     yield _with(scenario, network=plain)
@@ -176,14 +202,7 @@ def _plainer_traffic(scenario: Scenario) -> Iterator[Scenario]:
             {"jitter_ns": 0},
         ]
         for change in changes:
-            yield _with(
-                scenario,
-                traffic=(
-                    *scenario.traffic[:i],
-                    _with(table, **change),
-                    *scenario.traffic[i + 1 :],
-                ),
-            )
+            yield _replaced(scenario, "traffic", i, _with(table, **change))
 
 
 def _with(struct: _T, **changes: Any) -> _T:

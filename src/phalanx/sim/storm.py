@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from phalanx.sim.generate import names_of, often
+from phalanx.sim.rare_cases import CHANGING, with_rare_cases
 from phalanx.sim.scenario import (
     MS,
     SECOND,
@@ -61,7 +62,7 @@ def random_storm(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMB
     begin = (150 if alone else 20) * MS
     faults, end = _faults(dice, names, begin)
     tables: dict[str, Any] = {key: tuple(rows) for key, rows in faults.items()}
-    return Scenario(
+    scenario = Scenario(
         name="storm",
         about=f"storm, drawn from seed {seed} with {members_lo}:{members_hi} members",
         seed=seed,
@@ -75,6 +76,7 @@ def random_storm(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMB
         traffic=_traffic(dice, names, begin, end),
         **tables,
     )
+    return with_rare_cases("storm", scenario, CHANGING)
 
 
 def _config(dice: Random, slowest: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from phalanx.sim.generate import names_of, often
+from phalanx.sim.rare_cases import CHANGING, size_of_group, with_rare_cases
 from phalanx.sim.scenario import (
     MS,
     SECOND,
@@ -39,7 +40,7 @@ from phalanx.sim.scenario import (
 )
 
 US = 1_000
-MEMBERS_LO, MEMBERS_HI = 3, 8
+MEMBERS_LO, MEMBERS_HI = 3, 16
 _EVENTS_MAX = 6
 _TRIES_MAX = 60
 _MESSAGES = 8_000
@@ -69,14 +70,14 @@ def random_membership_scenario(
 ) -> Scenario:
     """The scenario of a seed: the same in every process and on every machine."""
     dice = Random(f"membership {seed}")
-    names = names_of(dice.randrange(members_lo, members_hi + 1))
+    names = names_of(size_of_group(dice, "membership", seed, members_lo, members_hi))
     alone = often(dice, 75)
     plot = _Plot(dice, names, dice.randrange(1200 * MS if alone else 300 * MS))
     plot.thicken()
     span = plot.now + dice.randrange(100 * MS, 1500 * MS)
     config = _config(dice)
     tables: dict[str, Any] = {key: tuple(rows) for key, rows in plot.tables.items()}
-    return Scenario(
+    scenario = Scenario(
         name="turmoil",
         about=f"drawn from seed {seed} with {members_lo}:{members_hi} members",
         seed=seed,
@@ -95,6 +96,7 @@ def random_membership_scenario(
         traffic=_traffic(dice, names, span, plot.times, config),
         **tables,
     )
+    return with_rare_cases("membership", scenario, CHANGING)
 
 
 # ---------------------------------------------------------------------------- faults

@@ -19,8 +19,9 @@ from random import Random
 from typing import Any
 
 from phalanx.core import member as core
-from phalanx.core.effects import Leave
+from phalanx.core.effects import Backlog, Break, Leave
 from phalanx.journal.events import Event
+from phalanx.sim import scenario as sc
 from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
 from phalanx.sim.driver import Driver
 from phalanx.sim.forgery import Forger
@@ -30,6 +31,8 @@ from phalanx.sim.outcome import FAULTS, Outcome
 from phalanx.sim.population import GROUP, Population
 from phalanx.sim.scenario import Busy, ClockJump, Crash, Imposter, Nonsense, Scenario
 from phalanx.sim.seat import Maker, Seat
+
+_BACKLOG = (Backlog(0), Backlog(1), Backlog(2))
 
 
 class World:
@@ -79,6 +82,8 @@ class World:
             Kind.LEAVE: self._leave,
             Kind.RESTART: self._restart,
             Kind.IMPOSTER: self._imposter,
+            Kind.BREAK: self._break,
+            Kind.READER: self._reader,
             Kind.CLOCK: self._clock,
             Kind.BUSY: self._busy,
         }
@@ -114,6 +119,7 @@ class World:
                     self._bury_stopped(now)
         except Exception:
             exception = traceback.format_exc()
+        driver.cases.ended(self._scenario, self._links.flapped())
         for seat in self._population.live:
             if exception is None:
                 driver.count_links(now, seat)
@@ -204,6 +210,7 @@ class World:
         if not seat.gone:
             self._faults["pause"] += 1
             self._driver.pause(seat, until)
+            self._driver.cases.paused(seat.me, until - now)
 
     def _garbage(self, now: int, machine: int, kind: Nonsense) -> None:
         self._faults["garbage"] += 1
@@ -241,6 +248,37 @@ class World:
             if busy.member == seat.me.name and busy.at_ns <= now < busy.at_ns + busy.for_ns
         ]
         return max([seat.own.cpu_ns, *costs])
+
+    def _reader(self, now: int, machine: int, data: Any) -> None:
+        """The application of a process falls behind with reading, or catches up. A process that
+        starts in the middle of it has nothing to read yet, so it keeps up."""
+        seat = self._population.line[machine]
+        if seat.gone:
+            return
+        level = max(
+            (
+                reader.level
+                for reader in self._scenario.reader
+                if reader.member == seat.me.name
+                and reader.at_ns <= now < reader.at_ns + reader.for_ns
+            ),
+            default=0,
+        )
+        if level != seat.level:
+            seat.level = level
+            self._faults["reader"] += level > 0
+            self._driver.cases.reads(seat.me, level)
+            self._driver.order(now, seat, _BACKLOG[level])
+
+    def _break(self, now: int, machine: int, row: sc.Break) -> None:
+        """An operator wants a member out of the view that it is in."""
+        seat = self._population.line[machine]
+        targets = [m for m in seat.member.view.members if m.name == row.target]
+        if not seat.gone and targets:
+            self._faults["break"] += 1
+            if any(other.me == targets[0] for other in self._population.live):
+                self._driver.cases.told_to_break()
+            self._driver.order(now, seat, Break(targets[0]))
 
     # ------------------------------------------------------------------ lives
 
@@ -282,6 +320,8 @@ class World:
         self._start(now, self._population.intrude(imposter))
 
     def _start(self, now: int, seat: Seat) -> None:
+        rivals = [other.me for other in self._population.live if other is not seat]
+        self._driver.cases.started(seat.me, [m for m in rivals if m.name == seat.me.name])
         seat.cpu = self._cpu_of(seat, now)
         seat.started_ns = now
         self._driver.rows.append(seat.recorder.start(now + seat.clock, now))

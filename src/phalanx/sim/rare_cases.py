@@ -1,0 +1,296 @@
+"""Rare cases on top of a random scenario: a few seeds of each kind draw one, fewer several.
+
+Each aims at one of the cases that `cases` counts and has its name. A seed draws them from dice of
+their own, after the scenario that `generate`, `turmoil` or `storm` made of it: a seed that draws
+none plays that scenario as it was. The share of each is small, because a run in which everything
+happens hides more than it shows, and because some cost several times as much as a plain run.
+
+Times follow the scenario: what must happen within a change of views is a fraction of `fail_ns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from phalanx.config import lan
+from phalanx.sim.scenario import (
+    IMPOSTERS_FROM,
+    LIVES,
+    MS,
+    SECOND,
+    Break,
+    Crash,
+    Cut,
+    Heal,
+    Imposter,
+    Partition,
+    Pause,
+    Reader,
+    Restart,
+    Scenario,
+    Traffic,
+)
+
+SMALL_HI = 8
+LARGE_PERCENT = {"fixed": 2, "membership": 3}
+_ROUND_TRIPS = 8
+"""Members get at least so many of the longest delays to answer: else no group could ever form."""
+_FLAPPING_NS_MAX = 4 * SECOND
+
+Case = Literal[
+    "slow_reader",
+    "operator_break",
+    "lower_namesake",
+    "third_namesake",
+    "long_pause",
+    "carried_subset_lost",
+    "hello_near_delay",
+    "one_way_flaps",
+]
+
+FIXED: dict[Case, int] = {"slow_reader": 10}
+CHANGING: dict[Case, int] = {
+    "slow_reader": 8,
+    "operator_break": 7,
+    "lower_namesake": 5,
+    "third_namesake": 4,
+    "long_pause": 4,
+    "carried_subset_lost": 5,
+    "hello_near_delay": 4,
+    "one_way_flaps": 6,
+}
+"""Of a hundred seeds, so many draw the case; in a fixed view only what gives no cause to end it."""
+
+
+def size_of_group(dice: Random, kind: str, seed: int, lo: int, hi: int) -> int:
+    """From lo to hi members; where both small and large groups are allowed, few are large. The
+    scenario of a small group does not depend on `hi`."""
+    if not lo <= SMALL_HI < hi:
+        return dice.randrange(lo, hi + 1)
+    small, large = dice.randrange(lo, SMALL_HI + 1), Random(f"large {kind} {seed}")
+    if large.randrange(100) < LARGE_PERCENT[kind]:
+        return large.randrange(SMALL_HI + 1, hi + 1)
+    return small
+
+
+def with_rare_cases(kind: str, scenario: Scenario, shares: dict[Case, int]) -> Scenario:
+    """The scenario with the rare cases that its seed draws, if any."""
+    dice = Random(f"rare {kind} {scenario.seed}")
+    drawn = [case for case, share in shares.items() if dice.randrange(100) < share]
+    for case in drawn:
+        scenario = _DRAW[case](dice, scenario)
+    if drawn:
+        scenario = replace(scenario, about=f"{scenario.about}; {', '.join(drawn)}")
+    return scenario
+
+
+# ---------------------------------------------------------------------------- members
+
+
+def _slow_reader(dice: Random, scenario: Scenario) -> Scenario:
+    """One or two members fall behind with reading and catch up, by and by or at once."""
+    span, readers = _span(scenario), list[Reader]()
+    for _ in range(dice.randrange(1, 3)):
+        name, now = dice.choice(scenario.members), dice.randrange(span)
+        for _ in range(dice.randrange(1, 5)):
+            level = dice.choice((0, 1, 1, 2, 2))
+            length = max(MS, span // dice.choice((3, 10, 30, 100)))
+            if level:
+                readers.append(Reader(member=name, at_ns=now, for_ns=length, level=level))
+            now += length
+    return _more(scenario, reader=readers)
+
+
+def _operator_break(dice: Random, scenario: Scenario) -> Scenario:
+    """Somebody is told that a member has failed; now and then each of two is told of the other."""
+    breaks: list[Break] = []
+    if len(scenario.members) > 1:
+        for _ in range(dice.randrange(1, 4)):
+            at = _when(dice, scenario)
+            one, other = dice.sample(scenario.members, 2)
+            breaks.append(Break(member=one, target=other, at_ns=at))
+            if dice.randrange(4) == 0:
+                at += dice.choice((0, MS, 30 * MS))
+                breaks.append(Break(member=other, target=one, at_ns=at))
+    return _more(scenario, break_=breaks)
+
+
+def _lower_namesake(dice: Random, scenario: Scenario) -> Scenario:
+    return _namesakes(dice, scenario, [0])
+
+
+def _third_namesake(dice: Random, scenario: Scenario) -> Scenario:
+    """Three processes of one name; most often the one in the middle comes last."""
+    between = IMPOSTERS_FROM // 2
+    younger: list[int | None] = [None, between]
+    return _namesakes(dice, scenario, younger if dice.randrange(4) else [between, 0])
+
+
+def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None]) -> Scenario:
+    """More processes of one name, most often out of reach of the first and of each other until
+    the network heals: then two or three hold the name, each in a view of its own."""
+    names, fail = scenario.members, _fail_ns(scenario)
+    holder, at = dice.choice(names), _when(dice, scenario)
+    others = dice.sample([n for n in names if n != holder], len(names) - 1)
+    parts = [others[i :: len(incarnations)] for i in range(len(incarnations))]
+    config, wire = lan(**scenario.config), scenario.network
+    delay = max([wire.delay_ns, *(link.delay_ns or 0 for link in scenario.link)])
+    claim = max(config.claim_ns, delay + wire.jitter_ns + wire.late_ns)
+    rows: dict[str, list[Any]] = {"imposter": []}
+    if others and dice.randrange(4):
+        rows["partition"] = [
+            Partition(at_ns=at, groups=tuple(tuple(sorted(part)) for part in parts if part))
+        ]
+        rows["heal"] = [Heal(at_ns=at + dice.randrange(fail // 4, 2 * fail))]
+    for part, incarnation in zip(parts, incarnations, strict=True):
+        at += dice.randrange(fail // 8)
+        beside = dice.choice(part or names)
+        rows["imposter"].append(
+            Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
+        )
+    # Who has a name is found out in three times `claim_ns`: a question and its answer must fit in.
+    scenario = replace(scenario, config={**scenario.config, "claim_ns": claim})
+    return _more(scenario, **rows)
+
+
+def _long_pause(dice: Random, scenario: Scenario) -> Scenario:
+    """A member stops for so long that the others remove it, and goes on. Some of what its
+    application says waits for that; the others talk meanwhile."""
+    name, at = dice.choice(scenario.members), _when(dice, scenario)
+    # Seldom the longest: they cost most.
+    length = min(dice.randrange(2 * SECOND, 8 * SECOND) for _ in range(2))
+    said = [
+        Traffic(
+            from_=speaker,
+            at_ns=at + dice.randrange(length),
+            count=dice.randrange(1, 8),
+            every_ns=dice.choice((1, 30, 200)) * MS,
+            service="any",
+        )
+        for speaker in {name: None, dice.choice(scenario.members): None}
+    ]
+    after = at + length + dice.randrange(2 * _fail_ns(scenario))  # a run does not end before
+    said.append(Traffic(from_=dice.choice(scenario.members), at_ns=after, service="any"))
+    pause = Pause(member=name, at_ns=at, for_ns=length)
+    return _more(scenario, pause=[pause], traffic=said)
+
+
+def _carried_subset_lost(dice: Random, scenario: Scenario) -> Scenario:
+    """Members crash and are back before the others have removed them, while messages to them are
+    on their way: these are carried into a view that has the next process of the name."""
+    fail, names = _fail_ns(scenario), scenario.members
+    untouched = [
+        n for n in names if all(n != r.member for t in LIVES for r in getattr(scenario, t))
+    ]
+    if not untouched or len(names) < 2:
+        return scenario
+    rows: dict[str, list[Any]] = {"crash": [], "restart": [], "traffic": []}
+    for name in dice.sample(untouched, min(len(untouched), dice.choice((1, 1, 2)))):
+        others = [n for n in names if n != name]
+        at = _when(dice, scenario)
+        for _ in range(dice.randrange(1, 3)):
+            back = at + dice.choice((MS, fail // 16, fail // 8, fail // 4, fail // 2))
+            rows["crash"].append(Crash(member=name, at_ns=at, lose=dice.randrange(2) == 0))
+            rows["restart"].append(Restart(member=name, at_ns=back))
+            for speaker in dice.sample(others, min(len(others), dice.randrange(1, 3))):
+                gap = max(MS, (back + fail - at) // dice.choice((30, 50)))
+                receivers = (name, dice.choice(others))
+                rows["traffic"].append(
+                    Traffic(
+                        from_=speaker,
+                        at_ns=max(0, at - dice.randrange(30 * MS)),
+                        count=(back + fail - at) // gap,
+                        every_ns=gap // 2,
+                        jitter_ns=gap,
+                        size=dice.choice((0, 20, 100)),
+                        service=dice.choice(("agreed", "causal", "safe", "any", "any")),
+                        to=receivers,
+                    )
+                )
+            at = back + dice.randrange(fail // 2, 2 * fail)
+    # A message is carried if it is sent between a proposal and the view: some round trips.
+    wire, config = scenario.network, {**scenario.config, "mode": "flow"}
+    most = lan(**config).change_ns // _ROUND_TRIPS - wire.jitter_ns - wire.late_ns
+    slower = max(wire.delay_ns, min(dice.choice((3, 8, 15)) * MS, most))
+    scenario = replace(scenario, config=config, network=replace(wire, delay_ns=slower))
+    return _more(scenario, **rows)
+
+
+# ---------------------------------------------------------------------------- network
+
+
+def _hello_near_delay(dice: Random, scenario: Scenario) -> Scenario:
+    """Packets travel for tens of milliseconds, HELLOs are about as far apart, and members have
+    the time to answer that such a network needs."""
+    delay = dice.choice((10, 20, 40)) * MS
+    jitter = dice.choice((0, delay // 2, delay))
+    travel = delay + jitter
+    config = lan(**scenario.config)
+    slow = {
+        "hello_ns": travel * dice.choice((3, 4, 5, 6)) // 4,
+        "fail_ns": max(config.fail_ns, _ROUND_TRIPS * travel),
+        "change_ns": max(config.change_ns, _ROUND_TRIPS * travel),
+        "collect_ns": max(config.collect_ns, travel),
+        "claim_ns": max(config.claim_ns, travel),
+        "probe_ns": max(config.probe_ns, travel),
+        "nack_retry_ns": max(config.nack_retry_ns, 2 * travel),
+    }
+    network = replace(scenario.network, delay_ns=delay, jitter_ns=jitter)
+    return replace(scenario, network=network, config={**scenario.config, **slow})
+
+
+def _one_way_flaps(dice: Random, scenario: Scenario) -> Scenario:
+    """One direction of a link, or all that a member sends, is cut and opened again and again."""
+    if len(scenario.members) < 2:
+        return scenario
+    sender, receiver = dice.sample(scenario.members, 2)
+    to = None if dice.randrange(4) == 0 else (receiver,)
+    now, fail = _when(dice, scenario), _fail_ns(scenario)
+    period = dice.choice((fail // 40, fail // 8, fail // 2, fail * 5 // 4))
+    count = max(3, min(dice.randrange(3, 9), _FLAPPING_NS_MAX // (2 * period)))
+    cuts: list[Cut] = []
+    for _ in range(count):
+        length = dice.randrange(period // 2, period * 3 // 2)
+        cuts.append(Cut(at_ns=now, for_ns=length, from_=(sender,), to=to))
+        now += length + dice.randrange(period // 2, period * 3 // 2)
+    return _more(scenario, cut=cuts)
+
+
+_DRAW: dict[Case, Callable[[Random, Scenario], Scenario]] = {
+    "slow_reader": _slow_reader,
+    "operator_break": _operator_break,
+    "lower_namesake": _lower_namesake,
+    "third_namesake": _third_namesake,
+    "long_pause": _long_pause,
+    "carried_subset_lost": _carried_subset_lost,
+    "hello_near_delay": _hello_near_delay,
+    "one_way_flaps": _one_way_flaps,
+}
+
+
+# ---------------------------------------------------------------------------- times and rows
+
+
+def _span(scenario: Scenario) -> int:
+    return max(scenario.horizon_ns(), 20 * MS)
+
+
+def _when(dice: Random, scenario: Scenario) -> int:
+    """At any time, or soon after something else that happens."""
+    times = [r.at_ns for table in ("partition", "heal", *LIVES) for r in getattr(scenario, table)]
+    if times and dice.randrange(2):
+        return int(dice.choice(times)) + dice.randrange(_fail_ns(scenario))
+    return dice.randrange(_span(scenario))
+
+
+def _fail_ns(scenario: Scenario) -> int:
+    return lan(**scenario.config).fail_ns
+
+
+def _more(scenario: Scenario, **rows: list[Any]) -> Scenario:
+    """The scenario with more rows in its tables."""
+    return replace(scenario, **{key: (*getattr(scenario, key), *new) for key, new in rows.items()})
