@@ -48,7 +48,6 @@ ALONE = frozenset(
         "fifo",
         "view-delta-truth",
         "accepted-is-sent",
-        "bounded-window",
     }
 )
 """What one journal shows, whatever others did."""
@@ -206,17 +205,7 @@ def _judge(evidence: Evidence) -> None:
         mode=evidence.mode,
         undisturbed_ns=evidence.truth.undisturbed_ns,
         changes_max=evidence.truth.changes_max,
-        in_flight_max=_in_flight_max(evidence),
     )
-
-
-def _in_flight_max(evidence: Evidence) -> int | None:
-    """What a member may have in flight by the settings of all; None if some are not known."""
-    limits = [
-        header.config.get("window_bytes_max", 0) + header.config.get("frame_bytes_max", 0)
-        for header in evidence.headers.values()
-    ]
-    return max(limits) if limits and all(limits) else None
 
 
 def _ended(rows: Sequence[Event]) -> bool:

@@ -137,9 +137,6 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
     holder, at = dice.choice(names), _when(dice, scenario)
     others = dice.sample([n for n in names if n != holder], len(names) - 1)
     parts = [others[i :: len(incarnations)] for i in range(len(incarnations))]
-    config, wire = lan(**scenario.config), scenario.network
-    delay = max([wire.delay_ns, *(link.delay_ns or 0 for link in scenario.link)])
-    claim = max(config.claim_ns, delay + wire.jitter_ns + wire.late_ns)
     rows: dict[str, list[Any]] = {"imposter": []}
     if others and dice.randrange(4):
         rows["partition"] = [
@@ -152,8 +149,6 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
         rows["imposter"].append(
             Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
         )
-    # Who has a name is found out in three times `claim_ns`: a question and its answer must fit in.
-    scenario = replace(scenario, config={**scenario.config, "claim_ns": claim})
     return _more(scenario, **rows)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.config import lan
 from phalanx.journal.events import Event
-from phalanx.sim.checkers import Report, check
+from phalanx.sim.checkers import Limits, Report, check
 from phalanx.sim.collector import uncollected
 from phalanx.sim.scenario import MS, SECOND, Scenario, Traffic
 from phalanx.sim.seat import Maker
@@ -90,8 +90,7 @@ def _run(scenario: Scenario, make: Maker | None) -> RunResult:
         contents=outcome.library.checksum,
         undisturbed_ns=scenario.undisturbed_ns(),
         changes_max=scenario.changes_max,
-        in_flight_max=config.window_bytes_max + config.frame_bytes_max,
-        leave_ns=config.leave_ns,
+        limits=Limits(config.window_bytes_max, config.frame_bytes_max, config.leave_ns),
     )
     exception = outcome.exception
     if exception is not None:

@@ -85,7 +85,7 @@ class NameClaim:
         if held.nonce or not self._is_rival(held.member) or self.pending or now < self._doubt_until:
             return None
         self._nonce = self._dice.between(1, NONCE_MAX)
-        self._doubt_until = now + CLAIMS * self._config.claim_ns
+        self._doubt_until = now + max(self._config.change_ns, CLAIMS * self._config.claim_ns)
         return Claim(self.me, self._nonce)
 
     def loses(self, now: int, held: Held) -> bool:

@@ -21,7 +21,7 @@ from phalanx.sim.checkers.findings import (
     Verdict,
     Violation,
 )
-from phalanx.sim.checkers.flow_control import check_flow_control
+from phalanx.sim.checkers.flow_control import Limits, check_flow_control
 from phalanx.sim.checkers.homes import Mode, check_homes
 from phalanx.sim.checkers.integrity import Contents, check_integrity
 from phalanx.sim.checkers.liveness import check_liveness
@@ -41,6 +41,7 @@ __all__ = [
     "PROPERTIES",
     "Contents",
     "Inserted",
+    "Limits",
     "Mode",
     "Place",
     "PropertyResult",
@@ -60,8 +61,7 @@ def check(
     contents: Contents | None = None,
     undisturbed_ns: int = 0,
     changes_max: int | None = None,
-    in_flight_max: int | None = None,
-    leave_ns: int | None = None,
+    limits: Limits | None = None,
 ) -> Report:
     """Checks the rows of one run of one group, in any order.
 
@@ -69,9 +69,8 @@ def check(
     `mode` is what the members do during changes; only `hold` promises delivery in the sending
     view. The rest only a simulator knows: when each member had each frame, what the bodies
     were, from when on nobody was disturbed, say by a pause (crashes, starts and topology are
-    told by rows), and how often a member had cause to change its view. `in_flight_max` is how many
-    bytes of its own a member may have in flight, where its settings are known, and `leave_ns` how
-    long one that leaves waits for the others, where there is one clock.
+    told by rows), and how often a member had cause to change its view. `limits` are settings of the
+    members that bound what they may do.
     ValueError for rows of two runs or groups.
     """
     trace = Trace(rows, over=expect_liveness)
@@ -90,6 +89,6 @@ def check(
     check_liveness(trace, out)
     check_settling(trace, undisturbed_ns, changes_max, out)
     check_receipts(trace, inserted, out)
-    check_reports(trace, leave_ns, out)
-    check_flow_control(trace, in_flight_max, out)
+    check_reports(trace, None if limits is None else limits.leave_ns, out)
+    check_flow_control(trace, limits, out)
     return out.report

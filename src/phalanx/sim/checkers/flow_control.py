@@ -2,13 +2,17 @@
 
 In flight are own messages that were sent and are not stable. Their bytes are known by submission,
 so only submissions that are in flight as a whole are counted; a member may overshoot by the frame
-with which it fills the window.
+with which it fills the window. Messages that need several frames do not count: their first frames
+leave the window before the last one does, and only that gives a receipt.
+
+Asked of simulations, which draw messages of one size for a submission.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
+from typing import NamedTuple
 
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, label
@@ -17,19 +21,33 @@ from phalanx.sim.checkers.trace import Trace
 NAME = "bounded-window"
 
 
-def check_flow_control(trace: Trace, bytes_max: int | None, out: Findings) -> None:
-    """`bytes_max` is what a member may have in flight; None if that is not known."""
-    if bytes_max is None:
+class Limits(NamedTuple):
+    """Settings of the members: what they may have in flight, and how much fits a frame."""
+
+    window_bytes: int
+    frame_bytes: int
+    leave_ns: int
+    """How long a member that leaves waits for the others."""
+
+
+def check_flow_control(trace: Trace, limits: Limits | None, out: Findings) -> None:
+    """`limits` is None if the members' settings are not known."""
+    if limits is None:
         return
     for member in trace.journals:
         if member not in trace.lives.torn and trace.submits[member]:
-            _member(trace, member, bytes_max, out)
+            _member(trace, member, limits, out)
 
 
-def _member(trace: Trace, member: Member, bytes_max: int, out: Findings) -> None:
+def _member(trace: Trace, member: Member, limits: Limits, out: Findings) -> None:
     submits = trace.submits[member]
     lasts = [row.last for row in submits]
-    sums = list(accumulate((row.bytes for row in submits), initial=0))
+    sizes = (
+        row.bytes if 2 * row.bytes <= (row.last - row.first + 1) * limits.frame_bytes else 0
+        for row in submits
+    )
+    sums = list(accumulate(sizes, initial=0))
+    bytes_max = limits.window_bytes + limits.frame_bytes
     receipts = trace.stables[member]
     stable, at = 0, 0
     for send in trace.sends[member].values:
