@@ -100,6 +100,11 @@ class Proposal:
         digest = view_digest(self.digest, members)
         return View(ViewId(joins, removals, digest), members, self.digest)
 
+    @property
+    def absent(self) -> tuple[MemberId, ...]:
+        """Members that are left out of a component and have no entry."""
+        return tuple(sorted({member for member, _ in self.left_out} - self.entries.keys()))
+
     def __le__(self, other: Proposal) -> bool:
         return self.left_out <= other.left_out and self.components.keys() <= other.components.keys()
 

@@ -148,11 +148,7 @@ class MembershipProtocol:
     def closings(self) -> tuple[int, ...]:
         """Per member of the view that the current proposal makes, the frame that issued it, as far
         as it is here; 0 if it is not."""
-        current = self.current
-        found = (
-            self._statements.issue(m, current.entries[m], current) for m in current.view.members
-        )
-        return tuple(0 if issue is None else issue.number for issue in found)
+        return self._statements.closings(self.current)
 
     def deadline(self) -> int:
         if self.stage == "PROPOSED":
@@ -263,7 +259,8 @@ class MembershipProtocol:
         if now < self._answer_until:
             return []
         self._answer_until = now + self._time.answer_ns(now)
-        late = [m for m, view in self.current.entries.items() if not self._has_issued(m, view)]
+        current, issue = self.current, self._statements.issue
+        late = [m for m, view in current.entries.items() if issue(m, view, current) is None]
         excused = [m for m in late if self._is_excused(m)]
         if len(excused) < len(late):
             late = [m for m in late if m not in excused]
@@ -384,18 +381,12 @@ class MembershipProtocol:
         return counted is not None and counted != said.view
 
     def _is_awaited_elsewhere(self, said: Statement) -> bool:
-        """J: a member of another view waits for this one to answer or speak in a view that this one
-        has left. Frames of phase 1 and of a view in which not all have spoken tell it so; other
-        frames are not announced."""
+        """J: a member of another view waits for this one in a view that this one has left. Frames
+        of phase 1 and of a view in which not all have spoken tell it so; others are not announced.
+        """
         if self.issued or self._speak_until != NEVER or said.member in self.view.members:
             return False
-        if said.view == self.base.view:
-            return False
-        if said.proposal is not None:
-            counted = said.proposal.entries.get(self.me)
-        else:
-            counted = said.view if self.me in said.component.members else None
-        return counted is not None and counted != self.base.view
+        return said.counts(self.me) not in (None, self.base.view)
 
     def _may_join(self, draft: Draft, said: Statement) -> bool:
         """J: whether a component is added to a proposal that need not name it."""
@@ -467,14 +458,11 @@ class MembershipProtocol:
         """Keep the frame that issued a proposal; whether it is one, and new."""
         proposal = said.proposal
         assert proposal is not None
-        if said.delivered is None or self.me not in proposal.entries:
-            return False
-        if self._statements.issue(said.member, said.view, proposal) is not None:
+        counts = proposal.entries.get(self.me)
+        if said.delivered is None or counts is None:
             return False
         issue = Issue(said.issued, said.start, said.delivered)
-        counts = proposal.entries[self.me]
-        self._statements.record(said.member, said.view, proposal, issue, counts)
-        return True
+        return self._statements.record(said.member, said.view, proposal, issue, counts)
 
     def _fetches(self, said: Statement) -> list[Instruction]:
         """Ask for frames that issued a proposal of this member's and are not here."""
@@ -482,9 +470,6 @@ class MembershipProtocol:
         return [Fetch(places)] if places else []
 
     # -------------------------------------------------------------- time
-
-    def _has_issued(self, member: MemberId, view: ViewId) -> bool:
-        return self._statements.issue(member, view, self.current) is not None
 
     def _is_excused(self, member: MemberId) -> bool:
         """It has issued the current proposal and the frame is on its way, or it speaks from a view
@@ -497,12 +482,7 @@ class MembershipProtocol:
     # -------------------------------------------------------------- reporting
 
     def _report(self, action: Action, before: Proposal) -> ReportStep:
-        return ReportStep(action, self.current, _left_out(before), _left_out(self.current))
-
-
-def _left_out(proposal: Proposal) -> tuple[MemberId, ...]:
-    """Members that have no entry left."""
-    return tuple(sorted({member for member, _ in proposal.left_out} - proposal.entries.keys()))
+        return ReportStep(action, self.current, before.absent, self.current.absent)
 
 
 _AT_ANY: dict[type[Input], str | None] = {

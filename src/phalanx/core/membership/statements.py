@@ -56,6 +56,12 @@ class Statement(msgspec.Struct, frozen=True):
     def view(self) -> ViewId:
         return self.component.view
 
+    def counts(self, member: MemberId) -> ViewId | None:
+        """The view in which the sender waits for a member: to issue its proposal, or to speak."""
+        if self.proposal is not None:
+            return self.proposal.entries.get(member)
+        return self.view if member in self.component.members else None
+
     @property
     def is_hello(self) -> bool:
         """A HELLO names its sender's view, but neither the members of it nor a proposal."""
@@ -122,16 +128,18 @@ class Statements:
 
     def record(
         self, member: MemberId, view: ViewId, proposal: Proposal, issue: Issue, counts: ViewId
-    ) -> None:
+    ) -> bool:
         """This frame of a member issued a proposal from a view, which counts this member in view
-        `counts`."""
+        `counts`. Whether that is new."""
         issues = self._issues.setdefault(member, {})
-        if (view, proposal.digest) not in issues:
-            issues[view, proposal.digest] = (issue, counts)
-            self._bytes += _size(issue)
+        if (view, proposal.digest) in issues:
+            return False
+        issues[view, proposal.digest] = (issue, counts)
+        self._bytes += _size(issue)
         while len(issues) > ISSUES_MAX:
             self._bytes -= _size(issues.pop(next(iter(issues)))[0])
         self._make_room(member)
+        return True
 
     def forget_issues(self, view: ViewId) -> None:
         """This view is the base from now on. Proposals that count this member elsewhere are of no
@@ -150,6 +158,12 @@ class Statements:
     def issue(self, member: MemberId, view: ViewId, proposal: Proposal) -> Issue | None:
         found = self._issues.get(member, {}).get((view, proposal.digest))
         return None if found is None else found[0]
+
+    def closings(self, proposal: Proposal) -> tuple[int, ...]:
+        """Per member of the view that a proposal makes, the frame that issued it; 0 if it is not
+        here."""
+        found = (self.issue(m, proposal.entries[m], proposal) for m in proposal.view.members)
+        return tuple(0 if issue is None else issue.number for issue in found)
 
     def missing_issues(
         self, said: Statement, me: MemberId, base: ViewId, issued: Sequence[Proposal]
