@@ -249,6 +249,11 @@ class Trace:
         installs = self.installs[member]
         return bool(installs) and installs[0].joined is not None
 
+    def step_ended(self, row: Event) -> bool:
+        """Its journal goes on after the step of this row, so that no row of the step is missing at
+        the journal's end."""
+        return self.journals[row.node, row.inc][-1].step > row.step
+
     def closed(self, member: Member, vid: str) -> bool:
         """It went from this view to another, so what it did in it is complete."""
         return (member, vid) in self.successor and member not in self.lives.torn
