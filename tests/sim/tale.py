@@ -93,6 +93,8 @@ class Tale:
         """Per member and sender, the highest number of a message delivered."""
         self.proposed: dict[str, dict[str, int]] = {}
         """The same, as it was when the member proposed its next view."""
+        self.met: dict[str, str] = {}
+        """Per member, all with whom it was in a view."""
         self.submitted: dict[str, int] = {}
         """Per member, how many messages its application handed over."""
         self.vid: dict[str, str] = {}
@@ -175,6 +177,8 @@ class Tale:
             if self.reports and len(components) > 1 and vid not in self.sides:
                 self.sides[vid] = self._describe(members, components)
             self.vid[letter] = vid
+            known = self.met.get(letter, "")
+            self.met[letter] = known + "".join(m for m in members if m not in known)
             self.proposed.pop(letter, None)
             self.row(letter, ev.ViewInstall, **columns | given)
             if self.reports and len(components) > 1:
@@ -191,8 +195,9 @@ class Tale:
                 if self.vid.get(m) == component:
                     for sender, number in self.proposed.get(m, self.delivered.get(m, {})).items():
                         best[sender] = max(best.get(sender, 0), number)
-                    for met in self.views[component]:
-                        best.setdefault(met, 0)
+                    for met in self.met[m]:
+                        if met not in self.views[component]:
+                            best.setdefault(met, 0)
             reported.append(dict(sorted(best.items(), key=lambda known: life(known[0]))))
         return [
             side_columns(component, self.views.get(component, ""), reported, index)
