@@ -386,8 +386,8 @@ def test_the_next_life_of_a_name_joins_and_the_one_before_leaves() -> None:
     def returned(**given: Any) -> Tale:
         tale = today().life("b", "CRASH").install("B", "vB", "B").change("aB", "COMMIT", "COMMIT")
         tale.install("B", "v2", "aB", joins=1, components=["v1", "vB"], trans="B")
-        given = {"joins": 1, "components": ["v1", "vB"], "trans": "a"} | given
-        return tale.install("a", "v2", "aB", **given).stop()
+        tale.install("a", "v2", "aB", joins=1, components=["v1", "vB"], trans="a", **given)
+        return tale.stop()
 
     assert returned().check().violated == ()
     only(returned(**joined_left("", "")).check(), "view-delta-truth", "b.2 did, and b.1")
@@ -577,7 +577,7 @@ def queued(reason: str | None = "left", **counts: Any) -> Tale:
         ({"refused": 1}, "a.1 accepted 5 messages, submitted 3 and refused 1"),
     ],
 )
-def test_queue_counts_add_up(counts: dict[str, int], says: str) -> None:
+def test_queue_counts_add_up(counts: dict[str, Any], says: str) -> None:
     assert queued().check().violated == ()
     only(queued(**counts).check(), "accepted-is-sent", says)
 
