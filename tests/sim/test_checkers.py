@@ -1,7 +1,7 @@
 """The checkers against hand-made traces: each property once kept and once broken, alone.
 
-The finer points are in `test_checkers_messages.py` and `test_checkers_views.py`, random legal
-traces in `test_checkers_random.py`.
+The finer points are in `test_checkers_messages.py`, `test_checkers_views.py` and
+`test_checkers_reports.py`, random legal traces in `test_checkers_random.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.sim.tale import Tale, calm, everywhere_at_once, odyssey
+from tests.sim.tale import Tale, calm, everywhere_at_once, joined_left, odyssey
 
 from phalanx.journal import events as ev
 from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES, Mode, check
@@ -118,7 +118,7 @@ def c_moves_on_without_a_safe_message() -> Tale:
 
 
 def the_markers_differ() -> Tale:
-    return Tale("ab").marker("a", 1).marker("b", 2).install("ab", "v2", "ab", 1)
+    return Tale("ab").marker("a", 1, "ab").marker("b", 2, "ab").install("ab", "v2", "ab", 1)
 
 
 def c_hears_the_answer_a_view_early() -> Tale:
@@ -162,6 +162,45 @@ def views_do_not_come_to_rest() -> Tale:
     for removals in range(1, 10):
         tale.install("ab", f"v{removals + 1}", "ab", removals)
     return tale
+
+
+def c_moves_on_without_a_stable_message() -> Tale:
+    tale = Tale("abc", reports=True).send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    return tale.receipts("a", 1).install("c", "v2", "c", 1)
+
+
+def a_never_hears_that_its_message_is_stable() -> Tale:
+    tale = Tale("ab", reports=True).send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    return tale.ordered("a", 1)
+
+
+def a_is_not_told_that_c_is_gone() -> Tale:
+    tale = Tale("abc", reports=True).submit("a", 1, to="bc").install("ab", "v2", "ab", 1)
+    return tale.send("a", 1, service="CAUSAL", to="b").deliver("b", "a", 1).receipts("a", 1)
+
+
+def a_is_told_that_c_joined() -> Tale:
+    tale = Tale("abc", reports=True).install("b", "v2", "ab", 1, trans="ab")
+    return tale.install("a", "v2", "ab", 1, trans="ab", **joined_left("c", ""))
+
+
+def a_merge_forgets_a_message() -> Tale:
+    tale = Tale("ab", boot="", reports=True).install("a", "va", "a").install("b", "vb", "b")
+    tale.send("a", 1, service="CAUSAL").deliver("a", "a", 1).receipts("a", 1)
+    tale.change("ab", "COMMIT", "COMMIT").delivered.clear()
+    tale.proposed.clear()
+    for letter in "ab":
+        tale.install(letter, "v1", "ab", joins=1, trans=letter, components=["va", "vb"])
+    return tale.change("ab", "FORGET")
+
+
+def b_leaves_unasked() -> Tale:
+    return Tale("ab", reports=True).install("ab", "v2", "ab", 1).life("b", "STOP", "left")
+
+
+def a_message_gets_lost_in_the_queue() -> Tale:
+    tale = Tale("ab", reports=True).submit("a", 1).send("a", 1).deliver("ab", "a", 1, pos=0)
+    return tale.receipts("a", 1).queue("a", accepted=2).row("a", ev.Life, op="STOP", reason="left")
 
 
 @dataclass(frozen=True)
@@ -221,6 +260,28 @@ BROKEN = {
         a_waits_for_an_answer_for_ever, "a.1 began a change (COMMIT in c) and never ended it"
     ),
     "bounded-views": Broken(views_do_not_come_to_rest, "a.1 installed 9 views after the last"),
+    "receipt-truth": Broken(
+        c_moves_on_without_a_stable_message,
+        "a.1 has a receipt that a.1#1 is stable in v1, but c.1 did not deliver it there",
+        settled=False,
+    ),
+    "receipt-liveness": Broken(
+        a_never_hears_that_its_message_is_stable, "a.1 never got a receipt that a.1#1 is stable"
+    ),
+    "not-sent-liveness": Broken(
+        a_is_not_told_that_c_is_gone,
+        "a.1 was not told that a.1#1 does not go to c.1, which is not in v2",
+    ),
+    "view-delta-truth": Broken(
+        a_is_told_that_c_joined, "a.1 was told that c.1 joined and nobody left with v2; nobody did"
+    ),
+    "merge-report-truth": Broken(
+        a_merge_forgets_a_message, "v1 reports that va had delivered a.1#0, but it was a.1#1"
+    ),
+    "no-needless-stop": Broken(b_leaves_unasked, "b.1 left without being asked to"),
+    "accepted-is-sent": Broken(
+        a_message_gets_lost_in_the_queue, "a.1 accepted 2 messages, submitted 1 and refused 0"
+    ),
 }
 
 

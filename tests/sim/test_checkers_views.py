@@ -189,7 +189,7 @@ def test_where_the_home_cannot_be_known_anybodys_delivery_tells_it() -> None:
 
 
 def test_a_marker_that_only_one_member_saw_is_a_difference() -> None:
-    tale = Tale("ab").marker("a", 1)
+    tale = Tale("ab").marker("a", 1, along="ab")
     assert tale.install("ab", "v2", "ab", 1).check().violated == ("safe-marker",)
 
 
@@ -200,6 +200,27 @@ def test_what_comes_after_the_marker_and_only_that_is_transitional() -> None:
     assert late.check().violated == ("safe-marker",)
     fresh = Tale("a").marker("a", 0).install("a", "v2", "a", 1).send("a", 1, service="CAUSAL")
     assert fresh.deliver("a", "a", 1).check().violated == ()
+
+
+@pytest.mark.parametrize(("along", "legal"), [("ab", True), ("abc", False), ("a", False)])
+def test_the_marker_names_those_that_move_on_together(along: str, legal: bool) -> None:
+    tale = Tale("abc").marker("ab", 0, along).install("ab", "v2", "ab", 1)
+    report = tale.check()
+    assert report.violated == (() if legal else ("safe-marker",))
+    if not legal:
+        text = "the marker of v1 at a.1 names others than those that move on with it to v2"
+        assert text in report.violations[0].text
+
+
+def test_a_marker_of_a_view_that_nobody_is_known_to_have_left_names_anybody() -> None:
+    assert Tale("abc").marker("ab", 0, "ac").check(settled=False).violated == ()
+
+
+def test_a_marker_of_an_older_journal_names_nobody() -> None:
+    tale = Tale("abc")
+    for letter in "ab":
+        tale.row(letter, ev.TransMarker, vid="v1", at_pos=0)
+    assert tale.install("ab", "v2", "ab", 1).check().violated == ()
 
 
 @pytest.mark.parametrize(("at_pos", "legal"), [(0, False), (1, True), (2, False)])
@@ -244,21 +265,6 @@ def test_the_earliest_of_those_who_deliver_is_asked() -> None:
     had = {B_HAS: tale.now - 1}
     assert tale.deliver("a", "a", 1, pos=0).check(inserted=had).violated == ()
     assert tale.check(inserted={B_HAS: tale.now}).violated == ("safe-prefix",)
-
-
-def test_a_receipt_of_stability_waits_for_the_whole_view_too() -> None:
-    tale = Tale("ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
-    assert tale.check(inserted={B_HAS: 0}).violated == ()
-    assert tale.check(inserted={}).violated == ("safe-prefix",)
-
-
-def test_a_receipt_at_the_end_of_a_view_speaks_of_those_who_move_along() -> None:
-    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", step=50)
-    tale.install("a", "v2", "ab", 1, trans="ab", step=50).install("b", "v2", "ab", 1, trans="ab")
-    assert tale.check(inserted={B_HAS: tale.now}).violated == (), "c did not move along"
-    assert tale.check(inserted={B_HAS: tale.now + 1}).violated == ("safe-prefix",)
 
 
 def test_a_crash_excuses_from_a_safe_message_and_so_does_a_journal_that_just_ends() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.journal.folder import keep
 from tests.sim.tale import Tale, odyssey, renumbered
 
 from phalanx.journal import events as ev
 from phalanx.journal.reader import read_all
-from phalanx.sim.checkers import check
-from phalanx.sim.evidence import judge
+from phalanx.sim.checkers import PROPERTIES, check
+from phalanx.sim.evidence import ALONE, SETTLED, judge
 
 
 def apart(tale: Tale) -> list[ev.Event]:
@@ -60,3 +61,27 @@ def test_rows_are_told_in_order_only_where_members_share_a_clock(tmp_path: Path)
     other = msgspec.structs.replace(evidence.headers[member], boot_id="another machine")
     evidence.headers[member] = other
     assert evidence.story == evidence.rows
+
+
+@pytest.mark.parametrize("letter", "abcdD")
+def test_without_a_journal_only_what_each_shows_alone_is_judged(
+    letter: str, tmp_path: Path
+) -> None:
+    keep(tmp_path, odyssey().rows, mode="flow")
+    node, inc = letter.lower(), 1 + letter.isupper()
+    (tmp_path / f"g-{node}-{inc:06}-000001.phj").unlink()
+    (evidence,) = judge(read_all([tmp_path]))
+    assert evidence.absent == [(node, inc)]
+    judged = {name: evidence.judgement(name) for name in PROPERTIES}
+    assert {name for name, found in judged.items() if found.verdict == "holds"} == ALONE
+    why = {found.why for name, found in judged.items() if name not in ALONE | SETTLED}
+    mode = "only mode 'hold' promises it, it is 'flow' here"
+    assert why == {f"no journal of {node}.{inc}", mode}
+
+
+def test_a_wrong_queue_is_found_though_all_other_journals_are_missing(tmp_path: Path) -> None:
+    tale = Tale("abc", reports=True).submit("a", 1).queue("a", accepted=2)
+    keep(tmp_path, [r for r in tale.life("a", "STOP", "left").rows if r.node == "a"])
+    (evidence,) = judge(read_all([tmp_path]))
+    assert evidence.absent == [("b", 1), ("c", 1)]
+    assert evidence.report.violated == ("accepted-is-sent",)

@@ -129,7 +129,9 @@ def test_every_guarantee_has_a_meaning_and_a_line() -> None:
 def test_the_demo_shows_a_crash_a_three_way_split_a_merge_and_a_return(seed: int) -> None:
     result = run(demo_scenario(seed))
     assert result.signature == ()
-    assert [n for n, r in result.report.properties.items() if r.verdict != "holds"] == []
+    verdicts = {name: found.verdict for name, found in result.report.properties.items()}
+    assert verdicts.pop("no-needless-stop") == "unverifiable", "nobody leaves in the demo"
+    assert set(verdicts.values()) == {"holds"}
     installs = [r for r in result.rows if isinstance(r, ev.ViewInstall)]
     sizes = {(r.cause, len(r.members)) for r in installs}
     assert {("BOOT", 1), ("JOIN", 5), ("REMOVE", 4), ("REMOVE", 1), ("JOIN", 4)} <= sizes

@@ -270,9 +270,11 @@ class Node:
         self._perform(now, effects)
 
     def _counts(self) -> tuple[int, int, int]:
-        """Messages accepted, given to the core, and refused after they were accepted."""
+        """Messages accepted, given to the core, and refused after they were accepted. Once the
+        member has stopped, those that still arrive in the queue are refused too."""
         with self._lock:
-            return self._accepted, self._submitted, self._refused
+            late = sum(some.ticket.count for some in self._queue) if self.stopped else 0
+            return self._accepted, self._submitted, self._refused + late
 
     def deadline(self) -> int:
         if self.stopped:

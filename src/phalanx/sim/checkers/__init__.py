@@ -25,7 +25,9 @@ from phalanx.sim.checkers.flow_control import Limits, check_flow_control
 from phalanx.sim.checkers.homes import Mode, check_homes
 from phalanx.sim.checkers.integrity import Contents, check_integrity
 from phalanx.sim.checkers.liveness import check_liveness
+from phalanx.sim.checkers.lost import check_lost
 from phalanx.sim.checkers.membership import check_membership
+from phalanx.sim.checkers.merges import check_merges
 from phalanx.sim.checkers.order import check_order
 from phalanx.sim.checkers.receipts import Inserted, check_receipts
 from phalanx.sim.checkers.reports import check_reports
@@ -89,6 +91,8 @@ def check(
     check_liveness(trace, out)
     check_settling(trace, undisturbed_ns, changes_max, out)
     check_receipts(trace, inserted, out)
+    check_lost(trace, out)
+    check_merges(trace, out)
     check_reports(trace, None if limits is None else limits.leave_ns, out)
     check_flow_control(trace, limits, out)
     return out.report

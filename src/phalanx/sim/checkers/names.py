@@ -3,13 +3,26 @@ again is another member, and what was addressed to its earlier life is not for i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from phalanx.journal.events import Deliver, Send, Submit
 
 Member = tuple[str, int]
 
 
+def named(names: Sequence[str] | None, incs: Sequence[int] | None) -> frozenset[Member] | None:
+    """The members that two columns name; None where a row does not say."""
+    if names is None or incs is None:
+        return None
+    return frozenset(zip(names, incs, strict=True))
+
+
 def label(member: Member) -> str:
     return f"{member[0]}.{member[1]}"
+
+
+def labels(members: Iterable[Member]) -> str:
+    return " ".join(map(label, sorted(members))) or "nobody"
 
 
 def messages(sender: Member, first: int, last: int) -> str:

@@ -6,28 +6,34 @@ receipt-truth       A receipt speaks of messages that were sent, in the view tha
                     them there or do not come to the next view. *Ordered*: nothing that comes
                     before them in the order was still to arrive.
 receipt-liveness    In a settled run a living sender has both receipts for all that it sent.
-not-sent-liveness   An addressed member that is missing from the view a message belongs to is
-                    reported as gone, and nobody else is. A member that is reported before the
-                    message is sent never delivers it.
 
 A simulation knows when each member had each frame, and is asked about that moment. Of journals
 alone, members that left the view behind or stay in it to the end can be asked what they delivered.
+
+In journals of before schema 6 a receipt names nobody. One in the step that ends the view speaks of
+those that move on together all the same, and there are no receipts of order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
-from phalanx.journal.events import NotSent, Ordered, Send, Stable, Submit
+from phalanx.journal.events import Ordered, Send, Stable, ViewInstall
 from phalanx.sim.checkers.findings import Findings
-from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.names import Member, addressed, label, labels, messages, named
+from phalanx.sim.checkers.spans import Spans
 from phalanx.sim.checkers.trace import Part, Trace
 
 Inserted = Mapping[tuple[str, int, str, int, int], int]
 """(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
 simulator's time at which the holder had the frame."""
+Covered = list[tuple[Send, int, int]]
+"""Sends, and which of their messages."""
+R = TypeVar("R", Stable, Ordered)
 
-TRUTH, LIVENESS, NOT_SENT = "receipt-truth", "receipt-liveness", "not-sent-liveness"
+TRUTH, LIVENESS = "receipt-truth", "receipt-liveness"
+NEVER_NS = 1 << 62
 
 
 def check_receipts(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
@@ -37,31 +43,38 @@ def check_receipts(trace: Trace, inserted: Inserted | None, out: Findings) -> No
         _stables(trace, sender, inserted, out)
         _orders(trace, sender, inserted, out)
         _liveness(trace, sender, out)
-        _lost(trace, sender, out)
 
 
 def _covered(
-    trace: Trace, sender: Member, rows: Iterable[Stable | Ordered], out: Findings
-) -> list[tuple[Stable | Ordered, Send, int, int]]:
+    trace: Trace, sender: Member, rows: Iterable[R], out: Findings
+) -> Iterator[tuple[R, Covered]]:
     """Each receipt with the sends that it newly speaks of. A receipt of what was not sent, or that
-    belongs to another view, is a violation."""
-    found, upto = [], 0
+    belongs to another view, is a violation. Messages that were reported as going to nobody need
+    not have been sent."""
+    upto, sends = 0, trace.sends[sender]
+    unsent: Spans[None] = Spans()
+    for report in trace.not_sent[sender]:
+        unsent.add(report.first, report.last, None)
     for row in rows:
         out.evaluated(TRUTH)
         first, upto = upto + 1, max(upto, row.upto)
-        sends = trace.sends[sender]
-        for lo, hi in sends.missing(first, row.upto):
-            text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)}, never sent"
-            out.violated(TRUTH, text, [row])
-        for lo, hi, at in sends.within(first, row.upto):
-            send = sends.values[at]
-            home = trace.home(sender, send)
-            if home is not None and home != row.vid:
-                text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)} in {row.vid},"
-                out.violated(TRUTH, f"{text} but it belongs to {home}", [send, row])
-                continue
-            found.append((row, send, lo, hi))
-    return found
+        covered: Covered = []
+        if first <= upto:
+            for lo, hi in sends.missing(first, upto):
+                for one, other in unsent.missing(lo, hi):
+                    what = messages(sender, one, other)
+                    text = f"{label(sender)} has a receipt for {what}, never sent"
+                    out.violated(TRUTH, text, [row])
+            for lo, hi, at in sends.within(first, upto):
+                send = sends.values[at]
+                home = trace.home(sender, send)
+                if home is None or home == row.vid:
+                    covered.append((send, lo, hi))
+                elif trace.reports_all(sender):
+                    what = messages(sender, lo, hi)
+                    text = f"{label(sender)} has a receipt for {what} in {row.vid}, but it belongs "
+                    out.violated(TRUTH, f"{text}to {home}", [send, row])
+        yield row, covered
 
 
 # ---------------------------------------------------------------------------- stable
@@ -69,37 +82,59 @@ def _covered(
 
 def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
     blamed: set[tuple[Member, int]] = set()
-    for row, send, lo, hi in _covered(trace, sender, trace.stables[sender], out):
-        assert isinstance(row, Stable)
-        for other in _promised(trace, sender, row, out):
-            if other == sender or (other, send.frame) in blamed:
+    for row, covered in _covered(trace, sender, trace.stables[sender], out):
+        if (row.sender, row.sender_inc) != sender:
+            text = f"{label(sender)} has a receipt for messages of {row.sender}.{row.sender_inc}"
+            out.violated(TRUTH, text, [row])
+            continue
+        members, after = _promised(trace, sender, row, out)
+        for other in members:
+            if other == sender:
                 continue
-            lacks = _lacks(trace, row, send, (lo, hi), other, inserted, out)
-            if lacks:
-                blamed.add((other, send.frame))
-                text = f"{label(sender)} has a receipt that {messages(sender, lo, hi)} is stable "
-                out.violated(TRUTH, f"{text}in {row.vid}, but {lacks}", [send, row], other[0])
+            for send, lo, hi in covered:
+                if (other, send.frame) in blamed:
+                    continue
+                lacks = _lacks(trace, row, after, send, (lo, hi), other, inserted, out)
+                if lacks:
+                    blamed.add((other, send.frame))
+                    what = messages(sender, lo, hi)
+                    text = f"{label(sender)} has a receipt that {what} is stable in {row.vid}, "
+                    out.violated(TRUTH, f"{text}but {lacks}", [send, row], other[0])
 
 
-def _promised(trace: Trace, sender: Member, row: Stable, out: Findings) -> tuple[Member, ...]:
-    """The members of which a receipt speaks. Where the view has ended, they are those that move on
-    together."""
-    if row.members is None:
-        return trace.views.get(row.vid, ())
-    named = tuple(zip(row.members, row.member_incs or (), strict=True))
+def _promised(
+    trace: Trace, sender: Member, row: Stable, out: Findings
+) -> tuple[Collection[Member], ViewInstall | None]:
+    """The members of which a receipt speaks. Where the view ends with this step, they are those
+    that move on together, and the next view is returned too."""
+    members = named(row.members, row.member_incs)
     after = trace.successor.get((sender, row.vid))
-    if after is not None and after.step == row.step:
-        together = tuple(zip(after.trans, after.trans_incs, strict=True))
-        if set(named) == set(together):
-            return named
-    text = f"{label(sender)} has a receipt for {', '.join(map(label, named)) or 'nobody'}, "
-    out.violated(TRUTH, f"{text}who do not move on from {row.vid} together", [row])
-    return ()
+    ends = after is not None and after.step == row.step
+    if members is None and trace.reports_all(sender):
+        return trace.views.get(row.vid, ()), None
+    if not ends and not trace.step_ended(row):
+        return (), None  # the view that ends this one may be among what is missing
+    if after is None or not ends:
+        if members is None:
+            return trace.views.get(row.vid, ()), None
+        together = None
+    else:
+        together = frozenset(zip(after.trans, after.trans_incs, strict=True))
+        if members is None or members == together:
+            return together, after
+    text = f"{label(sender)} has a receipt that names {labels(members)} at the end of {row.vid}, "
+    if together is None:
+        text += "but the view did not end there"
+    else:
+        text += f"but {labels(together)} move on together"
+    out.violated(TRUTH, text, [row])
+    return (), None
 
 
 def _lacks(
     trace: Trace,
     row: Stable,
+    after: ViewInstall | None,
     send: Send,
     numbers: tuple[int, int],
     other: Member,
@@ -109,8 +144,8 @@ def _lacks(
     """What contradicts a receipt; None if nothing does."""
     sender = (row.sender, row.sender_inc)
     by_ns = row.sim_ns
-    if row.members is not None:
-        at = trace.installed.get(other, {}).get(trace.successor[sender, row.vid].vid)
+    if after is not None:
+        at = trace.installed.get(other, {}).get(after.vid)
         if at is None:
             return None  # it did not come to the next view
         by_ns = trace.installs[other][at].sim_ns
@@ -119,9 +154,16 @@ def _lacks(
         had = inserted.get((*other, *sender, send.frame))
         if had is None or had > by_ns:
             return f"{label(other)} lacked frame {send.frame} at {by_ns}"
-    if other not in trace.journals or other in trace.lives.torn:
+    lives = trace.lives
+    if other not in trace.journals or other in lives.torn:
         return None
-    stays = trace.over and trace.lives.alive(other) and trace.last_view(other) == row.vid
+    if row.vid not in trace.installed[other]:
+        # A crash costs a journal its end, but not in a simulation.
+        if lives.whole(other) or (inserted is not None and other in lives.crashed):
+            out.evaluated(TRUTH)
+            return f"{label(other)} never installed it"
+        return None
+    stays = trace.over and lives.alive(other) and trace.last_view(other) == row.vid
     if (stays or trace.closed(other, row.vid)) and addressed(other, send):
         out.evaluated(TRUTH)
         if not _delivered_in(trace, other, sender, *numbers, row.vid):
@@ -143,40 +185,47 @@ def _delivered_in(
 
 
 def _orders(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
-    covered = _covered(trace, sender, trace.orders[sender], out)
-    if inserted is None:
-        return
-    places = _places(trace, sender)
-    arrived: dict[str, list[int]] = {}
-    """Per view and position, when the last frame of those up to it had arrived here."""
-    for vid, parts in places.items():
-        latest, times = 0, arrived.setdefault(vid, [])
-        for part in parts:
-            own = part.sender == sender
-            had = 0 if own else inserted.get((*sender, *part.sender, part.row.frame), 1 << 62)
-            latest = max(latest, had)
-            times.append(latest)
-    for row, send, lo, hi in covered:
-        if send.service not in ("AGREED", "SAFE") or row.sim_ns is None:
+    arrivals: dict[str, _Arrivals] = {}
+    for row, covered in _covered(trace, sender, trace.orders[sender], out):
+        if inserted is None or row.sim_ns is None:
             continue
-        for index, part in enumerate(places.get(row.vid, ())):
-            if part.sender == sender and part.first <= hi and lo <= part.last:
+        if not arrivals:
+            arrivals = {v: _Arrivals(p, inserted) for v, p in _placed(trace, sender).items()}
+        here = arrivals.get(row.vid)
+        for send, lo, hi in covered if here is not None else ():
+            assert here is not None
+            for part, before_ns in here.of_own(lo, hi):
                 out.evaluated(TRUTH)
-                if index and arrived[row.vid][index - 1] > row.sim_ns:
+                if before_ns > row.sim_ns:
                     text = f"{label(sender)} has a receipt that {part} is ordered in {row.vid}, "
-                    text += "but something that came before it had not arrived"
+                    text += "but something that comes before it had not arrived"
                     out.violated(TRUTH, text, [send, row, part.row])
-                break
 
 
-def _places(trace: Trace, member: Member) -> dict[str, list[Part]]:
-    """Per view, what the member delivered in the agreed order, by position."""
+class _Arrivals:
+    """What a member delivered in the agreed order of a view, and when the last frame of all that
+    comes before an own message had arrived."""
+
+    def __init__(self, parts: list[Part], inserted: Inserted) -> None:
+        self._own: Spans[tuple[Part, int]] = Spans()
+        latest = 0
+        for part in sorted(parts, key=lambda part: part.pos or 0):
+            if part.sender == part.member:
+                self._own.add(part.first, part.last, (part, latest))
+            else:
+                had = inserted.get((*part.member, *part.sender, part.row.frame), NEVER_NS)
+                latest = max(latest, had)
+
+    def of_own(self, first: int, last: int) -> list[tuple[Part, int]]:
+        return [self._own.values[at] for _, _, at in self._own.within(first, last)]
+
+
+def _placed(trace: Trace, member: Member) -> dict[str, list[Part]]:
+    """Per view, what the member delivered in the agreed order."""
     found: dict[str, list[Part]] = {}
     for part in trace.parts[member]:
         if part.pos is not None:
             found.setdefault(part.row.vid, []).append(part)
-    for parts in found.values():
-        parts.sort(key=lambda part: part.pos or 0)
     return found
 
 
@@ -196,61 +245,4 @@ def _liveness(trace: Trace, sender: Member, out: Findings) -> None:
         if upto < last:
             what = messages(sender, upto + 1, last)
             text = f"{label(sender)} never got a receipt that {what} is {name}"
-            out.violated(LIVENESS, text, [sends.values[-1]])
-
-
-# ---------------------------------------------------------------------------- lost receivers
-
-
-def _lost(trace: Trace, sender: Member, out: Findings) -> None:
-    """Subset messages: whom they were for when they were submitted, and who is in their home."""
-    reports = [*trace.not_sent[sender], *trace.lost_receivers[sender]]
-    for row in reports:
-        _report(trace, sender, row, out)
-    sends = trace.sends[sender]
-    for submit in trace.submits[sender]:
-        if submit.to is None or submit.to_incs is None or not trace.reports_all(sender):
-            continue
-        for lo, hi, at in sends.within(submit.first, submit.last):
-            home = trace.home(sender, sends.values[at])
-            if home is None or home not in trace.installed[sender]:
-                continue
-            out.evaluated(NOT_SENT)
-            here = trace.inside[home]
-            gone = [m for m in zip(submit.to, submit.to_incs, strict=True) if m not in here]
-            for member in gone:
-                if not any(_names(row, member) and row.first <= lo <= row.last for row in reports):
-                    what = messages(sender, lo, hi)
-                    text = f"{label(sender)} was not told that {what} does not go to "
-                    text += f"{label(member)}, which is not in {home}"
-                    out.violated(NOT_SENT, text, [submit, sends.values[at]], member[0])
-
-
-def _names(row: NotSent, member: Member) -> bool:
-    if row.to is None:
-        return True  # of before receivers were named
-    return member in zip(row.to, row.to_incs or (), strict=True)
-
-
-def _report(trace: Trace, sender: Member, row: NotSent, out: Findings) -> None:
-    """Members that are reported as gone do not deliver; nobody does if no receiver is left. What
-    had been sent by then may be delivered in a view without the sender."""
-    out.evaluated(NOT_SENT)
-    submit = _submitted(trace, sender, row.first)
-    send = trace.sends[sender].get(row.first)
-    for member in trace.journals if send is None or send.lseq > row.lseq else ():
-        if row.rest and not _names(row, member):
-            continue
-        spans = trace.delivered[member].get(sender)
-        if spans is not None and spans.within(row.first, row.last):
-            text = f"{label(sender)} was told that {messages(sender, row.first, row.last)} does not"
-            text += f" go to {label(member)}, which delivered it"
-            out.violated(NOT_SENT, text, [row], member[0])
-    for member in zip(row.to or (), row.to_incs or (), strict=True):
-        if submit is not None and not addressed(member, submit):
-            text = f"{label(sender)} was told that {label(member)} is gone, which was not addressed"
-            out.violated(NOT_SENT, text, [submit, row], member[0])
-
-
-def _submitted(trace: Trace, sender: Member, number: int) -> Submit | None:
-    return next((s for s in trace.submits[sender] if s.first <= number <= s.last), None)
+            out.violated(LIVENESS, text, [sends.values[sends.index(last)]])

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from phalanx.sim.checkers.findings import Findings
-from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.names import Member, addressed, label, messages, named
 from phalanx.sim.checkers.routes import Route
 from phalanx.sim.checkers.spans import Spans
 from phalanx.sim.checkers.trace import Part, Trace
@@ -85,10 +85,10 @@ def _sides(trace: Trace, out: Findings) -> None:
         out.violated("safe-marker", text, [*([marker] if marker else []), row])
     for (member, vid), marker in trace.markers.items():
         after = trace.successor.get((member, vid))
-        if after is not None and marker.members is not None and member not in torn:
+        along = named(marker.members, marker.member_incs)
+        if after is not None and along is not None and member not in torn:
             out.evaluated("safe-marker")
-            named = set(zip(marker.members, marker.member_incs or (), strict=True))
-            if named != set(zip(after.trans, after.trans_incs, strict=True)):
+            if along != set(zip(after.trans, after.trans_incs, strict=True)):
                 text = f"the marker of {vid} at {label(member)} names others than those that move "
                 out.violated("safe-marker", f"{text}on with it to {after.vid}", [marker, after])
         for part in trace.by_view.get(vid, {}).get(member, ()):

@@ -249,6 +249,12 @@ class Trace:
         installs = self.installs[member]
         return bool(installs) and installs[0].joined is not None
 
+    def step_ended(self, row: Event) -> bool:
+        """No row of this row's step is missing at the journal's end: the journal goes on after it,
+        or nothing can have followed."""
+        member = (row.node, row.inc)
+        return self.journals[member][-1].step > row.step or self.lives.whole(member)
+
     def closed(self, member: Member, vid: str) -> bool:
         """It went from this view to another, so what it did in it is complete."""
         return (member, vid) in self.successor and member not in self.lives.torn
