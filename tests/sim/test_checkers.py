@@ -15,7 +15,7 @@ import pytest
 from tests.sim.tale import Tale, calm, everywhere_at_once, joined_left, odyssey
 
 from phalanx.journal import events as ev
-from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES, Mode, check
+from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES, Limits, Mode, check
 
 # ---------------------------------------------------------------------------- broken
 
@@ -203,6 +203,18 @@ def a_message_gets_lost_in_the_queue() -> Tale:
     return tale.receipts("a", 1).queue("a", accepted=2).row("a", ev.Life, op="STOP", reason="left")
 
 
+def a_fills_more_than_its_window() -> Tale:
+    tale = Tale("ab", reports=True)
+    for number in range(1, 40):
+        tale.submit("a", number, bytes=40).send("a", number).deliver(
+            "ab", "a", number, pos=number - 1
+        )
+    return tale.receipts("a", 39).stop()
+
+
+LIMITS = Limits(window_bytes=1000, frame_bytes=100, leave_ns=0)
+
+
 @dataclass(frozen=True)
 class Broken:
     tale: Callable[[], Tale]
@@ -282,13 +294,16 @@ BROKEN = {
     "accepted-is-sent": Broken(
         a_message_gets_lost_in_the_queue, "a.1 accepted 2 messages, submitted 1 and refused 0"
     ),
+    "bounded-window": Broken(
+        a_fills_more_than_its_window, "a.1 had 1120 bytes in flight, 1100 at most are allowed"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_a_trace_that_breaks_the_property_is_caught_and_blamed_on_it_alone(name: str) -> None:
     broken = BROKEN[name]
-    report = broken.tale().check(broken.settled, mode=broken.mode)
+    report = broken.tale().check(broken.settled, mode=broken.mode, limits=LIMITS)
     assert set(report.violated) == {name} | broken.also, "\n".join(map(str, report.violations))
     result = report.properties[name]
     assert result.verdict == "violated"
@@ -303,14 +318,14 @@ def test_a_trace_that_breaks_the_property_is_caught_and_blamed_on_it_alone(name:
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(name: str) -> None:
     tale, mode = (calm(), "hold") if name == "sending-view" else (odyssey(), "flow")
-    report = tale.check(mode=mode, inserted=everywhere_at_once(tale))
+    report = tale.check(mode=mode, inserted=everywhere_at_once(tale), limits=LIMITS)
     assert report.violations == []
     assert report.properties[name].verdict == "holds"
 
 
 @pytest.mark.parametrize("mode", ["hold", "flow", None])
 def test_a_fixed_view_leaves_what_needs_two_views_unverifiable(mode: Mode | None) -> None:
-    report = calm().check(mode=mode)
+    report = calm().check(mode=mode, limits=LIMITS)
     verdicts = {name: result.verdict for name, result in report.properties.items()}
     fixed = {name for name in FIXED_VIEW if name != "sending-view" or mode == "hold"}
     assert {n for n, v in verdicts.items() if v == "holds"} == fixed

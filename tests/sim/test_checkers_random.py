@@ -160,6 +160,8 @@ class Groups:
             return
         ends = ["crash", "crash and return", "leave", "name in use"]
         how = self.draw(st.sampled_from(ends if victim.islower() else ends[::2]))
+        if how == "name in use" and not any(view.members == victim for view in self.views):
+            how = "crash and return"  # no word stops a member that is in a view with others
         returns = how in ("crash and return", "name in use")
         self.alive = self.alive.replace(victim, "") + (victim.upper() if returns else "")
         if how == "leave":

@@ -20,7 +20,7 @@ from tests.sim.tale import (
 
 from phalanx.core.ids import MEMBERS_MAX
 from phalanx.journal import events as ev
-from phalanx.sim.checkers import check, merges
+from phalanx.sim.checkers import Limits, check, merges
 
 B_HAS, C_HAS = ("b", 1, "a", 1, 1), ("c", 1, "a", 1, 1)
 
@@ -516,10 +516,10 @@ def test_members_that_were_forgotten_are_not_missed(monkeypatch: pytest.MonkeyPa
 
 def test_a_name_is_in_use_only_if_another_uses_it() -> None:
     def stopped(rival: bool) -> Tale:
-        tale = today()
+        tale = today("b").install("a", "va", "a")
         if rival:
             tale.install("A", "vA", "A")
-        return tale.life("a", "STOP", "name-in-use").install("b", "v2", "b", 1).stop()
+        return tale.life("a", "STOP", "name-in-use").stop()
 
     assert stopped(True).check().violated == ()
     assert stopped(True).check().properties["no-needless-stop"].verdict == "holds"
@@ -530,8 +530,30 @@ def test_a_name_is_in_use_only_if_another_uses_it() -> None:
     assert check(apart, expect_liveness=False).violated == ()
 
 
+def test_a_member_that_a_group_has_accepted_does_not_stop_for_its_name() -> None:
+    tale = today().install("A", "vA", "A").life("a", "STOP", "name-in-use")
+    says = "a.1 stopped because its name is in use, though it was accepted in v1"
+    only(tale.install("b", "v2", "b", 1).stop().check(), "no-needless-stop", says)
+
+
+def test_a_member_that_leaves_waits_for_the_others() -> None:
+    def left(first: str) -> Tale:
+        tale = today().install("ab", "v2", "ab", 1).change("b", "LEAVE")
+        if first == "a":
+            tale.install("a", "v3", "a", 2).life("b", "STOP", "left")
+        else:
+            tale.life("b", "STOP", "left").install("a", "v3", "a", 2)
+        return tale.stop()
+
+    limits = Limits(1000, 100, leave_ns=1000)
+    assert left("a").check(limits=limits).violated == ()
+    says = "b.1 stopped before a.1 had left it out"
+    only(left("b").check(limits=limits), "no-needless-stop", says)
+    assert left("b").check(limits=Limits(1000, 100, leave_ns=1)).violated == (), "time was over"
+
+
 def test_a_namesake_that_lived_at_another_time_is_no_reason() -> None:
-    tale = today().life("a", "STOP", "name-in-use").install("b", "v2", "b", 1)
+    tale = today("b").install("a", "va", "a").life("a", "STOP", "name-in-use")
     later = tale.install("A", "vA", "A").stop()
     assert "no-needless-stop" in later.check().violated
     assert "no-needless-stop" not in later.check(settled=False).violated
