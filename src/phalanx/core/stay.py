@@ -25,7 +25,7 @@ from phalanx.core.framing import encode_tag
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId
 from phalanx.core.lansis import Lansis
-from phalanx.core.pulse import Pulse
+from phalanx.core.pulse import Awaited, Pulse
 from phalanx.core.window import Window
 
 
@@ -72,7 +72,7 @@ class Stay:
         )
         self.cursor = Cursor(self.rank, view, self.dag, config.post_confirm)
         self.window = Window(config, n)
-        self.pulse = Pulse(config, n, now)
+        self.pulse = Pulse(config, n, self.rank, now)
         self.domain.young = n > 1
         self.issued = 0
         """This member's last frame that issued a proposal in the view."""
@@ -91,6 +91,9 @@ class Stay:
         self.full = [False] * n
         """Per member, whether its application is behind with reading, as its last frame says."""
         self.settled = not self.young
+        self._awaited = Awaited.CHOSEN
+        self._confirmed = [0] * n if config.post_confirm else None
+        """With post_confirm, per sender the last frame that another member has acknowledged."""
 
     @property
     def young(self) -> bool:
@@ -136,6 +139,29 @@ class Stay:
             self.domain.drop_stable()
             self.window.progressed(now)
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
+        awaited = self._whose_acks(entered)
+        if ordered or awaited is not self._awaited:
+            self._awaited = awaited
+            self.pulse.awaits(now, awaited, bool(ordered))
+
+    def _whose_acks(self, entered: list[Frame]) -> Awaited:
+        """Whose acknowledgements messages wait for that are here."""
+        awaited = self.order.awaited
+        if awaited is not Awaited.NOBODY:
+            return awaited
+        if self.young or self.cursor.waits or self._unconfirmed(entered):
+            return Awaited.CHOSEN
+        return Awaited.NOBODY
+
+    def _unconfirmed(self, entered: list[Frame]) -> bool:
+        """With post_confirm: whether a sender may wait for a first foreign ack."""
+        confirmed = self._confirmed
+        if confirmed is None:
+            return False
+        for frame in entered:
+            for rank, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+                confirmed[rank] = max(confirmed[rank], number)
+        return any(map(gt, self._last_message, confirmed))
 
     def hold(self, frame: Frame) -> None:
         """A frame has entered of which only the install decides whether it is delivered here."""

@@ -23,6 +23,7 @@ from operator import le
 
 from phalanx.core.causality import Dag
 from phalanx.core.frames import Frame
+from phalanx.core.pulse import Awaited
 
 NONE = 1 << 62
 
@@ -98,6 +99,13 @@ class Order(ABC):
                 if votes > self._most:
                     self._most = votes
         return self._leave()
+
+    @property
+    def awaited(self) -> Awaited:
+        """Whose votes could let a candidate leave."""
+        if not self._cands:
+            return Awaited.NOBODY
+        return Awaited.EVERYBODY if 2 * self._known.bit_count() > self._n else Awaited.CHOSEN
 
     def place(self, frames: list[Frame]) -> None:
         """These ordered frames come first, one after the other, before anything else is known:
