@@ -25,7 +25,6 @@ from phalanx.core.frames import ControlMessage, Frame
 from phalanx.core.ids import MemberId, View
 from phalanx.core.member import Member
 from phalanx.core.sealing import Content
-from phalanx.journal.events import Event
 from phalanx.sim.scenario import MS, Network, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 
@@ -88,16 +87,6 @@ class CountedMember(Member):
         return super()._send(now, first, content, out, said)
 
 
-class NoRows(list[Event]):
-    """Drops the rows of the journals: nobody reads them here."""
-
-    def __iadd__(self, rows: Any) -> NoRows:  # type: ignore[misc]
-        return self
-
-    def append(self, row: Event) -> None:
-        pass
-
-
 def play(members: int, senders: int, service: Spoken, span_ns: int) -> dict[str, Any]:
     """One group: its costs per message, and the times in microseconds."""
     names = tuple(f"m{i:02}" for i in range(members))
@@ -127,8 +116,9 @@ def play(members: int, senders: int, service: Spoken, span_ns: int) -> dict[str,
         return CountedMember(counts, me, view, group, config, entropy)
 
     started = perf_counter()
-    outcome = World(scenario, make, NoRows()).run()
-    assert outcome.stuck is None and outcome.exception is None, outcome
+    outcome = World(scenario, make).run()
+    assert outcome.stuck is None, outcome.stuck
+    assert outcome.exception is None, outcome.exception
     latencies = sorted(counts.latencies)
     assert len(latencies) == counts.messages * members, "a message was not delivered everywhere"
     return {

@@ -1,37 +1,36 @@
 """When to send without being asked: acknowledgements and keep-alives.
 
 Every frame acknowledges all that has entered since its sender's previous one, so a member
-that sends messages needs nothing else. A silent member owes the messages that it has received
-an ack-only frame. Ack-only frames are owed nothing: else two members would answer each other
-without end. How soon it is owed:
+that sends messages often needs nothing else. A silent member owes the messages that it has
+received an ack-only frame. Ack-only frames are owed nothing: else two members would answer each
+other without end. When it is owed depends on what waits for it:
 
-    at once      if messages wait for it (PROTOCOLS A.3: liveness needs traffic). Agreed messages
-                 wait for a majority, so the lowest half of the ranks is *chosen*; safe messages
-                 and all-ack wait for everybody; post_confirm waits for one
-    as a reserve if messages that wait for the chosen are not delivered here after a while, or if
-                 the votes of a majority did not decide; the reserves step in a few at a time
-    lazily       if only stability waits: later the higher the rank, or when a lot has come
+    at once        agreed messages wait for a majority (PROTOCOLS A.3: liveness needs traffic), so
+                   the lower half of the ranks is *chosen*; safe messages and all-ack wait for
+                   everybody, post_confirm for one member
+    as a reserve   the messages cannot be delivered here though the chosen had time to
+                   acknowledge them, or a majority has voted and did not decide: the others step
+                   in, a few at a time
+    lazily         only stability waits: later the higher the rank, sooner if a lot has come
 
-A chosen member that is slow, dead or cut off costs time, never progress: every member that has
-received something acknowledges it in the end. The chosen are the same for all senders, so that
-one frame of each serves all messages that came together. A member sends prompt acks no more
-often than every `ack_prompt_ns` times half the members, after a few that it saved up while it was
-idle: the group sends at most about one per `ack_prompt_ns` for agreed messages, however large it
-is. In groups of up to four everybody is chosen.
+So a chosen member that is slow, dead or cut off costs time, never progress. The chosen are the
+same for all senders: one frame of each serves all messages that came together, and as each of
+them waits `ack_prompt_ns` times half the members between two prompt acks, they stay in step. An
+idle member saves up a few, so that messages that come close together at a low rate do not wait.
+In groups of up to four everybody is chosen.
 
 The last frame of a burst may be lost without a trace. So a member goes on with keep-alives while
-something it knows of is not stable: quickly at first and ever slower if messages wait, or if
-its last frame held messages; else not before all lazy acks should have come; at a steady
-slow rate when all is quiet. Whoever hears such a keep-alive, and sees that its sender lacks an
-own frame sent a while ago, repeats that frame (`quiet_for`): else one lost acknowledgement would
-hold up a safe message until the next slow keep-alive.
+something that it knows is not stable: quickly at first and ever slower if messages wait, or if
+its last frame held messages; otherwise not before all lazy acks should have come. When all is
+quiet they come at a steady slow rate. A member that hears such a keep-alive, and sees that its
+sender lacks an own frame sent a while ago, repeats that frame (`quiet_for`): else one lost
+acknowledgement would hold up a safe message until the next slow keep-alive.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from phalanx.config import Config
+from phalanx.core.delivery.agreed import Awaited
 from phalanx.core.effects import Service
 from phalanx.core.frames import Frame
 
@@ -40,28 +39,18 @@ NEVER = 1 << 62
 SMALL = 4
 """In groups up to this size everybody is chosen."""
 SAVED = 2
-"""Prompt acks that an idle member may save up, in larger groups."""
-RESERVES = 4
-"""The members that are not chosen step in in about so many parts."""
+"""So many prompt acks may be saved up, in larger groups."""
+PARTS = 4
+"""The reserves step in in about so many parts."""
 PATIENCE = 4
-"""Reserves give the chosen so many times `ack_prompt_ns`."""
+"""The chosen have so many times `ack_prompt_ns` before the first reserves step in."""
 SPREAD = 8
-"""Lazy acks and keep-alives are slower by one part in so many for each rank or member."""
-
-
-class Awaited(IntEnum):
-    """Whose acknowledgements the messages wait for that have come and cannot be delivered."""
-
-    NOBODY = 0
-    CHOSEN = 1
-    EVERYBODY = 2
-    """A majority has voted and did not decide."""
+"""A lazy ack comes one part in so many later for each rank, keep-alives for each member."""
 
 
 class Pulse:
     __slots__ = (
         "_awaited",
-        "_chosen",
         "_config",
         "_due_ns",
         "_every_ns",
@@ -73,40 +62,46 @@ class Pulse:
         "_owed_ns",
         "_progress_ns",
         "_quick",
-        "_rank",
         "_saved_ns",
+        "_said_ns",
         "_sent_ns",
         "_since_ns",
         "_slow_ns",
-        "_step",
         "_turn",
+        "_turns",
+        "_turns_causal",
     )
 
     def __init__(self, config: Config, n: int, rank: int, now: int) -> None:
         self._config = config
-        self._rank = rank
-        prompt_ns = config.ack_prompt_ns
-        small = n <= SMALL
-        self._chosen = n if small or config.order == "all-ack" else n // 2
-        """So many others acknowledge an agreed message at once."""
-        self._step = max(1, (n - self._chosen) // RESERVES)
+        small, prompt_ns = n <= SMALL, config.ack_prompt_ns
+        everybody = small or config.order == "all-ack"
+        self._turns = _turns(n, rank, n if everybody else n // 2)
+        """Per sender, this member's turn to acknowledge agreed messages; 0: it is chosen."""
+        self._turns_causal: list[int] | None = None
+        if config.post_confirm:
+            self._turns_causal = _turns(n, rank, n if small else 1)
         self._every_ns = prompt_ns if small else prompt_ns * (n // 2)
-        self._full_ns = prompt_ns * max(1, n // 4)
+        """A prompt ack costs this much time."""
         self._saved_ns = 0 if small else SAVED * self._every_ns
+        self._full_ns = prompt_ns * max(1, n // 4)
+        """Acks because a lot has come are at least this far apart."""
         self._lazy_ns = config.ack_lazy_ns
         self._slow_ns = config.alive_busy_ns
         if not small:
             self._lazy_ns += self._lazy_ns * rank // SPREAD
             self._slow_ns += self._slow_ns * n // SPREAD
-        self._sent_ns = now
+        self._sent_ns = self._said_ns = now
+        """The last frame, and the last with messages."""
         self._next_ns = now + self._every_ns
         """No prompt ack before this."""
         self._due_ns = NEVER
-        """When an ack-only frame is owed whether or not messages wait for it."""
-        self._owed_ns = NEVER
-        self._owed_bytes = 0
+        """An ack-only frame is owed by then, whether or not messages wait for it."""
         self._turn = NEVER
-        """0: chosen; from 1 on: a reserve; NEVER: no message that was received waits for acks."""
+        """The first turn for what is owed; NEVER if no agreed or safe message is."""
+        self._owed_ns = now
+        """When the first of those messages came."""
+        self._owed_bytes = 0
         self._awaited = Awaited.CHOSEN
         self._since_ns = self._progress_ns = now
         self._quick = True
@@ -116,26 +111,23 @@ class Pulse:
         """A frame with messages has entered."""
         self._level = 0
         self._owed_bytes += len(frame.payload)
-        if self._turn and (frame.ordered or self._config.post_confirm):
-            if self._turn == NEVER:
-                self._owed_ns = now
-            self._turn = min(self._turn, self._turn_for(frame))
+        if self._turn:
+            turns = self._turns if frame.ordered else self._turns_causal
+            if turns is not None:
+                turn = turns[frame.sender]
+                if turn and _is_safe(frame):
+                    turn = 0
+                if self._turn == NEVER:
+                    self._owed_ns = now
+                if turn < self._turn:
+                    self._turn = turn
         if self._due_ns == NEVER:
             self._due_ns = now + self._lazy_ns
         if self._owed_bytes * 8 > self._config.window_bytes_min:
             self._due_ns = min(self._due_ns, max(now, self._sent_ns + self._full_ns))
 
-    def _turn_for(self, frame: Frame) -> int:
-        chosen = self._chosen
-        if not frame.ordered:
-            chosen = min(chosen, 1) if self._saved_ns else chosen
-        elif any(run.service is Service.SAFE for run in frame.runs):
-            return 0
-        place = self._rank - (self._rank > frame.sender)
-        return 0 if place < chosen else 1 + (place - chosen) // self._step
-
     def awaits(self, now: int, awaited: Awaited, progress: bool) -> None:
-        """Messages were delivered (`progress`), or other acknowledgements are awaited."""
+        """The order made `progress`, or messages wait for other acknowledgements than before."""
         self._awaited = awaited
         self._since_ns = now
         if progress:
@@ -143,8 +135,14 @@ class Pulse:
 
     def spoke(self, now: int, messages: bool) -> None:
         """A frame of ours has left; it acknowledged everything."""
-        saved = max(min(self._next_ns, now), now - self._saved_ns)
-        self._next_ns = saved + self._every_ns
+        every_ns = self._every_ns
+        if not messages:
+            self._next_ns = max(min(self._next_ns, now), now - self._saved_ns) + every_ns
+        else:
+            # Messages that leave seldom are no substitute: prompt acks must stay in step.
+            if not self._saved_ns or now < self._said_ns + every_ns:
+                self._next_ns = now + every_ns
+            self._said_ns = now
         self._sent_ns = now
         self._due_ns = NEVER
         self._owed_bytes = 0
@@ -166,7 +164,9 @@ class Pulse:
         return now >= self.deadline(settled)
 
     def deadline(self, settled: bool) -> int:
-        due = min(self._due_ns, self._sent_ns + self._interval(settled))
+        due = self._alive_ns(settled)
+        if self._due_ns < due:
+            due = self._due_ns
         if self._turn != NEVER and self._awaited:
             due = min(due, max(self._prompt_ns(), self._next_ns))
         return due
@@ -178,13 +178,33 @@ class Pulse:
         prompt_ns = self._config.ack_prompt_ns
         if self._awaited is Awaited.EVERYBODY:
             return self._since_ns + self._turn * prompt_ns
-        # The chosen may have had to wait since the last time they let messages leave.
-        begun = max(self._since_ns, self._progress_ns + self._every_ns)
-        return begun + (PATIENCE + self._turn) * prompt_ns
+        # After they let messages leave, the chosen may have to wait before they may ack again.
+        begun_ns = max(self._since_ns, self._progress_ns + self._every_ns)
+        return begun_ns + (PATIENCE + self._turn) * prompt_ns
 
-    def _interval(self, settled: bool) -> int:
-        config = self._config
+    def _alive_ns(self, settled: bool) -> int:
+        """When a keep-alive is due."""
+        config, sent_ns = self._config, self._sent_ns
+        idle_ns = sent_ns + config.alive_idle_ns
         if settled:
-            return config.alive_idle_ns
-        busy = config.alive_busy_ns if self._quick or self._awaited else self._slow_ns
-        return min(busy << self._level, config.alive_idle_ns)
+            return idle_ns
+        if self._quick:
+            return min(idle_ns, sent_ns + (config.alive_busy_ns << self._level))
+        if self._awaited:
+            stuck_ns = max(sent_ns, self._since_ns) + (config.alive_busy_ns << self._level)
+            idle_ns = min(idle_ns, stuck_ns)
+        return min(idle_ns, sent_ns + (self._slow_ns << self._level))
+
+
+def _turns(n: int, rank: int, chosen: int) -> list[int]:
+    """Per sender, the turn of a member where so many others are chosen."""
+    part = max(1, (n - chosen) // PARTS)
+    places = (rank - (rank > sender) for sender in range(n))
+    return [0 if place < chosen else 1 + (place - chosen) // part for place in places]
+
+
+def _is_safe(frame: Frame) -> bool:
+    for run in frame.runs:  # noqa: SIM110 (hot path)
+        if run.service is Service.SAFE:
+            return True
+    return False

@@ -15,7 +15,7 @@ from operator import gt
 from phalanx.config import Config
 from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
-from phalanx.core.delivery.agreed import AllAck, Order, ToTo
+from phalanx.core.delivery.agreed import AllAck, Awaited, Order, ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Deliver, Effect, LinkCounted, Transitional
@@ -25,7 +25,7 @@ from phalanx.core.framing import encode_tag
 from phalanx.core.holdings import Archive
 from phalanx.core.ids import MemberId
 from phalanx.core.lansis import Lansis
-from phalanx.core.pulse import Awaited, Pulse
+from phalanx.core.pulse import Pulse
 from phalanx.core.window import Window
 
 
@@ -139,29 +139,30 @@ class Stay:
             self.domain.drop_stable()
             self.window.progressed(now)
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
-        awaited = self._whose_acks(entered)
+        if self._confirmed is not None:
+            self._confirm(entered, self._confirmed)
+        awaited = self._whose_acks()
         if ordered or awaited is not self._awaited:
             self._awaited = awaited
             self.pulse.awaits(now, awaited, bool(ordered))
 
-    def _whose_acks(self, entered: list[Frame]) -> Awaited:
-        """Whose acknowledgements messages wait for that are here."""
-        awaited = self.order.awaited
-        if awaited is not Awaited.NOBODY:
-            return awaited
-        if self.young or self.cursor.waits or self._unconfirmed(entered):
-            return Awaited.CHOSEN
-        return Awaited.NOBODY
-
-    def _unconfirmed(self, entered: list[Frame]) -> bool:
-        """With post_confirm: whether a sender may wait for a first foreign ack."""
-        confirmed = self._confirmed
-        if confirmed is None:
-            return False
+    def _confirm(self, entered: list[Frame], confirmed: list[int]) -> None:
+        """With post_confirm: note what these frames acknowledge."""
         for frame in entered:
             for rank, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
-                confirmed[rank] = max(confirmed[rank], number)
-        return any(map(gt, self._last_message, confirmed))
+                if rank != frame.sender and number > confirmed[rank]:
+                    confirmed[rank] = number
+
+    def _whose_acks(self) -> Awaited:
+        """Whose acknowledgements let messages leave that are here, or at their sender."""
+        awaited = self.order.awaited
+        if awaited:
+            return awaited
+        if self.young or self.cursor.waits:
+            return Awaited.CHOSEN
+        if self._confirmed is not None and any(map(gt, self._last_message, self._confirmed)):
+            return Awaited.CHOSEN
+        return Awaited.NOBODY
 
     def hold(self, frame: Frame) -> None:
         """A frame has entered of which only the install decides whether it is delivered here."""
