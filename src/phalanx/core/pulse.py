@@ -62,8 +62,9 @@ class Pulse:
         "_owed_ns",
         "_progress_ns",
         "_quick",
-        "_saved_ns",
+        "_received_ns",
         "_said_ns",
+        "_saved_ns",
         "_sent_ns",
         "_since_ns",
         "_slow_ns",
@@ -91,8 +92,8 @@ class Pulse:
         if not small:
             self._lazy_ns += self._lazy_ns * rank // SPREAD
             self._slow_ns += self._slow_ns * n // SPREAD
-        self._sent_ns = self._said_ns = now
-        """The last frame, and the last with messages."""
+        self._sent_ns = self._said_ns = self._received_ns = now
+        """The last own frame, the last own one with messages, the last other one with messages."""
         self._next_ns = now + self._every_ns
         """No prompt ack before this."""
         self._due_ns = NEVER
@@ -110,6 +111,7 @@ class Pulse:
     def received(self, now: int, frame: Frame) -> None:
         """A frame with messages has entered."""
         self._level = 0
+        self._received_ns = now
         self._owed_bytes += len(frame.payload)
         if self._turn:
             turns = self._turns if frame.ordered else self._turns_causal
@@ -184,16 +186,19 @@ class Pulse:
 
     def _alive_ns(self, settled: bool) -> int:
         """When a keep-alive is due."""
-        config, sent_ns = self._config, self._sent_ns
-        idle_ns = sent_ns + config.alive_idle_ns
+        config = self._config
+        idle_ns = self._sent_ns + config.alive_idle_ns
         if settled:
             return idle_ns
-        if self._quick:
-            return min(idle_ns, sent_ns + (config.alive_busy_ns << self._level))
-        if self._awaited:
-            stuck_ns = max(sent_ns, self._since_ns) + (config.alive_busy_ns << self._level)
-            idle_ns = min(idle_ns, stuck_ns)
-        return min(idle_ns, sent_ns + (self._slow_ns << self._level))
+        # Not all at once when a message comes after a while: acks have their own time.
+        begun_ns = max(self._sent_ns, self._received_ns)
+        wait_ns = config.alive_busy_ns
+        if not self._quick:
+            if self._awaited:
+                begun_ns = max(begun_ns, self._since_ns)
+            else:
+                wait_ns = self._slow_ns
+        return min(idle_ns, begun_ns + (wait_ns << self._level))
 
 
 def _turns(n: int, rank: int, chosen: int) -> list[int]:
