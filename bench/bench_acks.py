@@ -6,8 +6,10 @@ a warm-up every frame without messages or control (`acks`), every packet and eve
 member is counted and divided by the messages sent in that time; times pass from submission to
 delivery, at every member, the sender included. All but the wall time depends on the options
 alone. A packet counts once, however many members receive it; a step counts at each of them.
+Steps take no time unless `--step-us` says so; what arrives during a step is taken in the next.
 
-    python bench/bench_acks.py [--members 4,16,32,64] [--senders 1,4,8] [--ms 400] [--json]
+    python bench/bench_acks.py [--members 4,16,32,64] [--senders 1,4,8] [--ms 400] [--step-us 0]
+        [--json]
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from phalanx.core.frames import ControlMessage, Frame
 from phalanx.core.ids import MemberId, View
 from phalanx.core.member import Member
 from phalanx.core.sealing import Content
-from phalanx.sim.scenario import MS, Network, Scenario, Spoken, Traffic
+from phalanx.sim.scenario import MS, Network, Peculiarity, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 
 WARM_NS = 100 * MS
@@ -87,7 +89,9 @@ class CountedMember(Member):
         return super()._send(now, first, content, out, said)
 
 
-def play(members: int, senders: int, service: Spoken, span_ns: int) -> dict[str, Any]:
+def play(
+    members: int, senders: int, service: Spoken, span_ns: int, step_ns: int = 0
+) -> dict[str, Any]:
     """One group: its costs per message, and the times in microseconds."""
     names = tuple(f"m{i:02}" for i in range(members))
     speaking = [names[i * members // senders] for i in range(senders)]
@@ -108,6 +112,7 @@ def play(members: int, senders: int, service: Spoken, span_ns: int) -> dict[str,
         members=names,
         network=Network(delay_ns=100_000, jitter_ns=50_000),
         traffic=traffic,
+        member=tuple(Peculiarity(name=name, cpu_ns=step_ns) for name in names if step_ns),
         steps_max=100_000_000,
     )
     counts = Counts(until)
@@ -146,13 +151,16 @@ def main() -> None:
     parser.add_argument(
         "--ms", type=int, default=400, help="simulated time that counts (default %(default)s)"
     )
+    parser.add_argument(
+        "--step-us", type=int, default=0, help="what a step of a member takes (default 0)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     args = parser.parse_args()
     rows = []
     for members in map(int, args.members.split(",")):
         for senders in sorted({min(int(s), members) for s in args.senders.split(",")}):
             for service in SERVICES:
-                rows.append(play(members, senders, service, args.ms * MS))
+                rows.append(play(members, senders, service, args.ms * MS, args.step_us * 1000))
                 print(f"  {rows[-1]}", file=sys.stderr)
     if args.json:
         print(json.dumps({"python": platform.python_version(), "rows": rows}))
