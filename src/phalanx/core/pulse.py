@@ -17,7 +17,7 @@ So a chosen member that is slow, dead or cut off costs time, never progress. The
 same for all senders: one frame of each serves all messages that came together, and as each of
 them waits `ack_prompt_ns` times half the members between two prompt acks, they stay in step. An
 idle member saves up a few, so that messages that come close together at a low rate do not wait.
-In groups of up to four everybody is chosen.
+In groups of up to four everybody is chosen, and acknowledges all agreed messages promptly.
 
 The last frame of a burst may be lost without a trace. So a member goes on with keep-alives while
 something that it knows is not stable: quickly at first and ever slower if messages wait, or if
@@ -68,6 +68,7 @@ class Pulse:
         "_sent_ns",
         "_since_ns",
         "_slow_ns",
+        "_small",
         "_turn",
         "_turns",
         "_turns_causal",
@@ -75,7 +76,8 @@ class Pulse:
 
     def __init__(self, config: Config, n: int, rank: int, now: int) -> None:
         self._config = config
-        small, prompt_ns = n <= SMALL, config.ack_prompt_ns
+        self._small = small = n <= SMALL
+        prompt_ns = config.ack_prompt_ns
         everybody = small or config.order == "all-ack"
         self._turns = _turns(n, rank, n if everybody else n // 2)
         """Per sender, this member's turn to acknowledge agreed messages; 0: it is chosen."""
@@ -142,7 +144,7 @@ class Pulse:
             self._next_ns = max(min(self._next_ns, now), now - self._saved_ns) + every_ns
         else:
             # Messages that leave seldom are no substitute: prompt acks must stay in step.
-            if not self._saved_ns or now < self._said_ns + every_ns:
+            if self._small or now < self._said_ns + every_ns:
                 self._next_ns = now + every_ns
             self._said_ns = now
         self._sent_ns = now
@@ -169,7 +171,7 @@ class Pulse:
         due = self._alive_ns(settled)
         if self._due_ns < due:
             due = self._due_ns
-        if self._turn != NEVER and self._awaited:
+        if self._turn != NEVER and (self._awaited or self._small):
             due = min(due, max(self._prompt_ns(), self._next_ns))
         return due
 
