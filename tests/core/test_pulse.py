@@ -121,8 +121,9 @@ def test_prompt_acks_of_a_busy_member_are_far_apart_and_those_of_an_idle_one_are
         if pulse.due(now, settled=False):
             sent.append(now)
             pulse.spoke(now, messages=False)
-    assert sent[:3] == [LATE, LATE + 100 * US, LATE + 200 * US], "what it saved up"
-    assert [b - a for a, b in pairwise(sent[3:])] == [4_800 * US] * 19
+    saved, steady = sent[:5], sent[5:]
+    assert saved == [LATE + k * 100 * US for k in range(5)], "what it saved up"
+    assert [b - a for a, b in pairwise(steady)] == [4_800 * US] * 19
 
 
 def test_a_member_that_sends_often_sends_no_ack_only_frames() -> None:

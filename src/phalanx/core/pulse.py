@@ -38,7 +38,7 @@ NEVER = 1 << 62
 
 SMALL = 4
 """In groups up to this size everybody is chosen."""
-SAVED = 2
+SAVED = 4
 """So many prompt acks may be saved up, in larger groups."""
 PARTS = 4
 """The reserves step in in about so many parts."""
@@ -57,6 +57,7 @@ class Pulse:
         "_full_ns",
         "_lazy_ns",
         "_level",
+        "_much_bytes",
         "_next_ns",
         "_owed_bytes",
         "_owed_ns",
@@ -87,6 +88,7 @@ class Pulse:
         self._every_ns = prompt_ns if small else prompt_ns * (n // 2)
         """A prompt ack costs this much time."""
         self._saved_ns = 0 if small else SAVED * self._every_ns
+        self._much_bytes = config.window_bytes_min // 8
         self._full_ns = prompt_ns * max(1, n // 4)
         """Acks because a lot has come are at least this far apart."""
         self._lazy_ns = config.ack_lazy_ns
@@ -127,7 +129,7 @@ class Pulse:
                     self._turn = turn
         if self._due_ns == NEVER:
             self._due_ns = now + self._lazy_ns
-        if self._owed_bytes * 8 > self._config.window_bytes_min:
+        if self._owed_bytes > self._much_bytes:
             self._due_ns = min(self._due_ns, max(now, self._sent_ns + self._full_ns))
 
     def awaits(self, now: int, awaited: Awaited, progress: bool) -> None:
@@ -165,6 +167,9 @@ class Pulse:
 
     def due(self, now: int, settled: bool) -> bool:
         """An ack-only frame is owed, or a keep-alive is due."""
+        if now < self._next_ns and now < self._due_ns:  # hot path: most often nothing is near
+            if now < self._sent_ns + self._config.alive_busy_ns:
+                return False
         return now >= self.deadline(settled)
 
     def deadline(self, settled: bool) -> int:
@@ -172,13 +177,15 @@ class Pulse:
         if self._due_ns < due:
             due = self._due_ns
         if self._turn != NEVER and (self._awaited or self._small):
-            due = min(due, max(self._prompt_ns(), self._next_ns))
+            prompt = self._reserve_ns() if self._turn else self._owed_ns
+            if prompt < self._next_ns:
+                prompt = self._next_ns
+            if prompt < due:
+                return prompt
         return due
 
-    def _prompt_ns(self) -> int:
-        """When messages that wait need an ack of this member."""
-        if not self._turn:
-            return self._owed_ns
+    def _reserve_ns(self) -> int:
+        """When messages that wait need an ack of this member, though it is not chosen."""
         prompt_ns = self._config.ack_prompt_ns
         if self._awaited is Awaited.EVERYBODY:
             return self._since_ns + self._turn * prompt_ns

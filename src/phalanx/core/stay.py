@@ -141,7 +141,7 @@ class Stay:
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
         if self._confirmed is not None:
             self._confirm(entered, self._confirmed)
-        awaited = self._whose_acks()
+        awaited = order.awaited or self._awaited_apart()
         if ordered or awaited is not self._awaited:
             self._awaited = awaited
             self.pulse.awaits(now, awaited, bool(ordered))
@@ -153,11 +153,9 @@ class Stay:
                 if rank != frame.sender and number > confirmed[rank]:
                     confirmed[rank] = number
 
-    def _whose_acks(self) -> Awaited:
-        """Whose acknowledgements let messages leave that are here, or at their sender."""
-        awaited = self.order.awaited
-        if awaited:
-            return awaited
+    def _awaited_apart(self) -> Awaited:
+        """Whose acknowledgements let messages leave, here or at their sender, that do not wait for
+        the order."""
         if self.young or self.cursor.waits:
             return Awaited.CHOSEN
         if self._confirmed is not None and any(map(gt, self._last_message, self._confirmed)):
