@@ -17,7 +17,7 @@ So a chosen member that is slow, dead or cut off costs time, never progress. The
 same for all senders: one frame of each serves all messages that came together, and as each of
 them waits `ack_prompt_ns` times half the members between two prompt acks, they stay in step. An
 idle member saves up a few, so that messages that come close together at a low rate do not wait.
-In groups of up to four everybody is chosen, and acknowledges all agreed messages promptly.
+In groups of up to four everybody is chosen, and keep-alives do not wait for lazy acks.
 
 The last frame of a burst may be lost without a trace. So a member goes on with keep-alives while
 something that it knows is not stable: quickly at first and ever slower if messages wait, or if
@@ -199,10 +199,11 @@ class Pulse:
         idle_ns = self._sent_ns + config.alive_idle_ns
         if settled:
             return idle_ns
-        # Not all at once when a message comes after a while: acks have their own time.
-        begun_ns = max(self._sent_ns, self._received_ns)
-        wait_ns = config.alive_busy_ns
-        if not self._quick:
+        begun_ns, wait_ns = self._sent_ns, config.alive_busy_ns
+        if not self._small:
+            # Else all answer a message that comes after a while: acks have their own time.
+            begun_ns = max(begun_ns, self._received_ns)
+        if not self._small and not self._quick:
             if self._awaited:
                 begun_ns = max(begun_ns, self._since_ns)
             else:
