@@ -52,12 +52,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The adaptive delay between frames that are not full, at a full window."""
 
     ack_prompt_ns: int = 300 * US
-    """At most one ack-only frame per this while agreed or safe messages wait; in groups of more
-    than four, longer in proportion."""
+    """At most one ack-only frame per this while agreed or safe messages wait: of each member in
+    groups of up to four; in larger ones of the group for agreed messages, and two for safe ones,
+    so that each member waits this times half the members between two of its own."""
     ack_lazy_ns: int = 10 * MS
-    """An ack-only frame this long after a message that nobody waits for."""
+    """An ack-only frame this long after a message that nobody waits for; in groups of more than
+    four an eighth longer for each rank."""
     alive_busy_ns: int = 15 * MS
-    """A keep-alive this long after one's last frame while something is not stable."""
+    """A keep-alive this long after one's last frame while messages wait; while only stability
+    does, in groups of more than four, an eighth longer for each member."""
     alive_idle_ns: int = 250 * MS
     """A keep-alive this long after one's last frame when all is quiet."""
 

@@ -245,8 +245,7 @@ class Member(Mover):
         missed = False
         for frame in entered:
             if frame.runs:
-                urgent = frame.ordered or self._config.post_confirm
-                self._pulse.received(now, len(frame.payload), urgent)
+                self._pulse.received(now, frame)
             elif frame.vector[self._rank] < self._dag.have[self._rank]:
                 missed = True
         self._deliver(now, entered, out)

@@ -77,7 +77,7 @@ class Mover(Speaker):
         self._presence.heard(now, frame.sender)
         if frame.phase == 0 or frame.tag != stay.tag:
             if frame.runs:
-                self._pulse.received(now, len(frame.payload), frame.ordered)
+                self._pulse.received(now, frame)
             self._enter_regular(now, frame, out)
             if frame.control is not None and isinstance(frame.control.said, Leave):
                 self._give(now, Entered(statement_of(frame, sender)), out)

@@ -15,7 +15,7 @@ from operator import gt
 from phalanx.config import Config
 from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
-from phalanx.core.delivery.agreed import AllAck, Order, ToTo
+from phalanx.core.delivery.agreed import AllAck, Awaited, Order, ToTo
 from phalanx.core.delivery.cursor import Cursor
 from phalanx.core.dice import Dice
 from phalanx.core.effects import Deliver, Effect, LinkCounted, Transitional
@@ -72,7 +72,7 @@ class Stay:
         )
         self.cursor = Cursor(self.rank, view, self.dag, config.post_confirm)
         self.window = Window(config, n)
-        self.pulse = Pulse(config, n, now)
+        self.pulse = Pulse(config, n, self.rank, now)
         self.domain.young = n > 1
         self.issued = 0
         """This member's last frame that issued a proposal in the view."""
@@ -91,6 +91,9 @@ class Stay:
         self.full = [False] * n
         """Per member, whether its application is behind with reading, as its last frame says."""
         self.settled = not self.young
+        self._awaited = Awaited.CHOSEN
+        self._confirmed = [0] * n if config.post_confirm else None
+        """With post_confirm, per sender the last frame that another member has acknowledged."""
 
     @property
     def young(self) -> bool:
@@ -136,6 +139,28 @@ class Stay:
             self.domain.drop_stable()
             self.window.progressed(now)
         self.settled = not self.young and not any(map(gt, self._last_message, self.dag.stable))
+        if self._confirmed is not None:
+            self._confirm(entered, self._confirmed)
+        awaited = order.awaited or self._awaited_apart()
+        if ordered or awaited is not self._awaited:
+            self._awaited = awaited
+            self.pulse.awaits(now, awaited, bool(ordered))
+
+    def _confirm(self, entered: list[Frame], confirmed: list[int]) -> None:
+        """With post_confirm: note what these frames acknowledge."""
+        for frame in entered:
+            for rank, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
+                if rank != frame.sender and number > confirmed[rank]:
+                    confirmed[rank] = number
+
+    def _awaited_apart(self) -> Awaited:
+        """Whose acknowledgements let messages leave, here or at their sender, that do not wait for
+        the order."""
+        if self.young or self.cursor.waits:
+            return Awaited.CHOSEN
+        if self._confirmed is not None and any(map(gt, self._last_message, self._confirmed)):
+            return Awaited.CHOSEN
+        return Awaited.NOBODY
 
     def hold(self, frame: Frame) -> None:
         """A frame has entered of which only the install decides whether it is delivered here."""

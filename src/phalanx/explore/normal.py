@@ -73,7 +73,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`
     # What a statement says beyond this counts when it is heard, not when it is looked at again.
     Statement: _names("issued start delivered closings openings"),
-    Stay: _names("me dag ranked table tag openings"),
+    Stay: _names("me dag ranked table tag openings _awaited _confirmed"),
     Lansis: _names(
         "archive roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
         " _unread"  # empty between steps

@@ -19,12 +19,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import insort
 from collections import deque
+from enum import IntEnum
 from operator import le
 
 from phalanx.core.causality import Dag
 from phalanx.core.frames import Frame
 
 NONE = 1 << 62
+
+
+class Awaited(IntEnum):
+    """Whose acknowledgements let messages leave that are here and wait."""
+
+    NOBODY = 0
+    CHOSEN = 1
+    """As many as the messages need at least."""
+    EVERYBODY = 2
+    """More than a majority of votes: that did not decide."""
+
+
+_NOBODY, _CHOSEN, _EVERYBODY = Awaited  # hot path
 
 
 class Order(ABC):
@@ -98,6 +112,13 @@ class Order(ABC):
                 if votes > self._most:
                     self._most = votes
         return self._leave()
+
+    @property
+    def awaited(self) -> Awaited:
+        """Whose votes could let a candidate leave."""
+        if not self._cands:
+            return _NOBODY
+        return _EVERYBODY if 2 * self._known.bit_count() > self._n else _CHOSEN
 
     def place(self, frames: list[Frame]) -> None:
         """These ordered frames come first, one after the other, before anything else is known:

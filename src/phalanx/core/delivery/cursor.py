@@ -74,6 +74,11 @@ class Cursor:
         return not any(self._pending)
 
     @property
+    def waits(self) -> bool:
+        """A frame that has its place in the order cannot leave: a safe message is not stable."""
+        return bool(self._order)
+
+    @property
     def positions(self) -> int:
         """How many agreed and safe messages have left in this view."""
         return self._position

@@ -13,6 +13,7 @@ from phalanx.core.holdings import Holdings
 from phalanx.core.lansis import Lansis
 from phalanx.core.member import Member
 from phalanx.core.packing import Assembly
+from phalanx.core.pulse import NEVER, Pulse
 from phalanx.core.recovery import Place, Recovery
 from phalanx.core.speaker import Speaker
 from phalanx.sim.mutants.mutant import Mutant
@@ -122,6 +123,15 @@ def any_answer_silences(
     self._answers.pop(place, None)
 
 
+# ------------------------------------------------------------------ acknowledgements
+
+
+def nobody_steps_in(self: Pulse, settled: bool) -> int:
+    """A member that owes something and is not chosen for it waits for messages of its own."""
+    return NEVER if 0 < self._turn < NEVER else _DEADLINE(self, settled)
+
+
+_DEADLINE = Pulse.deadline
 _HEAR = Lansis._hear
 _HELD = Holdings._held
 _REPEAT = Holdings._repeat
@@ -175,6 +185,10 @@ MUTANTS: dict[str, Mutant] = {
     "what-lies-ahead-forgotten": Mutant(
         "refuse a frame beyond the buffers without asking for those in between",
         ((Lansis, "_hear", forget_what_lies_ahead),),
+    ),
+    "nobody-steps-in": Mutant(
+        "let only the chosen acknowledge agreed messages",
+        ((Pulse, "deadline", nobody_steps_in),),
     ),
     "any-answer-silences": Mutant(
         "let an answer that the asker may not hear silence all other holders",
