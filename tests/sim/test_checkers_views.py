@@ -250,7 +250,7 @@ def test_a_receipt_of_stability_waits_for_the_whole_view_too() -> None:
     tale = Tale("ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
     assert tale.check(inserted={B_HAS: 0}).violated == ()
-    assert tale.check(inserted={}).violated == ("safe-prefix",)
+    assert tale.check(inserted={}).violated == ("receipt-truth",)
 
 
 def test_a_receipt_at_the_end_of_a_view_speaks_of_those_who_move_along() -> None:
@@ -258,7 +258,7 @@ def test_a_receipt_at_the_end_of_a_view_speaks_of_those_who_move_along() -> None
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", step=50)
     tale.install("a", "v2", "ab", 1, trans="ab", step=50).install("b", "v2", "ab", 1, trans="ab")
     assert tale.check(inserted={B_HAS: tale.now}).violated == (), "c did not move along"
-    assert tale.check(inserted={B_HAS: tale.now + 1}).violated == ("safe-prefix",)
+    assert tale.check(inserted={B_HAS: tale.now + 1}).violated == ("receipt-truth",)
 
 
 def test_a_crash_excuses_from_a_safe_message_and_so_does_a_journal_that_just_ends() -> None:

@@ -43,6 +43,7 @@ def traces() -> dict[str, Played]:
     """Small ones that tell of one thing each."""
     with pytest.MonkeyPatch.context() as patch:
         runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
+    runs += situations.reported()
     runs += situations.changed(CHANGED)
     rows = odyssey().rows
     for known in (False, True):  # what a simulator knows is not believed of a part

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pipeline.audit.played import Played
+from tests.pipeline.audit.reported import LEGAL, WRONG
 from tests.sim import test_checkers, test_checkers_messages, test_checkers_views
 from tests.sim.tale import Tale, calm, odyssey, renumbered
 from tests.sim.test_checkers_random import held_to, legal_tales
@@ -41,6 +42,14 @@ def broken() -> list[Played]:
     return [
         Played(name, how.tale().rows, how.settled, how.mode)
         for name, how in test_checkers.BROKEN.items()
+    ]
+
+
+def reported() -> list[Played]:
+    """Legal ones in which members are told everything, and some with one thing wrong."""
+    found = [Played(name, rows(), settled, "flow") for name, (rows, settled) in LEGAL.items()]
+    return found + [
+        Played(name, wrong.rows(), wrong.settled, "flow") for name, wrong in WRONG.items()
     ]
 
 

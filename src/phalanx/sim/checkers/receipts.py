@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from phalanx.journal.events import NotSent, Ordered, Send, Stable, Submit
+from phalanx.journal.events import NotSent, Ordered, Send, Stable, Submit, ViewInstall
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, addressed, label, messages
 from phalanx.sim.checkers.trace import Part, Trace
@@ -49,6 +49,8 @@ def _covered(
     for row in rows:
         out.evaluated(TRUTH)
         first, upto = upto + 1, max(upto, row.upto)
+        if upto < first:
+            continue  # it repeats an earlier one
         sends = trace.sends[sender]
         for lo, hi in sends.missing(first, row.upto):
             text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)}, never sent"
@@ -68,10 +70,11 @@ def _covered(
 
 
 def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
+    promised = {row.lseq: _promised(trace, sender, row, out) for row in trace.stables[sender]}
     blamed: set[tuple[Member, int]] = set()
     for row, send, lo, hi in _covered(trace, sender, trace.stables[sender], out):
         assert isinstance(row, Stable)
-        for other in _promised(trace, sender, row, out):
+        for other in promised[row.lseq]:
             if other == sender or (other, send.frame) in blamed:
                 continue
             lacks = _lacks(trace, row, send, (lo, hi), other, inserted, out)
@@ -83,18 +86,26 @@ def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findi
 
 def _promised(trace: Trace, sender: Member, row: Stable, out: Findings) -> tuple[Member, ...]:
     """The members of which a receipt speaks. Where the view has ended, they are those that move on
-    together."""
+    together; older journals do not name them."""
+    after = _after(trace, sender, row)
+    together = () if after is None else tuple(zip(after.trans, after.trans_incs, strict=True))
     if row.members is None:
-        return trace.views.get(row.vid, ())
+        return trace.views.get(row.vid, ()) if after is None else together
     named = tuple(zip(row.members, row.member_incs or (), strict=True))
-    after = trace.successor.get((sender, row.vid))
-    if after is not None and after.step == row.step:
-        together = tuple(zip(after.trans, after.trans_incs, strict=True))
-        if set(named) == set(together):
-            return named
+    if after is not None and set(named) == set(together):
+        return named
     text = f"{label(sender)} has a receipt for {', '.join(map(label, named)) or 'nobody'}, "
     out.violated(TRUTH, f"{text}who do not move on from {row.vid} together", [row])
     return ()
+
+
+def _after(trace: Trace, sender: Member, row: Stable) -> ViewInstall | None:
+    """The view that is installed in the step of a receipt which speaks of the members that come to
+    it. None if it speaks of the whole view."""
+    if row.members is None and trace.reports_all(sender):
+        return None
+    after = trace.successor.get((sender, row.vid))
+    return after if after is not None and after.step == row.step else None
 
 
 def _lacks(
@@ -109,8 +120,9 @@ def _lacks(
     """What contradicts a receipt; None if nothing does."""
     sender = (row.sender, row.sender_inc)
     by_ns = row.sim_ns
-    if row.members is not None:
-        at = trace.installed.get(other, {}).get(trace.successor[sender, row.vid].vid)
+    after = _after(trace, sender, row)
+    if after is not None:
+        at = trace.installed.get(other, {}).get(after.vid)
         if at is None:
             return None  # it did not come to the next view
         by_ns = trace.installs[other][at].sim_ns
