@@ -50,6 +50,7 @@ def expected(played: Played) -> dict[str, str]:
 
 def test_hand_made_traces_are_judged_as_by_the_checkers(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [*situations.broken(), *situations.kept(), *situations.told(monkeypatch)]
+    runs += situations.reported()
     assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
 
 
