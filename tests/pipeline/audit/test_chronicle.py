@@ -55,7 +55,7 @@ def test_hand_made_traces_are_judged_as_by_the_checkers(monkeypatch: pytest.Monk
 
 
 def test_changed_traces_are_judged_as_by_the_checkers() -> None:
-    runs = situations.changed(200)
+    runs = situations.changed(200) + situations.misreported(100)
     assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
     assert {v for r in runs for v in verdicts(r).values()} == {"holds", "violated", "unverifiable"}
 
