@@ -87,7 +87,7 @@ def _leave(tale: Tale) -> None:
 
 def c_moves_on_without_a_stable_message() -> Rows:
     tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
     return tale.install("c", "v2", "c", 1).rows
 
 
