@@ -107,6 +107,26 @@ def a_receipt_is_repeated_in_the_next_view() -> Rows:
     return tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v2").rows
 
 
+def a_receipt_goes_past_what_went_to_nobody() -> Rows:
+    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+    tale.submit("a", 1, to="c").submit("a", 2, service="CAUSAL")
+    tale.install("ab", "v2", "ab", 1, **_delta("", "c")).install("c", "v3", "c", 1)
+    tale.row("a", ev.NotSent, first=1, last=1, **_named("c", "to"))
+    tale.send("a", 2, service="CAUSAL").deliver("ab", "a", 2)
+    return tale.row("a", ev.Ordered, upto=2, vid="v2").life("a", "STOP").rows
+
+
+def an_older_receipt_names_the_view_before() -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", joined=None, left=None)
+    tale.send("a", 1, service="CAUSAL", phase=1).install(
+        "ab", "v2", "ab", 1, joined=None, left=None
+    )
+    tale.deliver("ab", "a", 1)
+    return (
+        tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP").rows
+    )
+
+
 # ---------------------------------------------------------------------------- one thing wrong
 
 
@@ -233,6 +253,8 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "told all": (lambda: told_all().rows, True),
     "told all, without a clock": (lambda: told_all().rows, False),
     "older receipt at the end of a view": (an_older_journal_names_nobody, False),
+    "receipt past what went to nobody": (a_receipt_goes_past_what_went_to_nobody, False),
+    "older receipt in the view before": (an_older_receipt_names_the_view_before, False),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

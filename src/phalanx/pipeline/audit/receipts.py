@@ -1,6 +1,7 @@
 """Receipts and lost receivers: what a sender is told of its own messages is true.
 
-A receipt speaks of messages that were sent, in the view that they belong to. One of stability
+A receipt speaks of messages that were sent, unless they were reported as going to nobody, and in
+the view that they belong to; in older journals it may name the view before. One of stability
 promises that the members of the view have them: those that left the view behind, or stay in it to
 the end, delivered them there. An addressed member that is missing from the view that a message
 belongs to is reported, and nobody else is; whoever is reported before the message is sent never
@@ -41,29 +42,45 @@ def receipts(p: Prepared) -> list[Look]:
         F.col("v").alias("in_v"),
         *("have", "s_lseq", "home", "s_meant", "own_bank", "own_bit"),
     )
-    numbers = grid([ranges, sent.select(*SENDER, "first", "last")], SENDER).localCheckpoint()
+    unsent = _unsent(p)
+    numbers = grid(
+        [ranges, sent.select(*SENDER, "first", "last"), *([] if unsent is None else [unsent])],
+        SENDER,
+    ).localCheckpoint()
     covered = cut(ranges, numbers, SENDER).drop("first", "last")
     cell = [*SENDER, "c1", "c2"]
+    excused = F.lit(False)
+    if unsent is not None:
+        nobody = cut(unsent, numbers, SENDER).select(*cell).distinct()
+        covered = covered.join(nobody.withColumn("nobody", F.lit(True)), cell, "left")
+        excused = F.col("nobody").isNotNull()
+    covered = covered.withColumn("excused", excused).drop("nobody")
     both = covered.join(cut(sent, numbers, SENDER).drop("first", "last"), cell, "left")
     once = both.groupBy(*cell, "stable", "lseq", "v", "bank").agg(
         F.bit_or(F.when(F.col("in_v") == F.col("v"), F.col("have"))).alias("have"),
         *[F.first(name).alias(name) for name in ("s_lseq", "home", "s_meant")],
         F.first(F.when(F.expr("bank = own_bank"), F.col("own_bit"))).alias("own"),
+        F.first("excused").alias("excused"),
     )
+    tells = p.small["people"].select("r", F.col("k").alias("s"), "tells")
     duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty"))
-    judged = once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left").join(
-        duty, ["r", "v", "bank"], "left"
+    judged = (
+        once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left")
+        .join(duty, ["r", "v", "bank"], "left")
+        .join(F.broadcast(tells), SENDER)
     )
     apart = F.expr("home is not null and home != v")
     given: dict[str, Any] = {"who": "s", "s": "s", "first": "c1", "last": "c2", "v": "v"}
     rows = [("s", "s_lseq"), ("s", "lseq")]
+    never = F.col("s_lseq").isNull() & ~F.col("excused")
+    elsewhere = apart & F.col("tells") & (F.col("bank") == 0)
     lack = F.when(F.col("stable") & F.col("s_lseq").isNotNull() & ~apart, _lacking())
     return [
         Look(
             judged,
             cases=[
-                Case(f"{TRUTH}/unsent", F.col("s_lseq").isNull(), rows=rows[1:], **given),
-                Case(f"{TRUTH}/home", apart & (F.col("bank") == 0), w="home", rows=rows, **given),
+                Case(f"{TRUTH}/unsent", never, rows=rows[1:], **given),
+                Case(f"{TRUTH}/home", elsewhere, w="home", rows=rows, **given),
                 Case(f"{TRUTH}/missing", lack != 0, other=lowest(lack), rows=rows, **given),
             ],
         )
@@ -78,6 +95,14 @@ def _lacking() -> Column:
     asked = promised.bitwiseAND(F.coalesce("duty", zero)).bitwiseAND(F.col("s_meant"))
     has = F.coalesce("have", zero).bitwiseOR(F.coalesce("own", zero))
     return asked.bitwiseAND(F.bitwise_not(has))
+
+
+def _unsent(p: Prepared) -> DataFrame | None:
+    """Messages that were reported as going to nobody: they need not have been sent."""
+    if not _asked(p, NOT_SENT):
+        return None
+    rows = coded(p.tables["not_sent"], p.small).where("coalesce(rest, 0) = 0")
+    return rows.select("r", F.col("k").alias("s"), "first", "last")
 
 
 def _ranges(p: Prepared) -> DataFrame:

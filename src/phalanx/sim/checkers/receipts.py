@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from phalanx.journal.events import NotSent, Ordered, Send, Stable, Submit, ViewInstall
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, addressed, label, messages
+from phalanx.sim.checkers.spans import Spans
 from phalanx.sim.checkers.trace import Part, Trace
 
 Inserted = Mapping[tuple[str, int, str, int, int], int]
@@ -44,21 +45,28 @@ def _covered(
     trace: Trace, sender: Member, rows: Iterable[Stable | Ordered], out: Findings
 ) -> list[tuple[Stable | Ordered, Send, int, int]]:
     """Each receipt with the sends that it newly speaks of. A receipt of what was not sent, or that
-    belongs to another view, is a violation."""
+    belongs to another view, is a violation. Messages that were reported as going to nobody need not
+    have been sent; older receipts may name the view before."""
     found, upto = [], 0
+    unsent: Spans[None] = Spans()
+    for report in trace.not_sent[sender]:
+        unsent.add(report.first, report.last, None)
     for row in rows:
         out.evaluated(TRUTH)
         first, upto = upto + 1, max(upto, row.upto)
         if upto < first:
             continue  # it repeats an earlier one
         sends = trace.sends[sender]
-        for lo, hi in sends.missing(first, row.upto):
-            text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)}, never sent"
-            out.violated(TRUTH, text, [row])
+        for gap in sends.missing(first, row.upto):
+            for lo, hi in unsent.missing(*gap):
+                text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)}, never sent"
+                out.violated(TRUTH, text, [row])
         for lo, hi, at in sends.within(first, row.upto):
             send = sends.values[at]
             home = trace.home(sender, send)
             if home is not None and home != row.vid:
+                if not trace.reports_all(sender):
+                    continue
                 text = f"{label(sender)} has a receipt for {messages(sender, lo, hi)} in {row.vid},"
                 out.violated(TRUTH, f"{text} but it belongs to {home}", [send, row])
                 continue
