@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,11 +12,17 @@ from tests.pipeline.audit.played import Played
 from phalanx.journal import events as ev
 from phalanx.pipeline.audit.chronicle import (
     Chronicle,
+    Closing,
     Fate,
     Install,
     Journal,
+    Lost,
     Marker,
+    Queue,
+    Receipts,
     Sent,
+    Side,
+    Submitted,
     Use,
 )
 from phalanx.pipeline.facts import facts_of
@@ -30,21 +37,60 @@ def chronicle(played: Played) -> Chronicle:
             told = _told(row, numbers)
             if told is not None:
                 rows.append(told)
+        rows += _counted(header.node, header.inc, journal)
     return Chronicle(1, rows)
+
+
+def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
+    submits = [row for row in rows if isinstance(row, ev.Submit)]
+    yield Submitted(node, inc, sum(row.last - row.first + 1 for row in submits))
+    yield Lost(node, inc, sum(isinstance(row, ev.NotSent) for row in rows))
+    for what, table in (("stable", ev.Stable), ("ordered", ev.Ordered)):
+        upto = [row.upto for row in rows if isinstance(row, table)]
+        if upto:
+            yield Receipts(node, inc, what, len(upto), max(upto))
 
 
 def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
     who: dict[str, Any] = {"node": row.node, "inc": row.inc, "lseq": row.lseq}
     match row:
         case ev.Life():
-            return Fate(**who, op=row.op, sim_ns=row.sim_ns)
+            return Fate(**who, op=row.op, sim_ns=row.sim_ns, reason=row.reason)
         case ev.Topology():
             return Fate(**who, component=row.component, sim_ns=row.sim_ns)
         case ev.CtxStep():
             told: dict[str, Any] = {"op": row.action, "stage": row.stage, "context": row.context}
             return Fate(**who, **told, sim_ns=row.sim_ns)
         case ev.TransMarker():
-            return Marker(**who, vid=row.vid, v=numbers[row.vid], at_pos=row.at_pos)
+            members = _labels(row.members, row.member_incs)
+            v = numbers[row.vid]
+            return Marker(**who, vid=row.vid, v=v, at_pos=row.at_pos, members=members)
+        case ev.Stable():
+            members = _labels(row.members, row.member_incs)
+            v = numbers[row.vid]
+            return Closing(**who, step=row.step, vid=row.vid, v=v, members=members)
+        case ev.MergeSide():
+            return Side(
+                **who,
+                vid=row.vid,
+                v=numbers[row.vid],
+                side_vid=row.side_vid,
+                w=numbers[row.side_vid],
+                members=_labels(row.members, row.member_incs) or [],
+                senders=_labels(row.senders, row.sender_incs) or [],
+                upto=row.upto,
+                alone=_labels(row.alone, row.alone_incs) or [],
+                alone_first=row.alone_first,
+                alone_last=row.alone_last,
+            )
+        case ev.Queue():
+            return Queue(
+                **who,
+                accepted=row.accepted,
+                submitted=row.submitted,
+                refused=row.refused,
+                reason=row.reason,
+            )
         case ev.ViewInstall():
             return Install(
                 **who,
@@ -53,8 +99,10 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
                 v=numbers[row.vid],
                 joins=row.joins,
                 removals=row.removals,
-                inside=_labels(row.members, row.member_incs),
-                trans=_labels(row.trans, row.trans_incs),
+                inside=_labels(row.members, row.member_incs) or [],
+                trans=_labels(row.trans, row.trans_incs) or [],
+                joined=_labels(row.joined, row.joined_incs),
+                left=_labels(row.left, row.left_incs),
                 context=row.context,
                 cause=row.cause,
                 components=[numbers[vid] for vid in row.components],
@@ -64,7 +112,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
             )
         case ev.Send():
             v = numbers[row.vid]
-            return Sent(node=row.node, inc=row.inc, vid=row.vid, v=v, rows=1, last=row.last)
+            return Sent(**who, vid=row.vid, v=v, rows=1, last=row.last)
         case ev.Deliver():
             ordered = row.service in ("AGREED", "SAFE")
             return Use(
@@ -86,5 +134,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
             return None
 
 
-def _labels(names: list[str], incs: list[int]) -> list[str]:
+def _labels(names: list[str] | None, incs: list[int] | None) -> list[str] | None:
+    if names is None or incs is None:
+        return None
     return [f"{name}.{inc}" for name, inc in zip(names, incs, strict=True)]

@@ -16,6 +16,8 @@ from phalanx.sim.kinds import Kind
 
 CHANGED = 12
 """Random legal traces in which something was changed; `test_differential` has many more."""
+MISREPORTED = 14
+"""Runs of which something that members are told was changed."""
 SEEDS: dict[Kind, range] = {"fixed": range(5), "membership": range(4), "storm": range(4)}
 MUTATED: tuple[tuple[str, Kind, int], ...] = (
     ("duplicate-let-through", "fixed", 0),
@@ -43,7 +45,8 @@ def traces() -> dict[str, Played]:
     """Small ones that tell of one thing each."""
     with pytest.MonkeyPatch.context() as patch:
         runs = [*situations.broken(), *situations.kept(), *situations.told(patch)]
-    runs += situations.changed(CHANGED)
+    runs += situations.reported()
+    runs += situations.changed(CHANGED) + situations.misreported(MISREPORTED)
     rows = odyssey().rows
     for known in (False, True):  # what a simulator knows is not believed of a part
         one, two = (("absent", "torn"), ("absent, settled", "torn, settled"))[known]

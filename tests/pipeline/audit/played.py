@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from phalanx.journal.events import SCHEMA_VERSION, Event, Life
+from phalanx.journal.events import SCHEMA_VERSION, Event, Life, Row
 from phalanx.journal.reader import Reading
 from phalanx.journal.segment import Header, Segment
 from phalanx.pipeline.tables import Tables, from_rows
@@ -54,7 +54,7 @@ class Played:
         """As at the end of a run, unless the life ended before."""
         last = rows[-1]
         if not (isinstance(last, Life) and last.op in ENDS):
-            same = {n: getattr(last, n) for n in Life.__struct_fields__ if n != "op"}
+            same = {n: getattr(last, n) for n in Row.__struct_fields__}
             same |= {"lseq": last.lseq + 1, "sim_ns": max(row.sim_ns or 0 for row in self.rows)}
             rows.append(Life(op="STOP", **same))
 

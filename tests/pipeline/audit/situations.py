@@ -4,6 +4,7 @@ tell, and legal ones in which something was changed at random."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pipeline.audit.played import Played
+from tests.pipeline.audit.reported import LEGAL, WRONG, told_all
 from tests.sim import test_checkers, test_checkers_messages, test_checkers_views
 from tests.sim.tale import Tale, calm, odyssey, renumbered
 from tests.sim.test_checkers_random import held_to, legal_tales
@@ -41,6 +43,14 @@ def broken() -> list[Played]:
     return [
         Played(name, how.tale().rows, how.settled, how.mode)
         for name, how in test_checkers.BROKEN.items()
+    ]
+
+
+def reported() -> list[Played]:
+    """Legal ones in which members are told everything, and some with one thing wrong."""
+    found = [Played(name, rows(), settled, "flow") for name, (rows, settled) in LEGAL.items()]
+    return found + [
+        Played(name, wrong.rows(), wrong.settled, "flow") for name, wrong in WRONG.items()
     ]
 
 
@@ -233,6 +243,70 @@ def changed(count: int) -> list[Played]:
         if rows:
             found.append(Played(f"changed {i}", rows, dice.random() < 0.7, **known))
     return found
+
+
+def misreported(count: int) -> list[Played]:
+    """Runs in which one or two rows of what members are told are missing or changed at random:
+    simulated ones, and the one in which they are told everything."""
+    whole = [simulated(scenario_of(seed, 3, 3, "membership")) for seed in range(4)]
+    whole += [simulated(scenario_of(seed, 3, 3, "storm")) for seed in range(2)]
+    whole.append(Played("told all", told_all().rows, True, "flow"))
+    found = []
+    for i in range(count):
+        dice, run = Random(f"misreported {i}"), whole[i % len(whole)]
+        rows = list(run.rows)
+        for _ in range(dice.choice((1, 1, 2))):
+            rows = _misreport(dice, rows)
+        settled = run.settled and dice.random() < 0.8
+        found.append(replace(run, name=f"misreported {i}", rows=rows, settled=settled))
+    return found
+
+
+TOLD = (ev.Stable, ev.Ordered, ev.NotSent, ev.MergeSide, ev.Queue, ev.TransMarker, ev.Life)
+
+
+def _misreport(dice: Random, rows: Rows) -> Rows:
+    table = dice.choice([t for t in (*TOLD, ev.ViewInstall) if any(isinstance(r, t) for r in rows)])
+    at = dice.choice([i for i, row in enumerate(rows) if isinstance(row, table)])
+    if table is not ev.ViewInstall and dice.random() < 0.2:
+        return renumbered(rows[:at] + rows[at + 1 :])
+    out = list(rows)
+    out[at] = msgspec.structs.replace(rows[at], **_columns(dice, rows[at], rows))
+    return out
+
+
+def _columns(dice: Random, row: ev.Event, rows: Rows) -> dict[str, Any]:
+    """Other columns of a row."""
+    people = sorted({(r.node, r.inc) for r in rows})
+    some = dice.sample(people, dice.randrange(min(3, len(people)) + 1))
+    names, incs = [name for name, _ in some], [inc for _, inc in some]
+    vid = dice.choice(sorted({r.vid for r in rows if isinstance(r, ev.ViewInstall)}))
+    by = dice.choice((-2, -1, 1, 2))
+    match row:
+        case ev.Stable():
+            named: dict[str, Any] = {"members": names, "member_incs": incs}
+            all_: dict[str, Any] = {"members": None, "member_incs": None}
+            return dice.choice([named, all_, {"vid": vid}, {"upto": max(1, row.upto + by)}])
+        case ev.Ordered():
+            return dice.choice([{"vid": vid}, {"upto": max(1, row.upto + by)}])
+        case ev.NotSent():
+            named = {"to": names, "to_incs": incs}
+            return dice.choice([named, {"rest": 1 - min(row.rest, 1)}, {"last": row.last + 1}])
+        case ev.MergeSide():
+            upto = [max(0, number + by) for number in row.upto]
+            ways: list[dict[str, Any]] = [{"upto": upto}, {"side_vid": vid}]
+            ways.append({"members": names, "member_incs": incs})
+            return dice.choice([*ways, {"alone_last": [n + 1 for n in row.alone_last]}])
+        case ev.Queue():
+            column = dice.choice(("accepted", "submitted", "refused"))
+            return {column: max(0, getattr(row, column) + by)}
+        case ev.TransMarker():
+            return {"members": names, "member_incs": incs}
+        case ev.ViewInstall():
+            column = dice.choice(("joined", "left"))
+            return {column: names, f"{column}_incs": incs}
+        case _:
+            return {"reason": dice.choice(("left", "name-in-use", "failed", None))}
 
 
 Rows = list[ev.Event]

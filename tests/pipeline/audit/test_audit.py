@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
+from tests.pipeline.audit.reported import LEGAL, WRONG
 from tests.sim.test_checkers import BROKEN
 
 from phalanx.errors import PipelineError
@@ -22,12 +23,18 @@ from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, 
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
 
+REPORTED = {wrong.breaks for wrong in WRONG.values()}
+
 
 def test_there_are_words_for_every_property() -> None:
     assert {kind.partition("/")[0] for kind in SENTENCES} == set(PROPERTIES)
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
+def test_every_property_is_broken_by_a_trace() -> None:
+    assert {*BROKEN, *(wrong.breaks for wrong in WRONG.values())} == set(PROPERTIES)
+
+
+@pytest.mark.parametrize("name", BROKEN)
 def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
     name: str, runs: dict[str, Run]
 ) -> None:
@@ -44,11 +51,23 @@ def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
         assert "{" not in found.text
 
 
+@pytest.mark.parametrize("name", WRONG)
+def test_a_report_that_is_wrong_is_blamed_on_its_property_alone(
+    name: str, runs: dict[str, Run]
+) -> None:
+    wrong = WRONG[name]
+    assert runs[name].violated == (wrong.breaks,)
+    found = runs[name].properties[wrong.breaks].counterexamples
+    assert any(wrong.says in one.text for one in found), found
+    assert all(one.rows and "{" not in one.text for one in found)
+
+
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
     name: str, runs: dict[str, Run]
 ) -> None:
-    run = runs["calm" if name == "sending-view" else "odyssey"]
+    trace = "calm" if name == "sending-view" else "odyssey"
+    run = runs["told all" if name in REPORTED else trace]
     assert run.properties[name].verdict == "holds"
     assert run.properties[name].checked >= 1
 
@@ -57,6 +76,14 @@ def test_what_is_torn_off_the_end_of_a_journal_is_held_against_nobody(
     runs: dict[str, Run],
 ) -> None:
     assert runs["calm, torn off"].violated == ()
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_report_that_is_right_is_held_against_nobody(name: str, runs: dict[str, Run]) -> None:
+    assert runs[name].violated == ()
+    older = runs["older receipt at the end of a view"].properties
+    assert older["receipt-truth"].verdict == "holds"
+    assert older["view-delta-truth"].why == "nothing put it to the test"
 
 
 def test_every_verdict_on_every_trace_is_that_of_the_checkers(

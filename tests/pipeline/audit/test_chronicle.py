@@ -9,6 +9,7 @@ from tests.pipeline.audit.played import Played
 from tests.sim.tale import Tale, odyssey
 
 from phalanx.pipeline.audit.membership import membership
+from phalanx.pipeline.audit.reports import reports
 from phalanx.pipeline.audit.saying import Says
 from phalanx.pipeline.audit.settling import settling
 from phalanx.sim.kinds import KINDS, MEMBERS, Kind
@@ -22,6 +23,10 @@ OF_VIEWS = (
     "membership-precision",
     "protocol-termination",
     "bounded-views",
+    "view-delta-truth",
+    "no-needless-stop",
+    "accepted-is-sent",
+    "receipt-liveness",
 )
 SEEDS = 6
 
@@ -30,6 +35,7 @@ def verdicts(played: Played) -> dict[str, str]:
     run, says = chronicle(played), Says()
     membership(run, says)
     settling(run, says)
+    reports(run, says)
     broken = {found["property"] for found in says.findings}
     return {
         name: "violated" if name in broken else "holds" if says.times[name] else "unverifiable"
@@ -44,11 +50,12 @@ def expected(played: Played) -> dict[str, str]:
 
 def test_hand_made_traces_are_judged_as_by_the_checkers(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [*situations.broken(), *situations.kept(), *situations.told(monkeypatch)]
+    runs += situations.reported()
     assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
 
 
 def test_changed_traces_are_judged_as_by_the_checkers() -> None:
-    runs = situations.changed(200)
+    runs = situations.changed(200) + situations.misreported(100)
     assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
     assert {v for r in runs for v in verdicts(r).values()} == {"holds", "violated", "unverifiable"}
 

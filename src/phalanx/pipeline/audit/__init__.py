@@ -1,7 +1,7 @@
 """The audit: what the journals of groups prove of each guarantee, by Spark.
 
 lives, views, messages, cells   what the checks look at, made once
-membership ... settling         the checks: from what was prepared to findings
+membership ... reports          the checks: from what was prepared to findings
 past, batched                   the part that is numpy: cause and effect
 findings, sentences             one shape for all that is found, and the words for it
 verdicts, run                   holds, violated, unverifiable; and all of it put together

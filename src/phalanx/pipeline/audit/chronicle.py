@@ -58,6 +58,7 @@ class Fate(msgspec.Struct):
     component: list[str] | None = None
     stage: str = ""
     context: str = ""
+    reason: str | None = None
 
 
 class Install(msgspec.Struct):
@@ -77,6 +78,8 @@ class Install(msgspec.Struct):
     prev: int | None = None
     prev_vid: str | None = None
     sim_ns: int | None = None
+    joined: list[str] | None = None
+    left: list[str] | None = None
 
 
 class Marker(msgspec.Struct):
@@ -86,6 +89,75 @@ class Marker(msgspec.Struct):
     vid: str
     v: int
     at_pos: int
+    members: list[str] | None = None
+
+
+class Side(msgspec.Struct):
+    """A row of `merge_side`: what a merged view `v` reports of its component `w`."""
+
+    node: str
+    inc: int
+    lseq: int
+    vid: str
+    v: int
+    side_vid: str
+    w: int
+    members: list[str]
+    senders: list[str]
+    upto: list[int]
+    alone: list[str]
+    alone_first: list[int]
+    alone_last: list[int]
+
+
+class Closing(msgspec.Struct):
+    """A row of `stable` that names members, or of a step that installs a view."""
+
+    node: str
+    inc: int
+    lseq: int
+    step: int
+    vid: str
+    v: int
+    members: list[str] | None = None
+
+
+class Receipts(msgspec.Struct):
+    """The rows of `stable` or of `ordered` of one member, counted, and the highest number."""
+
+    node: str
+    inc: int
+    what: str
+    rows: int
+    upto: int
+
+
+class Queue(msgspec.Struct):
+    """A row of `queue`."""
+
+    node: str
+    inc: int
+    lseq: int
+    accepted: int
+    submitted: int
+    refused: int
+    reason: str | None = None
+
+
+class Submitted(msgspec.Struct):
+    """How many messages one member submitted."""
+
+    node: str
+    inc: int
+    count: int
+
+
+class Lost(msgspec.Struct):
+    """How many rows of `not_sent` one member wrote."""
+
+    node: str
+    inc: int
+    rows: int
 
 
 class Use(msgspec.Struct):
@@ -107,7 +179,8 @@ class Use(msgspec.Struct):
 
 
 class Sent(msgspec.Struct):
-    """How many rows of sends a member wrote in one view, and the highest number in them."""
+    """How many rows of sends a member wrote in one view, and the highest number in them, which is
+    in row `lseq`."""
 
     node: str
     inc: int
@@ -115,6 +188,7 @@ class Sent(msgspec.Struct):
     v: int
     rows: int
     last: int
+    lseq: int
 
 
 class Receivers(msgspec.Struct):
@@ -145,7 +219,7 @@ class Member:
         self.label = f"{node}.{inc}"
         self.bank, self.bit = k // BANK, 1 << (k % BANK)
         self.journal: Journal | None = None
-        self.crashed = False
+        self.crash: Fate | None = None
         self.stop: Fate | None = None
         self.left: Fate | None = None
         self.reach: Fate | None = None
@@ -162,11 +236,29 @@ class Member:
         self.uses: dict[int, Used] = {}
         self.delivered = self.sent = 0
         """Rows."""
-        self.sent_last = 0
+        self.sent_last = self.sent_last_lseq = 0
+        """The highest number that was sent, and its row."""
+        self.first: Fate | Install | None = None
+        """The first row of its life or of a view."""
+        self.sides: dict[int, list[Side]] = {}
+        """Per merged view, the reports of its components."""
+        self.closings: list[Closing] = []
+        self.receipts: dict[str, Receipts] = {}
+        self.queues: list[Queue] = []
+        self.submitted = self.lost = 0
 
     @property
     def torn(self) -> bool:
         return self.journal is not None and bool(self.journal.torn)
+
+    @property
+    def crashed(self) -> bool:
+        return self.crash is not None
+
+    @property
+    def tells(self) -> bool:
+        """Its journal has a row for everything that its application is told: not in older ones."""
+        return bool(self.installs) and self.installs[0].joined is not None
 
     @property
     def end(self) -> int | None:
@@ -262,10 +354,11 @@ class Chronicle:
     def _ranked(self, by_kind: dict[type, list[Any]]) -> list[Member]:
         names = {(j.node, j.inc) for j in self.journals}
         names |= {(use.sender, use.sender_inc) for use in by_kind[Use]}
-        for row in by_kind[Install]:
-            for name in row.inside:
-                node, _, inc = name.rpartition(".")
-                names.add((node, int(inc)))
+        told = [row.inside for row in by_kind[Install]]
+        told += [row.senders for row in by_kind[Side]]
+        for name in {name for some in told for name in some}:
+            node, _, inc = name.rpartition(".")
+            names.add((node, int(inc)))
         return [Member(k, *name) for k, name in enumerate(sorted(names))]
 
     def _read(self, by_kind: dict[type, list[Any]]) -> None:
@@ -275,6 +368,7 @@ class Chronicle:
         for kind in (Fate, Install, Marker):
             for row in sorted(by_kind[kind], key=lambda row: row.lseq):
                 self._note(of[row.node, row.inc], row)
+        self._read_reports(by_kind)
         for use in by_kind[Use]:
             self.vids |= {use.v: use.vid, use.o: use.origin_vid}
             member = of[use.node, use.inc]
@@ -285,13 +379,37 @@ class Chronicle:
             self.vids[sent.v] = sent.vid
             member = of[sent.node, sent.inc]
             member.sent += sent.rows
-            member.sent_last = max(member.sent_last, sent.last)
+            if sent.last > member.sent_last:
+                member.sent_last, member.sent_last_lseq = sent.last, sent.lseq
         for member in self.members:
             self._follow(member)
+
+    def _read_reports(self, by_kind: dict[type, list[Any]]) -> None:
+        """What applications were told besides messages, views and markers."""
+        of = self._by_name
+        for kind in (Side, Closing, Queue):
+            by_kind[kind].sort(key=lambda row: row.lseq)
+        for side in by_kind[Side]:
+            of[side.node, side.inc].sides.setdefault(side.v, []).append(side)
+            self.vids |= {side.v: side.vid, side.w: side.side_vid}
+        for closing in by_kind[Closing]:
+            of[closing.node, closing.inc].closings.append(closing)
+            self.vids[closing.v] = closing.vid
+        for row in by_kind[Queue]:
+            of[row.node, row.inc].queues.append(row)
+        for row in by_kind[Receipts]:
+            of[row.node, row.inc].receipts[row.what] = row
+        for row in by_kind[Submitted]:
+            of[row.node, row.inc].submitted = row.count
+        for row in by_kind[Lost]:
+            of[row.node, row.inc].lost = row.rows
 
     def _note(self, member: Member, row: Fate | Install | Marker) -> None:
         if isinstance(row, Fate) and not row.stage and row.op in LASTING:
             self.changed_ns = max(self.changed_ns, row.sim_ns or 0)
+        if not isinstance(row, Marker):
+            if member.first is None or row.lseq < member.first.lseq:
+                member.first = row
         match row:
             case Install():
                 member.installs.append(row)
@@ -307,7 +425,7 @@ class Chronicle:
             case Fate(op="STOP"):
                 member.stop = row
             case Fate(op="CRASH"):
-                member.crashed = True
+                member.crash = row
             case Fate(op="LEAVE"):
                 member.left = member.left or row
             case _ if row.stage:

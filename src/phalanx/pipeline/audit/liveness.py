@@ -79,9 +79,8 @@ def cases() -> list[Case]:
 
 def accepted(p: Prepared) -> list[Look]:
     """Every accepted message leaves, or is reported and rightly so."""
-    told = coded(p.tables["not_sent"], p.small).select(
-        "r", F.col("k").alias("s"), "first", "last", "step", "lseq"
-    )
+    told = coded(p.tables["not_sent"], p.small).where("coalesce(rest, 0) = 0")
+    told = told.select("r", F.col("k").alias("s"), "first", "last", "step", "lseq")
     sets = F.broadcast(p.small["sets"].select("r", "t", "ks", "bare", "names"))
     own = F.col("t").isNull() | F.coalesce(F.array_contains("ks", F.col("s")), F.lit(False))
     submits = p.submits.join(sets, ["r", "t"], "left").withColumn("own", own.cast("int"))

@@ -21,6 +21,8 @@ def membership(run: Chronicle, says: Says) -> None:
     _transitional_set(run, says)
     for route in run.routes:
         _same_marker(route, says)
+    for member in run.known:
+        _marker_names(member, says)
 
 
 def _self_inclusion(member: Member, says: Says) -> None:
@@ -167,3 +169,16 @@ def _same_marker(route: Route, says: Says) -> None:
         says.found(
             "safe-marker/apart", who=one, other=other, v=route.v, w=route.w, note=said, rows=shown
         )
+
+
+def _marker_names(member: Member, says: Says) -> None:
+    """A marker names the members that move on together."""
+    for v, marker in member.markers.items():
+        at = member.next.get(v)
+        if at is None or marker.members is None or member.torn:
+            continue
+        says.asked("safe-marker")
+        after = member.installs[at]
+        if set(marker.members) != set(after.trans):
+            shown = [(member, marker.lseq), (member, after.lseq)]
+            says.found("safe-marker/names", who=member, v=v, w=after.v, rows=shown)

@@ -11,6 +11,7 @@ from typing import Any
 
 from phalanx.pipeline.audit.chronicle import LAST, Chronicle, Member
 from phalanx.pipeline.audit.membership import membership
+from phalanx.pipeline.audit.reports import promises, proposals, reports
 from phalanx.pipeline.audit.saying import Says
 from phalanx.pipeline.audit.settling import settling
 
@@ -44,6 +45,9 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     says = Says()
     membership(run, says)
     settling(run, says)
+    reports(run, says)
+    yield from _promises(run, says)
+    yield from _merges(run, says)
     _counts(run, says)
     for name, times in says.times.items():
         yield "said", {"property": name, "checked": times}
@@ -73,6 +77,7 @@ def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 "settled": run.settled,
                 "mode": run.mode,
                 "sent_last": m.sent_last,
+                "tells": m.tells,
                 "named": m.label in named,
                 "twice": lives.count((m.node, m.inc)) > 1,
                 "all_spells": [{"v": v, "spell": spell} for v, spell in _spells(m)],
@@ -208,9 +213,35 @@ def _sets(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "sets", facts | {"ks": [m.k for m in meant], "masks": list(_masks(meant).items())}
 
 
+def _promises(run: Chronicle, says: Says) -> Iterator[tuple[str, dict[str, Any]]]:
+    for s, closing, promised in promises(run, says):
+        masks = _masks(promised)
+        for bank in _banks(run):
+            facts = {"s": s.k, "lseq": closing.lseq, "bank": bank}
+            yield "closing", facts | {"promised": masks.get(bank, 0)}
+
+
+def _merges(run: Chronicle, says: Says) -> Iterator[tuple[str, dict[str, Any]]]:
+    for by, side, came in proposals(run, says):
+        said = [
+            (run.by_label[sender].k, upto)
+            for sender, upto in dict(zip(side.senders, side.upto, strict=True)).items()
+        ]
+        report = {"by": by.k, "side": side.lseq}
+        complete = all(proposal is not None for _, proposal in came)
+        facts = {"v": side.v, "w": side.w, "complete": complete, "said": said}
+        yield "sides", report | facts
+        for m, proposal in came:
+            if m is not None and proposal is not None:
+                yield "proposed", report | {"k": m.k, "proposal": proposal.lseq}
+
+
 def _counts(run: Chronicle, says: Says) -> None:
     """How often is asked what Spark asks of rows and routes."""
     says.asked("no-duplication", sum(m.delivered for m in run.known))
+    whole = [m for m in run.known if not m.torn]
+    says.asked("receipt-truth", sum(some.rows for m in whole for some in m.receipts.values()))
+    says.asked("not-sent-liveness", sum(m.lost for m in whole))
     says.asked("initial-view", sum(m.delivered + m.sent for m in run.known if not m.torn))
     for route in run.routes:
         whole = [m for m in route.members if not m.torn]

@@ -16,7 +16,9 @@ from phalanx.pipeline.audit import (
     homes,
     integrity,
     liveness,
+    merges,
     order,
+    receipts,
     safe,
     synchrony,
 )
@@ -133,6 +135,12 @@ def _looks(p: Prepared, needed: set[str]) -> list[Look]:
         looks += integrity.receivers(p)
     if {"integrity", "multicast-liveness", "self-delivery"} & needed:
         looks += liveness.accepted(p)
+    if "receipt-truth" in needed:
+        looks += receipts.receipts(p)
+    if "not-sent-liveness" in needed:
+        looks += receipts.lost_receivers(p)
+    if "merge-report-truth" in needed:
+        looks += merges.merges(p)
     if PAST & needed:
         looks += causal.causality(p, causal.pasts(p))
     return [look.at(needed) for look in looks]

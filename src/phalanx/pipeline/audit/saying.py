@@ -27,10 +27,13 @@ class Says:
         rows: Sequence[tuple[Member, int]],
         who: Member | None = None,
         other: Member | None = None,
+        first: int | None = None,
+        last: int | None = None,
         v: int | None = None,
         w: int | None = None,
         note: str | None = None,
     ) -> None:
+        """`first` and `last` are messages of `who`."""
         assert kind in SENTENCES, kind
         self.findings.append(
             {
@@ -38,6 +41,9 @@ class Says:
                 "kind": kind,
                 "who": None if who is None else who.k,
                 "other": None if other is None else other.k,
+                "s": who.k if who is not None and first is not None else None,
+                "first": first,
+                "last": last,
                 "v": v,
                 "w": w,
                 "note": note,

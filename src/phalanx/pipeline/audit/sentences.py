@@ -66,6 +66,9 @@ SENTENCES = {
     "safe-marker/apart": (
         "the transitional marker of {v} before {w} is at different positions: {note}"
     ),
+    "safe-marker/names": (
+        "the marker of {v} at {who} names others than those that move on with it to {w}"
+    ),
     "safe-marker/region": "{who} delivered {what} in {v} {note}",
     "safe-marker/side": "{who} delivered {what} in {v} {note}",
     "basic/unsent": "{who} delivered {what} in {v}, which was never sent",
@@ -94,5 +97,31 @@ SENTENCES = {
     "protocol-termination/": "{who} began a change ({note}) and never ended it",
     "bounded-views/late": "{who} installed {note}",
     "bounded-views/needless": "{who} installed {note}",
+    "receipt-truth/unsent": "{who} has a receipt for {what} in {v}, which was never sent",
+    "receipt-truth/home": "{who} has a receipt for {what} in {v}, but it belongs to {w}",
+    "receipt-truth/together": (
+        "{who} has a receipt for {note}, who do not move on from {v} together"
+    ),
+    "receipt-truth/missing": (
+        "{who} has a receipt that {what} is stable in {v}, but {other} did not deliver it there"
+    ),
+    "receipt-liveness/": "{who} never got a receipt that {what} is {note}",
+    "not-sent-liveness/untold": (
+        "{who} was not told that {what} does not go to {note}, which is not in {v}"
+    ),
+    "not-sent-liveness/delivered": (
+        "{who} was told that {what} does not go to {other}, which delivered it"
+    ),
+    "not-sent-liveness/stranger": "{who} was told that {note} is gone, which was not addressed",
+    "view-delta-truth/": "{who} was told that {note} with {v}",
+    "merge-report-truth/apart": "{who} and {other} got different reports of {v}",
+    "merge-report-truth/upto": (
+        "{v} reports to {who} that {w} had delivered up to {note}, but it was {what}"
+    ),
+    "merge-report-truth/alone": "{v} reports wrongly to {who} what only {w} had delivered",
+    "no-needless-stop/name": "{who} stopped because its name is in use, and nobody used it",
+    "no-needless-stop/left": "{who} left without being asked to",
+    "accepted-is-sent/counts": "{who}: the counts of its queue contradict each other",
+    "accepted-is-sent/kept": "{who} accepted {note}",
 }
 """By kind: the property, and the way in which it was broken."""

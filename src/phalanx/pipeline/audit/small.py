@@ -12,6 +12,9 @@ climbs   per route and member, the highest position that it delivered
 owed     per sender, view and bank: who must get what was sent in it
 lived    per member the views that it installed
 sets     sets of receivers
+closing  per receipt at the end of a view and bank: the members of which it speaks
+sides    reports of merged views of their components: the first one of each view
+proposed per report, the members that come along, and the row with which each proposed the view
 vids     the names of views
 lexicon  per run, all names by number
 said     what the checks of views say
@@ -33,19 +36,29 @@ from pyspark.sql.types import StructType
 
 from phalanx.pipeline.audit.chronicle import (
     Chronicle,
+    Closing,
     Fate,
     Install,
     Journal,
+    Lost,
     Marker,
+    Queue,
+    Receipts,
     Receivers,
     Sent,
+    Side,
+    Submitted,
     Use,
 )
 from phalanx.pipeline.audit.outline import tables_of
 from phalanx.pipeline.tables import Tables
 
 KINDS: dict[str, type[msgspec.Struct]] = {
-    kind.__name__: kind for kind in (Journal, Fate, Install, Marker, Use, Sent, Receivers)
+    kind.__name__: kind
+    for kind in (
+        *(Journal, Fate, Install, Marker, Use, Sent, Receivers),
+        *(Side, Closing, Receipts, Queue, Submitted, Lost),
+    )
 }
 SPELL = "struct<begin: bigint, until: bigint, mark: bigint>"
 TABLES = {
@@ -53,7 +66,7 @@ TABLES = {
     " senders int, size bigint, ranks map<string, int>",
     "people": "r bigint, k int, node string, inc bigint, label string, bank int, bit bigint,"
     " journal string, torn boolean, stopped boolean, alive boolean, whole boolean, settled boolean,"
-    " named boolean, twice boolean, mode string, sent_last bigint,"
+    " named boolean, twice boolean, mode string, sent_last bigint, tells boolean,"
     f" all_spells array<struct<v: bigint, spell: {SPELL}>>",
     "stays": f"r bigint, k int, v bigint, spells array<{SPELL}>, marker_lseq bigint,"
     " marker_pos bigint, next bigint, compared boolean",
@@ -66,6 +79,10 @@ TABLES = {
     " lived array<struct<lseq: bigint, step: bigint, here: array<string>>>",
     "sets": "r bigint, t bigint, bare boolean, names array<string>, ks array<int>,"
     " masks map<int, bigint>",
+    "closing": "r bigint, s int, lseq bigint, bank int, promised bigint",
+    "sides": "r bigint, v bigint, w bigint, `by` int, side bigint, complete boolean,"
+    " said map<int, bigint>",
+    "proposed": "r bigint, `by` int, side bigint, k int, proposal bigint",
     "lexicon": "r bigint, cluster string, run string, `group` string,"
     " people map<int, struct<node: string, inc: bigint, label: string>>, names map<bigint, string>",
     "vids": "r bigint, v bigint, vid string",
@@ -110,7 +127,7 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         return number(F.col("r"), F.col(name))
 
     yield "Journal", of("journals").where("rows > 0")
-    yield "Fate", of("life").select("r", *who, "sim_ns", "op")
+    yield "Fate", of("life").select("r", *who, "sim_ns", "op", "reason")
     yield "Fate", of("topology").select("r", *who, "sim_ns", "component")
     steps = of("ctx_step").select(
         "r", *who, "sim_ns", F.col("action").alias("op"), "stage", "context"
@@ -132,15 +149,23 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         F.transform("components", lambda vid: number(F.col("r"), vid)).alias("components"),
         "prev_vid",
         v("prev_vid").alias("prev"),
+        labels("joined", "joined_incs").alias("joined"),
+        labels("left", "left_incs").alias("left"),
     )
     yield "Install", installs
-    yield "Marker", of("trans_marker").select("r", *who, "vid", v("vid").alias("v"), "at_pos")
+    members = labels("members", "member_incs").alias("members")
+    place = (*who, "vid", v("vid").alias("v"))
+    yield "Marker", of("trans_marker").select("r", *place, "at_pos", members)
     by_view = tables["send"].groupBy("cluster", "run", "group", "node", "inc", "vid")
-    sent = by_view.agg(F.count("*").alias("rows"), F.max("last").alias("last")).withColumn("r", r)
-    yield "Sent", sent.withColumn("v", v("vid"))
+    sent = by_view.agg(
+        F.count("*").alias("rows"),
+        F.max("last").alias("last"),
+        F.max_by("lseq", "last").alias("lseq"),
+    )
+    yield "Sent", sent.withColumn("r", r).withColumn("v", v("vid"))
     to = [
         of(name).where("to is not null").select("r", "to", "to_incs")
-        for name in ("submit", "send", "deliver")
+        for name in ("submit", "send", "deliver", "not_sent")
     ]
     sets = reduce(DataFrame.unionByName, to).distinct()
     yield "Receivers", sets.withColumn("t", receivers())
@@ -161,6 +186,35 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         .withColumn("r", r)
     )
     yield "Use", uses.withColumns({"v": v("vid"), "o": v("origin_vid")})
+    sides = of("merge_side").select(
+        "r",
+        *place,
+        "side_vid",
+        v("side_vid").alias("w"),
+        members,
+        labels("senders", "sender_incs").alias("senders"),
+        "upto",
+        labels("alone", "alone_incs").alias("alone"),
+        "alone_first",
+        "alone_last",
+    )
+    yield "Side", sides
+    yield "Queue", of("queue").select("r", *who, "accepted", "submitted", "refused", "reason")
+    ends = F.broadcast(tables["view_install"].select("journal", "step", F.lit(True).alias("ends")))
+    closing = of("stable").join(ends, ["journal", "step"], "left")
+    closing = closing.where("members is not null or ends")
+    yield "Closing", closing.select("r", *place, "step", members).distinct()
+
+    def by_member(name: str, *sums: Column) -> DataFrame:
+        return tables[name].groupBy("cluster", "run", "group", "node", "inc").agg(*sums)
+
+    rows = F.count("*").alias("rows")
+    for what in ("stable", "ordered"):
+        receipts = by_member(what, rows, F.max("upto").alias("upto"))
+        yield "Receipts", receipts.withColumns({"r": r, "what": F.lit(what)})
+    count = F.sum(F.expr("last - first + 1")).alias("count")
+    yield "Submitted", by_member("submit", count).withColumn("r", r)
+    yield "Lost", by_member("not_sent", rows).withColumn("r", r)
 
 
 class Small:

@@ -1,11 +1,12 @@
 // What the audit says: the sum in the header, and each guarantee.
 
 const THEMES = [
-  ["Views", ["self-inclusion", "local-monotonicity", "initial-view", "vid-sanity", "mutual-agreement", "transitional-set"]],
-  ["Messages", ["integrity", "no-duplication", "sending-view", "same-view", "virtual-synchrony", "self-delivery", "basic"]],
+  ["Views", ["self-inclusion", "local-monotonicity", "initial-view", "vid-sanity", "mutual-agreement", "transitional-set", "view-delta-truth", "merge-report-truth"]],
+  ["Messages", ["integrity", "no-duplication", "sending-view", "same-view", "virtual-synchrony", "self-delivery", "basic", "accepted-is-sent"]],
   ["Order", ["fifo", "causal", "reliable-causal", "weak-total-order", "running-prefix", "toto-refinement", "no-view-crossing-inversion"]],
   ["Safe delivery", ["safe-prefix", "safe-marker"]],
-  ["Progress", ["membership-precision", "multicast-liveness", "termination-of-delivery", "safe-indication-liveness", "protocol-termination", "bounded-views"]],
+  ["Receipts", ["receipt-truth", "receipt-liveness", "not-sent-liveness"]],
+  ["Progress", ["membership-precision", "multicast-liveness", "termination-of-delivery", "safe-indication-liveness", "protocol-termination", "bounded-views", "no-needless-stop"]],
 ];
 const WORDS = { holds: "holds", violated: "violated", unverifiable: "not verified" };
 const ICONS = { holds: "M4 10.5l4 4L16 6", violated: "M5 5l10 10M5 15L15 5", unverifiable: "M5 10h10" };

@@ -1,0 +1,256 @@
+"""Receipts and lost receivers: what a sender is told of its own messages is true.
+
+A receipt speaks of messages that were sent, unless they were reported as going to nobody, and in
+the view that they belong to; in older journals it may name the view before. One of stability
+promises that the members of the view have them: those that left the view behind, or stay in it to
+the end, delivered them there. An addressed member that is missing from the view that a message
+belongs to is reported, and nobody else is; whoever is reported before the message is sent never
+delivers it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from phalanx.pipeline.audit.findings import Case, Look, lowest
+from phalanx.pipeline.audit.messages import addressed
+from phalanx.pipeline.audit.prepare import Prepared
+from phalanx.pipeline.audit.small import coded, number, receivers
+from phalanx.pipeline.ranges import cut, grid
+
+SENDER = ["r", "s"]
+TRUTH, NOT_SENT = "receipt-truth", "not-sent-liveness"
+
+
+# ---------------------------------------------------------------------------- receipts
+
+
+def receipts(p: Prepared) -> list[Look]:
+    """How often receipts are asked is counted in `outline`."""
+    if not _asked(p, TRUTH):
+        return []
+    ranges = _ranges(p)
+    sent = p.cells.where("s_lseq is not null").select(
+        *SENDER,
+        F.col("c1").alias("first"),
+        F.col("c2").alias("last"),
+        "bank",
+        F.col("v").alias("in_v"),
+        *("have", "s_lseq", "home", "s_meant", "own_bank", "own_bit"),
+    )
+    unsent = _unsent(p)
+    numbers = grid(
+        [ranges, sent.select(*SENDER, "first", "last"), *([] if unsent is None else [unsent])],
+        SENDER,
+    ).localCheckpoint()
+    covered = cut(ranges, numbers, SENDER).drop("first", "last")
+    cell = [*SENDER, "c1", "c2"]
+    excused = F.lit(False)
+    if unsent is not None:
+        nobody = cut(unsent, numbers, SENDER).select(*cell).distinct()
+        covered = covered.join(nobody.withColumn("nobody", F.lit(True)), cell, "left")
+        excused = F.col("nobody").isNotNull()
+    covered = covered.withColumn("excused", excused).drop("nobody")
+    both = covered.join(cut(sent, numbers, SENDER).drop("first", "last"), cell, "left")
+    once = both.groupBy(*cell, "stable", "lseq", "v", "bank").agg(
+        F.bit_or(F.when(F.col("in_v") == F.col("v"), F.col("have"))).alias("have"),
+        *[F.first(name).alias(name) for name in ("s_lseq", "home", "s_meant")],
+        F.first(F.when(F.expr("bank = own_bank"), F.col("own_bit"))).alias("own"),
+        F.first("excused").alias("excused"),
+    )
+    tells = p.small["people"].select("r", F.col("k").alias("s"), "tells")
+    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty"))
+    judged = (
+        once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left")
+        .join(duty, ["r", "v", "bank"], "left")
+        .join(F.broadcast(tells), SENDER)
+    )
+    apart = F.expr("home is not null and home != v")
+    given: dict[str, Any] = {"who": "s", "s": "s", "first": "c1", "last": "c2", "v": "v"}
+    rows = [("s", "s_lseq"), ("s", "lseq")]
+    never = F.col("s_lseq").isNull() & ~F.col("excused")
+    elsewhere = apart & F.col("tells") & (F.col("bank") == 0)
+    lack = F.when(F.col("stable") & F.col("s_lseq").isNotNull() & ~apart, _lacking())
+    return [
+        Look(
+            judged,
+            cases=[
+                Case(f"{TRUTH}/unsent", never, rows=rows[1:], **given),
+                Case(f"{TRUTH}/home", elsewhere, w="home", rows=rows, **given),
+                Case(f"{TRUTH}/missing", lack != 0, other=lowest(lack), rows=rows, **given),
+            ],
+        )
+    ]
+
+
+def _lacking() -> Column:
+    """Members of which a receipt of stability speaks, and that must have delivered the messages in
+    the view and did not. At the end of a view it speaks of those that move on."""
+    zero = F.lit(0).cast("long")
+    promised = F.coalesce("promised", F.lit(-1).cast("long"))
+    asked = promised.bitwiseAND(F.coalesce("duty", zero)).bitwiseAND(F.col("s_meant"))
+    has = F.coalesce("have", zero).bitwiseOR(F.coalesce("own", zero))
+    return asked.bitwiseAND(F.bitwise_not(has))
+
+
+def _unsent(p: Prepared) -> DataFrame | None:
+    """Messages that were reported as going to nobody: they need not have been sent."""
+    if not _asked(p, NOT_SENT):
+        return None
+    rows = coded(p.tables["not_sent"], p.small).where("coalesce(rest, 0) = 0")
+    return rows.select("r", F.col("k").alias("s"), "first", "last")
+
+
+def _ranges(p: Prepared) -> DataFrame:
+    """Receipts as ranges of the messages that each newly speaks of."""
+    rows = [
+        coded(p.tables[name], p.small)
+        .where("not torn")
+        .select(
+            "r",
+            F.col("k").alias("s"),
+            F.lit(name == "stable").alias("stable"),
+            "lseq",
+            number(F.col("r"), F.col("vid")).alias("v"),
+            F.col("upto").alias("last"),
+        )
+        for name in ("stable", "ordered")
+    ]
+    before = Window.partitionBy("r", "s", "stable").orderBy("lseq")
+    until_now = before.rowsBetween(Window.unboundedPreceding, -1)
+    first = F.coalesce(F.max("last").over(until_now), F.lit(0).cast("long")) + 1
+    return reduce(DataFrame.unionByName, rows).withColumn("first", first).where("first <= last")
+
+
+# ---------------------------------------------------------------------------- lost receivers
+
+
+def lost_receivers(p: Prepared) -> list[Look]:
+    """How often reports are asked is counted in `outline`."""
+    looks = [*_untold(p)] if p.small.rows["sets"] else []
+    return [*looks, *_reports(p)] if _asked(p, NOT_SENT) else looks
+
+
+def _asked(p: Prepared, name: str) -> bool:
+    return any(said["property"] == name and said.get("checked") for said in p.small.rows["said"])
+
+
+def _told(p: Prepared) -> DataFrame:
+    """Reports of lost receivers. `t` is null if all are lost, or in older journals; `names` are
+    those of the lost, null in older journals."""
+    rows = coded(p.tables["not_sent"], p.small).where("not torn")
+    t = receivers()
+    told = rows.select(
+        "r",
+        F.col("k").alias("s"),
+        F.col("first").alias("from"),
+        F.col("last").alias("upto"),
+        F.col("lseq").alias("told"),
+        F.when(F.coalesce("rest", F.lit(0)) > 0, t).alias("t"),
+        t.alias("lost"),
+    )
+    names = p.small["sets"].select("r", F.col("t").alias("lost"), F.col("names").alias("gone"))
+    return told.join(F.broadcast(names), ["r", "lost"], "left").drop("lost")
+
+
+def _untold(p: Prepared) -> list[Look]:
+    """Of subset messages: addressed members that are not in their home, and no report says so."""
+    people = p.small["people"].where("tells and not torn").select("r", F.col("k").alias("s"))
+    names = p.small["sets"].where("not bare").select("r", "t", "names")
+    submits = (
+        p.submits.join(F.broadcast(people), SENDER)
+        .join(F.broadcast(names), ["r", "t"])
+        .select(*SENDER, "first", "last", "lseq", "names")
+    )
+    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"), "home")
+    numbers = grid([submits, sends], SENDER).localCheckpoint()
+    here = p.small["views"].where("bank = 0").select("r", F.col("v").alias("home"), "inside")
+    had = p.small["stays"].where("size(spells) > 0")
+    had = had.select("r", F.col("k").alias("s"), F.col("v").alias("home"))
+    pieces = (
+        cut(submits, numbers, SENDER)
+        .drop("first", "last")
+        .join(cut(sends, numbers, SENDER).drop("first", "last"), [*SENDER, "c1", "c2"])
+        .join(F.broadcast(had), [*SENDER, "home"])
+        .join(F.broadcast(here), ["r", "home"])
+        .withColumn("lost", F.array_except("names", "inside"))
+        .localCheckpoint()
+    )
+    reports = _told(p).select(*SENDER, "from", "upto", "gone")
+    missing = pieces.withColumn("member", F.explode("lost"))
+    said = (
+        missing.join(F.broadcast(reports), SENDER)
+        .where("from <= c1 and c1 <= upto")
+        .where(F.col("gone").isNull() | F.array_contains("gone", F.col("member")))
+        .select(*SENDER, "c1", "member")
+    )
+    case = Case(
+        f"{NOT_SENT}/untold",
+        F.lit(True),
+        who="s",
+        s="s",
+        first="c1",
+        last="c2",
+        v="home",
+        note="member",
+        rows=[("s", "lseq"), ("s", "s_lseq")],
+    )
+    return [
+        Look(pieces, {NOT_SENT: F.lit(True)}),
+        Look(missing.join(said, [*SENDER, "c1", "member"], "left_anti"), cases=[case]),
+    ]
+
+
+def _reports(p: Prepared) -> list[Look]:
+    """Members that are reported before the messages are sent do not deliver them, nobody does if
+    no receiver is left; and they were addressed."""
+    reports = _told(p).localCheckpoint()
+    covers = F.expr("first <= from and from <= last")
+    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"))
+    sent = sends.join(F.broadcast(reports), SENDER).where(covers).where("s_lseq <= told")
+    unsent = reports.join(sent.select(*SENDER, "told"), [*SENDER, "told"], "left_anti")
+    sets = F.broadcast(p.small["sets"].select("r", "t", "masks"))
+    had = F.col("had").bitwiseAND(addressed("t", "masks"))
+    delivered = (
+        p.cells.where("once")
+        .select(*SENDER, "c1", "c2", "bank", "had")
+        .join(F.broadcast(unsent.join(sets, ["r", "t"], "left")), SENDER)
+        .where("c1 <= upto and from <= c2")
+    )
+    given: dict[str, Any] = {"who": "s"}
+    about: dict[str, Any] = {"s": "s", "first": "from", "last": "upto", "rows": [("s", "told")]}
+    heard = Case(f"{NOT_SENT}/delivered", had != 0, other=lowest(had), **given, **about)
+    return [Look(delivered, cases=[heard]), _strangers(p, reports)]
+
+
+def _strangers(p: Prepared, reports: DataFrame) -> Look:
+    """Reported members that the messages were not for, as the first submission of them says."""
+    meant = p.small["sets"].select("r", "t", "bare", "names")
+    submit = F.struct("lseq", "t")
+    named = (
+        p.submits.join(F.broadcast(reports.drop("t").where("gone is not null")), SENDER)
+        .where("first <= from and from <= last")
+        .groupBy(*SENDER, "told", "gone")
+        .agg(F.min(submit).alias("_"))
+        .select(*SENDER, "told", "gone", "_.*")
+        .join(F.broadcast(meant), ["r", "t"])
+    )
+
+    def strange(member: Column) -> Column:
+        node = F.regexp_replace(member, r"\.\d+$", "")
+        name = F.when(F.col("bare"), node).otherwise(member)
+        return ~F.array_contains(F.col("names"), name)
+
+    strangers = named.withColumn("stranger", F.explode(F.filter("gone", strange)))
+    case = Case(
+        f"{NOT_SENT}/stranger",
+        F.lit(True),
+        who="s",
+        note="stranger",
+        rows=[("s", "lseq"), ("s", "told")],
+    )
+    return Look(strangers, cases=[case])

@@ -1,0 +1,203 @@
+"""Views, merges, stops, queues and receipts: what an application is told of them is true.
+
+Here is what rows of one member show, or of few members. What needs their messages is left to Spark:
+`receipts` and `merges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from phalanx.pipeline.audit.chronicle import Chronicle, Closing, Fate, Install, Member, Side
+from phalanx.pipeline.audit.saying import Says
+
+PROPOSALS = ("COMMIT", "FA", "FOLLOW")
+"""Steps with which a member proposes a view."""
+
+
+def reports(run: Chronicle, says: Says) -> None:
+    for member in run.known:
+        if not member.torn:
+            _deltas(member, says)
+            _stop(run, member, says)
+            _queue(member, says)
+            _receipts(run, member, says)
+
+
+# ---------------------------------------------------------------------------- joined and left
+
+
+def _deltas(member: Member, says: Says) -> None:
+    before: set[str] = set()
+    for row in member.installs:
+        here = set(row.inside)
+        if row.joined is not None and row.left is not None:
+            says.asked("view-delta-truth")
+            booted = row.cause == "BOOT"
+            wanted = (set[str](), set[str]()) if booted else (here - before, before - here)
+            if (set(row.joined), set(row.left)) != wanted:
+                note = f"{_list(row.joined)} joined and {_list(row.left)} left, not "
+                note += f"{_list(wanted[0])} and {_list(wanted[1])},"
+                shown = [(member, row.lseq)]
+                says.found("view-delta-truth/", who=member, v=row.v, note=note, rows=shown)
+        before = here
+
+
+def _list(labels: set[str] | list[str]) -> str:
+    return " ".join(sorted(labels)) or "nobody"
+
+
+# ---------------------------------------------------------------------------- the end
+
+
+def _stop(run: Chronicle, member: Member, says: Says) -> None:
+    stop, name = member.stop, "no-needless-stop"
+    if stop is None:
+        return
+    shown = [(member, stop.lseq)]
+    if stop.reason == "name-in-use":
+        rivals = [m for m in run.known if m is not member and m.node == member.node]
+        if not rivals and not (run.settled and stop.sim_ns is not None):
+            return  # the journal of its namesake was not given
+        says.asked(name)
+        if not any(_lived_with(run, rival, member, stop) for rival in rivals):
+            says.found(f"{name}/name", who=member, rows=shown)
+    elif stop.reason == "left" and len(member.installs) > 1:
+        says.asked(name)
+        if member.left is None or member.left.op != "LEAVE":
+            says.found(f"{name}/left", who=member, rows=shown)
+
+
+def _lived_with(run: Chronicle, rival: Member, member: Member, stop: Fate) -> bool:
+    """Whether a namesake lived while the member did. Without a common clock it may have."""
+    end = rival.crash or rival.stop
+    began, started = (None if m.first is None else m.first.sim_ns for m in (rival, member))
+    if not run.settled or stop.sim_ns is None or began is None or started is None:
+        return True
+    ended = None if end is None else end.sim_ns
+    return began <= stop.sim_ns and (ended is None or ended >= started)
+
+
+def _queue(member: Member, says: Says) -> None:
+    """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
+    name, refused = "accepted-is-sent", 0
+    for row in member.queues:
+        says.asked(name)
+        waits = row.accepted - row.submitted - row.refused
+        silent = row.refused != refused and row.reason is None and member.stop is None
+        if waits < 0 or silent:
+            says.found(f"{name}/counts", who=member, rows=[(member, row.lseq)])
+        refused = row.refused
+    if member.queues and member.stop is not None:
+        last = member.queues[-1]
+        given = member.submitted
+        if last.submitted != given or last.accepted != last.submitted + last.refused:
+            note = f"{last.accepted} messages, submitted {given} and refused {last.refused}"
+            says.found(f"{name}/kept", who=member, note=note, rows=[(member, last.lseq)])
+
+
+# ---------------------------------------------------------------------------- receipts
+
+
+def _receipts(run: Chronicle, member: Member, says: Says) -> None:
+    """In a settled run a living sender has both receipts for all that it sent."""
+    last, name = member.sent_last, "receipt-liveness"
+    if not (last and member.tells and member in run.living):
+        return
+    for what in ("ordered", "stable"):
+        says.asked(name)
+        upto = member.receipts[what].upto if what in member.receipts else 0
+        if upto < last:
+            shown = [(member, member.sent_last_lseq)]
+            says.found(f"{name}/", who=member, first=upto + 1, last=last, note=what, rows=shown)
+
+
+def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list[Member]]]:
+    """Per receipt at the end of a view, the members of which it speaks: of those that move on
+    together, those that come to the next view. In older journals receipts do not name them."""
+    for member in run.known:
+        for row in member.closings if not member.torn else ():
+            at = member.next.get(row.v)
+            after = None if at is None else member.installs[at]
+            ends = after is not None and after.step == row.step
+            if row.members is None and (member.tells or not ends):
+                continue  # it speaks of the whole view
+            together = after.trans if after is not None and ends else None
+            if row.members is not None and (together is None or set(row.members) != set(together)):
+                note, shown = ", ".join(row.members) or "nobody", [(member, row.lseq)]
+                says.found("receipt-truth/together", who=member, v=row.v, note=note, rows=shown)
+                yield member, row, []
+                continue
+            assert after is not None
+            come = [m for m in run.known if m.label in after.trans and after.v in m.installed]
+            yield member, row, come
+
+
+# ---------------------------------------------------------------------------- merges
+
+
+def proposals(
+    run: Chronicle, says: Says
+) -> Iterator[tuple[Member, Side, list[tuple[Member | None, Fate | None]]]]:
+    """Per merged view and component the first report, and each member of the component that comes
+    to the view with the step that proposed it; None where journals do not show it. All members get
+    the same reports, and what they say of one component alone follows from the rest."""
+    name = "merge-report-truth"
+    first: dict[int, tuple[Member, list[Side]]] = {}
+    for member in run.known:
+        for v, sides in member.sides.items() if not member.torn else ():
+            says.asked(name)
+            if v in first:
+                other, theirs = first[v]
+                if [_content(side) for side in sides] != [_content(side) for side in theirs]:
+                    shown = [(member, sides[0].lseq), (other, theirs[0].lseq)]
+                    says.found(f"{name}/apart", who=member, other=other, v=v, rows=shown)
+                continue
+            first[v] = (member, sides)
+            _alone(member, sides, says)
+            inside = run.views[v].inside if v in run.views else frozenset[str]()
+            for side in sides:
+                come = [label for label in side.members if label in inside]
+                yield member, side, [_proposal(run, label, side) for label in come]
+
+
+def _content(side: Side) -> tuple[object, ...]:
+    alone = (side.alone, side.alone_first, side.alone_last)
+    return (side.w, side.members, side.senders, side.upto, *alone)
+
+
+def _alone(member: Member, sides: list[Side], says: Says) -> None:
+    """Messages that only one component had delivered, of senders that another one knows."""
+    said = [dict(zip(map(_key, side.senders), side.upto, strict=True)) for side in sides]
+    for index, side in enumerate(sides):
+        wanted = []
+        for sender, number in sorted(said[index].items()):
+            others = [s[sender] for i, s in enumerate(said) if i != index and sender in s]
+            if others and number > max(others):
+                wanted.append((sender, max(others) + 1, number))
+        named = map(_key, side.alone)
+        if list(zip(named, side.alone_first, side.alone_last, strict=True)) != wanted:
+            shown = [(member, side.lseq)]
+            says.found("merge-report-truth/alone", who=member, v=side.v, w=side.w, rows=shown)
+
+
+def _key(label: str) -> tuple[str, int]:
+    """Name and incarnation: the order of members."""
+    node, _, inc = label.rpartition(".")
+    return node, int(inc)
+
+
+def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fate | None]:
+    member = run.by_label.get(label)
+    if member is None or member.torn or member.came.get(side.v) != side.w:
+        return member, None
+    install = next((row for row in member.installs if row.v == side.v), None)
+    return member, None if install is None else _proposed(member, install)
+
+
+def _proposed(member: Member, install: Install) -> Fate | None:
+    """The last step before the install that proposes a view of its context."""
+    for step in reversed(member.steps):
+        if step.lseq < install.lseq and step.op in PROPOSALS and step.context == install.context:
+            return step
+    return None

@@ -1,0 +1,260 @@
+"""Runs in which members are told everything: receipts, lost receivers, who joined and left, what a
+merge brought together, why they stopped. One is legal; each of the others has one thing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from tests.sim.tale import Tale, incs, names, renumbered
+
+from phalanx.journal import events as ev
+
+Rows = list[ev.Event]
+
+
+def _named(letters: str, what: str = "member") -> dict[str, Any]:
+    column = "to" if what == "to" else f"{what}s" if what == "member" else what
+    return {column: names(letters), f"{what}_incs": incs(letters)}
+
+
+def _delta(joined: str, left: str = "") -> dict[str, Any]:
+    return _named(joined, "joined") | _named(left, "left")
+
+
+def told_all() -> Tale:
+    """a, b and c meet, c leaves, and a namesake of c stops at once; mode `flow`."""
+    tale = Tale("abc", boot="")
+    for letter in "abc":
+        tale.install(letter, f"v{letter}", letter, **_delta(""))
+    tale.submit("a", 1, service="CAUSAL").send("a", 1, service="CAUSAL").deliver("a", "a", 1)
+    _receipts(tale, 1)
+    tale.change("abc", "START", "COLLECT").change("abc", "COMMIT", "COMMIT").change("abc", "CLOSED")
+    _merge(tale)
+    tale.row("C", ev.Life, op="START")
+    tale.row("C", ev.Life, op="STOP", reason="name-in-use")
+    tale.ended.add("C")
+    tale.submit("a", 2).send("a", 2).deliver("abc", "a", 2, pos=0, batch=0)
+    _receipts(tale, 2)
+    _leave(tale)
+    for letter, submitted, refused in (("a", 4, 1), ("b", 0, 0)):
+        reason = {"reason": "GroupLeft"} if refused else {}
+        counts = {"accepted": submitted + refused, "submitted": submitted, "refused": refused}
+        tale.row(letter, ev.Queue, **counts, **reason)
+    return tale.stop()
+
+
+def _receipts(tale: Tale, upto: int) -> None:
+    vid = tale.vid["a"]
+    tale.row("a", ev.Ordered, upto=upto, vid=vid)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=upto, vid=vid)
+
+
+def _merge(tale: Tale) -> None:
+    """b has met a, so what a delivered is known to be news to it."""
+    for letter in "abc":
+        joined = "".join(other for other in "abc" if other != letter)
+        merged: dict[str, Any] = {"joins": 1, "components": ["va", "vb", "vc"]}
+        tale.install(letter, "v1", "abc", trans=letter, **merged, **_delta(joined))
+        for side, senders, upto in (("a", "a", [1]), ("b", "ab", [0, 0]), ("c", "", [])):
+            alone = "a" if side == "a" else ""
+            columns = _named(side) | _named(senders, "sender") | _named(alone, "alone")
+            columns["senders"] = columns.pop("sender")
+            columns |= {"alone_first": [1] * len(alone), "alone_last": [1] * len(alone)}
+            tale.row(letter, ev.MergeSide, vid="v1", side_vid=f"v{side}", upto=upto, **columns)
+
+
+def _leave(tale: Tale) -> None:
+    """a's third message is stable only with b, and the fourth, for b and c, goes to b alone."""
+    tale.submit("a", 3, service="SAFE").send("a", 3, service="SAFE").submit("a", 4, to="bc")
+    tale.change("c", "LEAVE").row("c", ev.Life, op="STOP", reason="left")
+    tale.ended.add("c")
+    tale.change("ab", "FA").change("ab", "CLOSED")
+    for letter in "ab":
+        tale.row(letter, ev.TransMarker, vid="v1", at_pos=1, **_named("ab"))
+        tale.deliver(letter, "a", 3, pos=1, batch=1, region="TRANSITIONAL")
+    tale.row("a", ev.Ordered, upto=3, vid="v1", step=90)
+    stable: dict[str, Any] = {"sender": "a", "sender_inc": 1, "upto": 3, "vid": "v1"}
+    tale.row("a", ev.Stable, **stable, **_named("ab"), step=90)
+    tale.install("a", "v2", "ab", 1, 1, trans="ab", step=90, **_delta("", "c"))
+    tale.install("b", "v2", "ab", 1, 1, trans="ab", **_delta("", "c"))
+    tale.row("a", ev.NotSent, first=4, last=4, rest=1, **_named("c", "to"))
+    tale.send("a", 4, to="b").deliver("b", "a", 4, pos=0, batch=0)
+    _receipts(tale, 4)
+
+
+def c_moves_on_without_a_stable_message() -> Rows:
+    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
+    return tale.install("c", "v2", "c", 1).rows
+
+
+def an_older_journal_names_nobody() -> Rows:
+    """The receipt of the step that ends a view speaks of those that move along."""
+    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", step=50)
+    tale.install("a", "v2", "ab", 1, trans="ab", step=50).install("b", "v2", "ab", 1, trans="ab")
+    return tale.install("c", "v3", "c", 1).rows
+
+
+def a_receipt_is_repeated_in_the_next_view() -> Rows:
+    """And speaks of nothing new, though the first ended in the middle of what was sent at once."""
+    tale = Tale("ab").send("a", 1, 2, service="CAUSAL").deliver("ab", "a", 1, 2)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    tale.install("ab", "v2", "ab", 1)
+    return tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v2").rows
+
+
+def a_receipt_goes_past_what_went_to_nobody() -> Rows:
+    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+    tale.submit("a", 1, to="c").submit("a", 2, service="CAUSAL")
+    tale.install("ab", "v2", "ab", 1, **_delta("", "c")).install("c", "v3", "c", 1)
+    tale.row("a", ev.NotSent, first=1, last=1, **_named("c", "to"))
+    tale.send("a", 2, service="CAUSAL").deliver("ab", "a", 2)
+    return tale.row("a", ev.Ordered, upto=2, vid="v2").life("a", "STOP").rows
+
+
+def an_older_receipt_names_the_view_before() -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", joined=None, left=None)
+    tale.send("a", 1, service="CAUSAL", phase=1).install(
+        "ab", "v2", "ab", 1, joined=None, left=None
+    )
+    tale.deliver("ab", "a", 1)
+    return (
+        tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP").rows
+    )
+
+
+# ---------------------------------------------------------------------------- one thing wrong
+
+
+def changed(table: type[ev.Row], nodes: str, at: int, **columns: Any) -> Callable[[], Rows]:
+    """The row of the table that is number `at` at each of these members has other columns."""
+
+    def make() -> Rows:
+        rows = told_all().rows
+        for node in nodes:
+            own = [i for i, r in enumerate(rows) if isinstance(r, table) and r.node == node]
+            rows[own[at]] = msgspec.structs.replace(rows[own[at]], **columns)
+        return rows
+
+    return make
+
+
+def without(table: type[ev.Row], node: str, at: int) -> Callable[[], Rows]:
+    def make() -> Rows:
+        rows = told_all().rows
+        own = [row for row in rows if isinstance(row, table) and row.node == node]
+        return renumbered([row for row in rows if row is not own[at]])
+
+    return make
+
+
+@dataclass(frozen=True)
+class Wrong:
+    rows: Callable[[], Rows]
+    breaks: str
+    says: str
+    settled: bool = True
+
+
+WRONG = {
+    "receipt of what was not sent": Wrong(
+        changed(ev.Ordered, "a", -1, upto=9), "receipt-truth", "a.1#5..9 in v2, which was never"
+    ),
+    "receipt in another view": Wrong(
+        changed(ev.Stable, "a", 1, vid="va"), "receipt-truth", "a.1#2 in va, but it belongs to v1"
+    ),
+    "receipt for others": Wrong(
+        changed(ev.Stable, "a", 2, **_named("abc")),
+        "receipt-truth",
+        "a receipt for a.1, b.1, c.1, who do not move on from v1 together",
+    ),
+    "receipt too early": Wrong(
+        c_moves_on_without_a_stable_message,
+        "receipt-truth",
+        "that a.1#1 is stable in v1, but c.1 did not deliver it there",
+        settled=False,
+    ),
+    "no receipt": Wrong(
+        without(ev.Stable, "a", -1), "receipt-liveness", "never got a receipt that a.1#4 is stable"
+    ),
+    "lost receiver untold": Wrong(
+        without(ev.NotSent, "a", 0),
+        "not-sent-liveness",
+        "a.1 was not told that a.1#4 does not go to c.1, which is not in v2",
+    ),
+    "lost receiver delivers": Wrong(
+        changed(ev.NotSent, "a", 0, **_named("bc", "to")),
+        "not-sent-liveness",
+        "a.1 was told that a.1#4 does not go to b.1, which delivered it",
+    ),
+    "lost stranger": Wrong(
+        changed(ev.NotSent, "a", 0, to=["c", "d"], to_incs=[1, 1]),
+        "not-sent-liveness",
+        "a.1 was told that d.1 is gone, which was not addressed",
+    ),
+    "joined untold": Wrong(
+        changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
+        "view-delta-truth",
+        "b.1 was told that a.1 joined and nobody left, not a.1 c.1 and nobody, with v1",
+    ),
+    "reports apart": Wrong(
+        changed(ev.MergeSide, "b", 1, senders=[], sender_incs=[], upto=[]),
+        "merge-report-truth",
+        "b.1 and a.1 got different reports of v1",
+    ),
+    "reported too much": Wrong(
+        changed(ev.MergeSide, "abc", 1, upto=[0, 7]),
+        "merge-report-truth",
+        "v1 reports to a.1 that vb had delivered up to 7, but it was b.1#0",
+    ),
+    "reported too little": Wrong(
+        changed(
+            ev.MergeSide, "abc", 0, upto=[0], alone=[], alone_incs=[], alone_first=[], alone_last=[]
+        ),
+        "merge-report-truth",
+        "v1 reports to a.1 that va had delivered up to 0, but it was a.1#1",
+    ),
+    "reported wrongly alone": Wrong(
+        changed(ev.MergeSide, "abc", 0, alone_last=[2]),
+        "merge-report-truth",
+        "v1 reports wrongly to a.1 what only va had delivered",
+    ),
+    "stopped without a namesake": Wrong(
+        changed(ev.Life, "b", -1, reason="name-in-use"),
+        "no-needless-stop",
+        "b.1 stopped because its name is in use, and nobody used it",
+    ),
+    "left unasked": Wrong(
+        without(ev.CtxStep, "c", -1), "no-needless-stop", "c.1 left without being asked to"
+    ),
+    "counts contradict": Wrong(
+        changed(ev.Queue, "b", -1, submitted=1),
+        "accepted-is-sent",
+        "counts of its queue contradict",
+    ),
+    "accepted and kept": Wrong(
+        changed(ev.Queue, "a", -1, accepted=7),
+        "accepted-is-sent",
+        "a.1 accepted 7 messages, submitted 4 and refused 1",
+    ),
+    "marker names others": Wrong(
+        changed(ev.TransMarker, "b", 0, **_named("abc")),
+        "safe-marker",
+        "the marker of v1 at b.1 names others than those that move on with it to v2",
+    ),
+}
+"""By what is wrong: the rows, the property that they break, and no other, and what is said."""
+
+LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
+    "told all": (lambda: told_all().rows, True),
+    "told all, without a clock": (lambda: told_all().rows, False),
+    "older receipt at the end of a view": (an_older_journal_names_nobody, False),
+    "receipt past what went to nobody": (a_receipt_goes_past_what_went_to_nobody, False),
+    "older receipt in the view before": (an_older_receipt_names_the_view_before, False),
+    "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
+}
+"""And whether they have settled."""
