@@ -15,8 +15,9 @@ other without end. When it is owed depends on what waits for it:
 
 So a chosen member that is slow, dead or cut off costs time, never progress. The chosen are the
 same for all senders: one frame of each serves all messages that came together, and as each of
-them waits `ack_prompt_ns` times a quarter of the members between two prompt acks, they stay in step. An
-idle member saves up a few, so that messages that come close together at a low rate do not wait.
+them waits `ack_prompt_ns` times half of the members between two prompt acks, they stay in
+step. An idle member saves up a few, so that messages that come close together at a low rate do not
+wait.
 In groups of up to four everybody is chosen, and keep-alives do not wait for lazy acks.
 
 The last frame of a burst may be lost without a trace. So a member goes on with keep-alives while
@@ -85,7 +86,7 @@ class Pulse:
         self._turns_causal: list[int] | None = None
         if config.post_confirm:
             self._turns_causal = _turns(n, rank, n if small else 1)
-        self._every_ns = prompt_ns if small else prompt_ns * (n // 4)
+        self._every_ns = prompt_ns if small else prompt_ns * (n // 2)
         """A prompt ack costs this much time."""
         self._saved_ns = 0 if small else SAVED * self._every_ns
         self._much_bytes = config.window_bytes_min // 8
