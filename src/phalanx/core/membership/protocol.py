@@ -381,9 +381,8 @@ class MembershipProtocol:
         return counted is not None and counted != said.view
 
     def _is_awaited_elsewhere(self, said: Statement) -> bool:
-        """J: a member of another view waits for this one in a view that this one has left. Frames
-        of phase 1 and of a view in which not all have spoken tell it so; others are not announced.
-        """
+        """J: a member of another view waits for this one in a view that this one has left, and no
+        announced frame tells it so."""
         if self.issued or self._speak_until != NEVER or said.member in self.view.members:
             return False
         return said.counts(self.me) not in (None, self.base.view)
@@ -402,8 +401,8 @@ class MembershipProtocol:
     def _collect(self, now: int, own: bool) -> list[Instruction]:
         self.stage = "COLLECTING"
         self._collect_until = now + self._config.collect_ns
-        report = self._report("START", self.unchanged)
-        return [report, BroadcastAttempt()] if own else [report]
+        out: list[Instruction] = [self._report("START", self.unchanged)]
+        return [*out, BroadcastAttempt()] if own else out
 
     def _issue(self, now: int, proposal: Proposal, draft: Draft) -> list[Instruction]:
         """R1: a larger proposal, in a frame of its own."""
@@ -478,8 +477,6 @@ class MembershipProtocol:
         if said is None:
             return False
         return said.proposal == self.current or any(own.view.id == said.view for own in self.issued)
-
-    # -------------------------------------------------------------- reporting
 
     def _report(self, action: Action, before: Proposal) -> ReportStep:
         return ReportStep(action, self.current, before.absent, self.current.absent)
