@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,7 +43,12 @@ def chronicle(played: Played) -> Chronicle:
 
 def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
     submits = [row for row in rows if isinstance(row, ev.Submit)]
-    yield Submitted(node, inc, sum(row.last - row.first + 1 for row in submits))
+    queues = [row.lseq for row in rows if isinstance(row, ev.Queue)]
+    counts: Counter[int] = Counter()
+    for row in submits:
+        counts[sum(at < row.lseq for at in queues)] += row.last - row.first + 1
+    for after, count in counts.items():
+        yield Submitted(node, inc, after, count)
     yield Lost(node, inc, sum(isinstance(row, ev.NotSent) for row in rows))
     for what, table in (("stable", ev.Stable), ("ordered", ev.Ordered)):
         upto = [row.upto for row in rows if isinstance(row, table)]

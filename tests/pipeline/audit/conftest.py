@@ -21,7 +21,7 @@ MISREPORTED = 14
 SEEDS: dict[Kind, range] = {"fixed": range(5), "membership": range(4), "storm": range(4)}
 MUTATED: tuple[tuple[str, Kind, int], ...] = (
     ("duplicate-let-through", "fixed", 0),
-    ("causal-without-waiting", "fixed", 0),
+    ("causal-without-waiting", "fixed", 6),
     ("subset-shown-to-stranger", "fixed", 2),
     ("epoch-not-raised", "storm", 1),
 )

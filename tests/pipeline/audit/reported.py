@@ -127,6 +127,45 @@ def an_older_receipt_names_the_view_before() -> Rows:
     )
 
 
+def b_stops_for_its_name() -> Rows:
+    tale = Tale("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
+    return _stopped(tale, "b", "name-in-use").stop().rows
+
+
+def a_stops_for_a_name_of_before() -> Rows:
+    """Its first life had crashed."""
+    tale = Tale("ab", boot="").install("b", "vb", "b", **_delta(""))
+    tale.install("a", "va", "a", **_delta("")).life("a", "CRASH").life("A", "START")
+    tale.ended.add("a")
+    return _stopped(tale, "A", "name-in-use").stop().rows
+
+
+def a_torn_namesake_may_have_lived() -> Rows:
+    rows = a_stops_for_a_name_of_before()
+    return [row for row in rows if (row.node, row.inc, row.lseq) != ("a", 1, 1)]
+
+
+def _stopped(tale: Tale, letter: str, reason: str) -> Tale:
+    tale.row(letter, ev.Life, op="STOP", reason=reason)
+    tale.ended.add(letter)
+    return tale
+
+
+def a_first_view_that_is_no_boot() -> Rows:
+    return Tale("ab", boot="").install("ab", "v1", "ab", cause="JOIN", **_delta("")).rows
+
+
+def _queued(*counts: tuple[int, int, int, str | None], reason: str = "left") -> Rows:
+    """a submits a message; then the rows of its queue."""
+    tale = Tale("a", boot="").install("a", "va", "a", **_delta("")).submit("a", 1).send("a", 1)
+    tale.deliver("a", "a", 1, pos=0, batch=0)
+    _receipts(tale, 1)
+    for accepted, submitted, refused, why in counts:
+        columns = {"accepted": accepted, "submitted": submitted, "refused": refused}
+        tale.row("a", ev.Queue, **columns, **({} if why is None else {"reason": why}))
+    return _stopped(tale, "a", reason).stop().rows
+
+
 # ---------------------------------------------------------------------------- one thing wrong
 
 
@@ -223,10 +262,20 @@ WRONG = {
         "merge-report-truth",
         "v1 reports wrongly to a.1 what only va had delivered",
     ),
-    "stopped without a namesake": Wrong(
+    "stopped for its name though accepted": Wrong(
         changed(ev.Life, "b", -1, reason="name-in-use"),
         "no-needless-stop",
+        "b.1 stopped because its name is in use, though it was accepted in v2",
+    ),
+    "stopped without a namesake": Wrong(
+        b_stops_for_its_name,
+        "no-needless-stop",
         "b.1 stopped because its name is in use, and nobody used it",
+    ),
+    "stopped when its namesake was gone": Wrong(
+        a_stops_for_a_name_of_before,
+        "no-needless-stop",
+        "a.2 stopped because its name is in use, and nobody used it",
     ),
     "left unasked": Wrong(
         without(ev.CtxStep, "c", -1), "no-needless-stop", "c.1 left without being asked to"
@@ -235,6 +284,27 @@ WRONG = {
         changed(ev.Queue, "b", -1, submitted=1),
         "accepted-is-sent",
         "counts of its queue contradict",
+    ),
+    "counts shrink": Wrong(
+        lambda: _queued((3, 1, 1, "NoReceiver"), (3, 1, 0, None)),
+        "accepted-is-sent",
+        "counts of its queue contradict",
+        settled=False,
+    ),
+    "refused without a reason": Wrong(
+        lambda: _queued((3, 1, 1, None), (3, 1, 2, None)),
+        "accepted-is-sent",
+        "counts of its queue contradict",
+    ),
+    "submitted too little at the first row": Wrong(
+        lambda: _queued((3, 0, 1, "NoReceiver"), (3, 1, 2, None)),
+        "accepted-is-sent",
+        "a.1 submitted 1 messages, its queue counts 0",
+    ),
+    "accepted and kept by a settled run": Wrong(
+        lambda: _queued((4, 1, 1, "NoReceiver"), (4, 1, 2, None), reason="ended"),
+        "accepted-is-sent",
+        "a.1 accepted 4 messages, submitted 1 and refused 2",
     ),
     "accepted and kept": Wrong(
         changed(ev.Queue, "a", -1, accepted=7),
@@ -255,6 +325,17 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "older receipt at the end of a view": (an_older_journal_names_nobody, False),
     "receipt past what went to nobody": (a_receipt_goes_past_what_went_to_nobody, False),
     "older receipt in the view before": (an_older_receipt_names_the_view_before, False),
+    "queue of a run that was cut short": (
+        lambda: _queued((4, 1, 1, "NoReceiver"), (4, 1, 2, None), reason="failed"),
+        False,
+    ),
+    "last row of a queue without a reason": (
+        lambda: _queued((3, 1, 1, "NoReceiver"), (3, 1, 2, None)),
+        True,
+    ),
+    "namesake with a torn journal": (a_torn_namesake_may_have_lived, False),
+    "name in use, and no journal of a namesake": (b_stops_for_its_name, False),
+    "first view that joins others": (a_first_view_that_is_no_boot, False),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

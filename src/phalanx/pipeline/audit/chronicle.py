@@ -145,10 +145,12 @@ class Queue(msgspec.Struct):
 
 
 class Submitted(msgspec.Struct):
-    """How many messages one member submitted."""
+    """How many messages one member submitted after so many rows of its queue, and before the
+    next."""
 
     node: str
     inc: int
+    after: int
     count: int
 
 
@@ -245,7 +247,9 @@ class Member:
         self.closings: list[Closing] = []
         self.receipts: dict[str, Receipts] = {}
         self.queues: list[Queue] = []
-        self.submitted = self.lost = 0
+        self.submitted: dict[int, int] = {}
+        """Messages submitted after so many rows of its queue, and before the next."""
+        self.lost = 0
 
     @property
     def torn(self) -> bool:
@@ -400,7 +404,7 @@ class Chronicle:
         for row in by_kind[Receipts]:
             of[row.node, row.inc].receipts[row.what] = row
         for row in by_kind[Submitted]:
-            of[row.node, row.inc].submitted = row.count
+            of[row.node, row.inc].submitted[row.after] = row.count
         for row in by_kind[Lost]:
             of[row.node, row.inc].lost = row.rows
 

@@ -13,6 +13,8 @@ from phalanx.pipeline.audit.saying import Says
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")
 """Steps with which a member proposes a view."""
+CUT_SHORT = ("ended", "failed")
+"""Stops that leave messages waiting: the run ended, unless it settled, or an error ended it."""
 
 
 def reports(run: Chronicle, says: Says) -> None:
@@ -20,7 +22,7 @@ def reports(run: Chronicle, says: Says) -> None:
         if not member.torn:
             _deltas(member, says)
             _stop(run, member, says)
-            _queue(member, says)
+            _queue(run, member, says)
             _receipts(run, member, says)
 
 
@@ -28,13 +30,14 @@ def reports(run: Chronicle, says: Says) -> None:
 
 
 def _deltas(member: Member, says: Says) -> None:
-    before: set[str] = set()
+    before: set[str] | None = None
     for row in member.installs:
         here = set(row.inside)
         if row.joined is not None and row.left is not None:
             says.asked("view-delta-truth")
-            booted = row.cause == "BOOT"
-            wanted = (set[str](), set[str]()) if booted else (here - before, before - here)
+            wanted = set[str](), set[str]()  # of the first view nobody is new
+            if before is not None:
+                wanted = here - before, before - here
             if (set(row.joined), set(row.left)) != wanted:
                 note = f"{_list(row.joined)} joined and {_list(row.left)} left, not "
                 note += f"{_list(wanted[0])} and {_list(wanted[1])},"
@@ -56,6 +59,12 @@ def _stop(run: Chronicle, member: Member, says: Says) -> None:
         return
     shown = [(member, stop.lseq)]
     if stop.reason == "name-in-use":
+        view = member.installs[-1] if member.installs else None
+        if view is not None and len(view.inside) > 1:
+            says.asked(name)
+            shown = [(member, view.lseq), *shown]
+            says.found(f"{name}/accepted", who=member, v=view.v, rows=shown)
+            return
         rivals = [m for m in run.known if m is not member and m.node == member.node]
         if not rivals and not (run.settled and stop.sim_ns is not None):
             return  # the journal of its namesake was not given
@@ -69,31 +78,44 @@ def _stop(run: Chronicle, member: Member, says: Says) -> None:
 
 
 def _lived_with(run: Chronicle, rival: Member, member: Member, stop: Fate) -> bool:
-    """Whether a namesake lived while the member did. Without a common clock it may have."""
+    """Whether a namesake lived while the member did. It may have where there is no common clock,
+    or where rows may be missing."""
+    if rival.torn or not run.settled:
+        return True
     end = rival.crash or rival.stop
     began, started = (None if m.first is None else m.first.sim_ns for m in (rival, member))
-    if not run.settled or stop.sim_ns is None or began is None or started is None:
+    if stop.sim_ns is None or began is None or started is None:
         return True
     ended = None if end is None else end.sim_ns
     return began <= stop.sim_ns and (ended is None or ended >= started)
 
 
-def _queue(member: Member, says: Says) -> None:
+def _queue(run: Chronicle, member: Member, says: Says) -> None:
     """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
-    name, refused = "accepted-is-sent", 0
-    for row in member.queues:
+    name, given = "accepted-is-sent", 0
+    earlier = (0, 0, 0)
+    for index, row in enumerate(member.queues):
         says.asked(name)
-        waits = row.accepted - row.submitted - row.refused
-        silent = row.refused != refused and row.reason is None and member.stop is None
-        if waits < 0 or silent:
-            says.found(f"{name}/counts", who=member, rows=[(member, row.lseq)])
-        refused = row.refused
-    if member.queues and member.stop is not None:
-        last = member.queues[-1]
-        given = member.submitted
-        if last.submitted != given or last.accepted != last.submitted + last.refused:
-            note = f"{last.accepted} messages, submitted {given} and refused {last.refused}"
-            says.found(f"{name}/kept", who=member, note=note, rows=[(member, last.lseq)])
+        given += member.submitted.get(index, 0)
+        counts = row.accepted, row.submitted, row.refused
+        grew = all(now >= before for now, before in zip(counts, earlier, strict=True))
+        # At the end of a life the rest is refused without a row of its own.
+        last = row is member.queues[-1]
+        silent = row.refused > earlier[2] and row.reason is None and not last
+        shown = [(member, row.lseq)]
+        if not grew or silent or row.accepted < row.submitted + row.refused:
+            says.found(f"{name}/counts", who=member, rows=shown)
+        elif row.submitted != given:
+            note = f"{given} messages, its queue counts {row.submitted}"
+            says.found(f"{name}/given", who=member, note=note, rows=shown)
+        earlier = counts
+    stop = member.stop
+    if not member.queues or stop is None or (stop.reason in CUT_SHORT and not run.settled):
+        return
+    row = member.queues[-1]
+    if row.accepted > row.submitted + row.refused:
+        note = f"{row.accepted} messages, submitted {row.submitted} and refused {row.refused}"
+        says.found(f"{name}/kept", who=member, note=note, rows=[(member, row.lseq)])
 
 
 # ---------------------------------------------------------------------------- receipts

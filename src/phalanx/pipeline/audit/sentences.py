@@ -119,9 +119,13 @@ SENTENCES = {
         "{v} reports to {who} that {w} had delivered up to {note}, but it was {what}"
     ),
     "merge-report-truth/alone": "{v} reports wrongly to {who} what only {w} had delivered",
+    "no-needless-stop/accepted": (
+        "{who} stopped because its name is in use, though it was accepted in {v}"
+    ),
     "no-needless-stop/name": "{who} stopped because its name is in use, and nobody used it",
     "no-needless-stop/left": "{who} left without being asked to",
     "accepted-is-sent/counts": "{who}: the counts of its queue contradict each other",
+    "accepted-is-sent/given": "{who} submitted {note}",
     "accepted-is-sent/kept": "{who} accepted {note}",
 }
 """By kind: the property, and the way in which it was broken."""

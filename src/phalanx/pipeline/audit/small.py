@@ -205,15 +205,21 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     closing = closing.where("members is not null or ends")
     yield "Closing", closing.select("r", *place, "step", members).distinct()
 
+    member = ("cluster", "run", "group", "node", "inc")
+
     def by_member(name: str, *sums: Column) -> DataFrame:
-        return tables[name].groupBy("cluster", "run", "group", "node", "inc").agg(*sums)
+        return tables[name].groupBy(*member).agg(*sums)
 
     rows = F.count("*").alias("rows")
     for what in ("stable", "ordered"):
         receipts = by_member(what, rows, F.max("upto").alias("upto"))
         yield "Receipts", receipts.withColumns({"r": r, "what": F.lit(what)})
     count = F.sum(F.expr("last - first + 1")).alias("count")
-    yield "Submitted", by_member("submit", count).withColumn("r", r)
+    queues = tables["queue"].groupBy("journal").agg(F.collect_list("lseq").alias("_queues"))
+    before = F.size(F.filter("_queues", lambda at: at < F.col("lseq")))
+    after = F.when(F.col("_queues").isNull(), 0).otherwise(before).alias("after")
+    submits = tables["submit"].join(F.broadcast(queues), "journal", "left")
+    yield "Submitted", submits.groupBy(*member, after).agg(count).withColumn("r", r)
     yield "Lost", by_member("not_sent", rows).withColumn("r", r)
 
 

@@ -6,7 +6,7 @@ const THEMES = [
   ["Order", ["fifo", "causal", "reliable-causal", "weak-total-order", "running-prefix", "toto-refinement", "no-view-crossing-inversion"]],
   ["Safe delivery", ["safe-prefix", "safe-marker"]],
   ["Receipts", ["receipt-truth", "receipt-liveness", "not-sent-liveness"]],
-  ["Progress", ["membership-precision", "multicast-liveness", "termination-of-delivery", "safe-indication-liveness", "protocol-termination", "bounded-views", "no-needless-stop"]],
+  ["Progress", ["membership-precision", "multicast-liveness", "termination-of-delivery", "safe-indication-liveness", "protocol-termination", "bounded-views", "bounded-window", "no-needless-stop"]],
 ];
 const WORDS = { holds: "holds", violated: "violated", unverifiable: "not verified" };
 const ICONS = { holds: "M4 10.5l4 4L16 6", violated: "M5 5l10 10M5 15L15 5", unverifiable: "M5 10h10" };
