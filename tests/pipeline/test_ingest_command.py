@@ -39,7 +39,7 @@ def test_ingest_says_what_it_took_and_which_version_it_is(tmp_path: Path) -> Non
     lake = tmp_path / "lake"
     first = phalanx("ingest", tmp_path / "j", "--into", lake)
     assert first.exit_code == 0
-    assert first.stdout.startswith("5 segments taken (0 again), 138 rows; 0 were there before;")
+    assert first.stdout.startswith("5 segments taken (0 again), 200 rows; 0 were there before;")
     assert first.stdout.endswith(f"{lake} is at version 1\n")
     again = json.loads(phalanx("ingest", tmp_path / "j", "--into", lake, "--json").stdout)
     assert (again["version"], again["segments"], again["before"]) == (1, 0, 5)

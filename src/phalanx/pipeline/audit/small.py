@@ -186,6 +186,22 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         .withColumn("r", r)
     )
     yield "Use", uses.withColumns({"v": v("vid"), "o": v("origin_vid")})
+    yield from _told(tables)
+
+
+def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
+    """The rows of what applications are told beside their messages and views."""
+    r = F.xxhash64("cluster", "run", "group")
+    who = ("node", "inc", "lseq")
+
+    def of(name: str) -> DataFrame:
+        return tables[name].withColumn("r", r)
+
+    def v(name: str) -> Column:
+        return number(F.col("r"), F.col(name))
+
+    members = labels("members", "member_incs").alias("members")
+    place = (*who, "vid", v("vid").alias("v"))
     sides = of("merge_side").select(
         "r",
         *place,
