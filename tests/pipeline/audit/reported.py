@@ -127,6 +127,38 @@ def an_older_receipt_names_the_view_before() -> Rows:
     )
 
 
+def b_has_a_receipt_for_messages_of_a() -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    return tale.row("b", ev.Stable, sender="a", sender_inc=1, upto=0, vid="v1").rows
+
+
+def c_never_installs_the_view() -> Rows:
+    tale = Tale("abc", boot="ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
+    return tale.install("c", "vc", "c").life("c", "STOP").rows
+
+
+def a_receipt_names_members(letters: str, goes_on: bool = True) -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", **_named(letters))
+    return (tale.send("a", 2, service="CAUSAL") if goes_on else tale).rows
+
+
+def an_older_receipt_torn_off() -> Rows:
+    """The view that follows in its step, without c, may be missing."""
+    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    return tale.install("c", "v3", "c", 1).rows
+
+
+def _installed(node: str) -> int:
+    """The row of the merged view at a member."""
+    rows = [r for r in told_all().rows if isinstance(r, ev.ViewInstall) and r.node == node]
+    return rows[1].lseq
+
+
 def b_stops_for_its_name() -> Rows:
     tale = Tale("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
     return _stopped(tale, "b", "name-in-use").stop().rows
@@ -217,6 +249,24 @@ WRONG = {
         "that a.1#1 is stable in v1, but c.1 did not deliver it there",
         settled=False,
     ),
+    "receipt for messages of another": Wrong(
+        b_has_a_receipt_for_messages_of_a,
+        "receipt-truth",
+        "b.1 has a receipt for messages of a.1",
+        settled=False,
+    ),
+    "receipt of a view that was never installed": Wrong(
+        c_never_installs_the_view,
+        "receipt-truth",
+        "that a.1#1 is stable in v1, but c.1 never installed it",
+        settled=False,
+    ),
+    "receipt that names members while the view goes on": Wrong(
+        lambda: a_receipt_names_members("ab"),
+        "receipt-truth",
+        "a receipt for a.1, b.1, who do not move on from v1 together",
+        settled=False,
+    ),
     "no receipt": Wrong(
         without(ev.Stable, "a", -1), "receipt-liveness", "never got a receipt that a.1#4 is stable"
     ),
@@ -239,6 +289,16 @@ WRONG = {
         changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
         "b.1 was told that a.1 joined and nobody left, not a.1 c.1 and nobody, with v1",
+    ),
+    "component unreported": Wrong(
+        without(ev.MergeSide, "b", 1),
+        "merge-report-truth",
+        "b.1 got no report of each component of v1",
+    ),
+    "component of others": Wrong(
+        changed(ev.MergeSide, "abc", 2, **_named("bc")),
+        "merge-report-truth",
+        "v1 reports to a.1 that vc was of b.1 c.1, but it was of c.1",
     ),
     "reports apart": Wrong(
         changed(ev.MergeSide, "b", 1, senders=[], sender_incs=[], upto=[]),
@@ -336,6 +396,12 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "namesake with a torn journal": (a_torn_namesake_may_have_lived, False),
     "name in use, and no journal of a namesake": (b_stops_for_its_name, False),
     "first view that joins others": (a_first_view_that_is_no_boot, False),
+    "merge report torn off": (
+        lambda: [r for r in told_all().rows if r.node != "b" or r.lseq <= _installed("b")],
+        False,
+    ),
+    "step of a receipt torn off": (lambda: a_receipt_names_members("ab", goes_on=False), False),
+    "step of an older receipt torn off": (an_older_receipt_torn_off, False),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

@@ -19,11 +19,12 @@ from pyspark.sql import functions as F
 from phalanx.pipeline.audit.findings import Case, Look, lowest
 from phalanx.pipeline.audit.messages import addressed
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.small import coded, number, receivers
+from phalanx.pipeline.audit.small import coded, label, number, receivers
 from phalanx.pipeline.ranges import cut, grid
 
 SENDER = ["r", "s"]
 TRUTH, NOT_SENT = "receipt-truth", "not-sent-liveness"
+FOREIGN = "sender != node or sender_inc != inc"
 
 
 # ---------------------------------------------------------------------------- receipts
@@ -56,14 +57,14 @@ def receipts(p: Prepared) -> list[Look]:
         excused = F.col("nobody").isNotNull()
     covered = covered.withColumn("excused", excused).drop("nobody")
     both = covered.join(cut(sent, numbers, SENDER).drop("first", "last"), cell, "left")
-    once = both.groupBy(*cell, "stable", "lseq", "v", "bank").agg(
+    once = both.groupBy(*cell, "stable", "foreign", "lseq", "v", "bank").agg(
         F.bit_or(F.when(F.col("in_v") == F.col("v"), F.col("have"))).alias("have"),
         *[F.first(name).alias(name) for name in ("s_lseq", "home", "s_meant")],
         F.first(F.when(F.expr("bank = own_bank"), F.col("own_bit"))).alias("own"),
         F.first("excused").alias("excused"),
     )
     tells = p.small["people"].select("r", F.col("k").alias("s"), "tells")
-    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty"))
+    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty", "absent"))
     judged = (
         once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left")
         .join(duty, ["r", "v", "bank"], "left")
@@ -74,17 +75,36 @@ def receipts(p: Prepared) -> list[Look]:
     rows = [("s", "s_lseq"), ("s", "lseq")]
     never = F.col("s_lseq").isNull() & ~F.col("excused")
     elsewhere = apart & F.col("tells") & (F.col("bank") == 0)
-    lack = F.when(F.col("stable") & F.col("s_lseq").isNotNull() & ~apart, _lacking())
+    speaks = F.col("stable") & ~F.col("foreign") & F.col("s_lseq").isNotNull() & ~apart
+    lack, absent = F.when(speaks, _lacking()), F.when(speaks, _absent())
     return [
         Look(
             judged,
             cases=[
                 Case(f"{TRUTH}/unsent", never, rows=rows[1:], **given),
                 Case(f"{TRUTH}/home", elsewhere, w="home", rows=rows, **given),
+                Case(f"{TRUTH}/absent", absent != 0, other=lowest(absent), rows=rows, **given),
                 Case(f"{TRUTH}/missing", lack != 0, other=lowest(lack), rows=rows, **given),
             ],
-        )
+        ),
+        _foreign(p),
     ]
+
+
+def _foreign(p: Prepared) -> Look:
+    """Receipts for messages of another member."""
+    rows = coded(p.tables["stable"].where(FOREIGN), p.small).where("not torn")
+    whose = label(F.col("sender"), F.col("sender_inc")).alias("whose")
+    case = Case(f"{TRUTH}/foreign", F.lit(True), who="k", note="whose", rows=[("k", "lseq")])
+    return Look(rows.select("r", "k", "lseq", whose), cases=[case])
+
+
+def _absent() -> Column:
+    """Members of which a receipt of stability speaks, and that never installed the view."""
+    zero = F.lit(0).cast("long")
+    promised = F.coalesce("promised", F.lit(-1).cast("long"))
+    asked = promised.bitwiseAND(F.coalesce("absent", zero))
+    return asked.bitwiseAND(F.bitwise_not(F.coalesce("own", zero)))
 
 
 def _lacking() -> Column:
@@ -107,18 +127,23 @@ def _unsent(p: Prepared) -> DataFrame | None:
 
 def _ranges(p: Prepared) -> DataFrame:
     """Receipts as ranges of the messages that each newly speaks of."""
+    tables = {
+        "stable": p.tables["stable"].withColumn("foreign", F.expr(FOREIGN)),
+        "ordered": p.tables["ordered"].withColumn("foreign", F.lit(False)),
+    }
     rows = [
-        coded(p.tables[name], p.small)
+        coded(table, p.small)
         .where("not torn")
         .select(
             "r",
             F.col("k").alias("s"),
             F.lit(name == "stable").alias("stable"),
+            "foreign",
             "lseq",
             number(F.col("r"), F.col("vid")).alias("v"),
             F.col("upto").alias("last"),
         )
-        for name in ("stable", "ordered")
+        for name, table in tables.items()
     ]
     before = Window.partitionBy("r", "s", "stable").orderBy("lseq")
     until_now = before.rowsBetween(Window.unboundedPreceding, -1)
