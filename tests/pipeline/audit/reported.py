@@ -159,6 +159,36 @@ def _installed(node: str) -> int:
     return rows[1].lseq
 
 
+def _for_b_and_c(last: int = 1) -> Tale:
+    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+    return tale.submit("a", 1, last, to="bc", service="CAUSAL")
+
+
+def c_is_lost_though_it_gets_the_message() -> Rows:
+    tale = _for_b_and_c().send("a", 1, to="bc", service="CAUSAL").deliver("bc", "a", 1)
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+
+
+def c_is_lost_at_the_end() -> Rows:
+    """The view without c may be among what is missing."""
+    tale = _for_b_and_c()
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+
+
+def c_is_lost_though_it_stays() -> Rows:
+    tale = _for_b_and_c()
+    tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to"))
+    return tale.submit("a", 2, service="CAUSAL").rows
+
+
+def c_is_lost(last: int) -> Rows:
+    """Of two messages that go to b alone, some are reported."""
+    tale = _for_b_and_c(2).install("ab", "v2", "ab", 1, **_delta("", "c"))
+    tale.install("c", "v3", "c", 1, **_delta("", "ab"))
+    tale.row("a", ev.NotSent, first=1, last=last, rest=1, **_named("c", "to"))
+    return tale.send("a", 1, 2, to="b", service="CAUSAL").deliver("b", "a", 1, 2).rows
+
+
 def b_stops_for_its_name() -> Rows:
     tale = Tale("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
     return _stopped(tale, "b", "name-in-use").stop().rows
@@ -285,6 +315,29 @@ WRONG = {
         "not-sent-liveness",
         "a.1 was told that d.1 is gone, which was not addressed",
     ),
+    "wrong number of receivers left": Wrong(
+        changed(ev.NotSent, "a", 0, rest=2),
+        "not-sent-liveness",
+        "a.1 was told of a.1#4 that 2 receivers are left, but there are 1",
+    ),
+    "lost receiver in the home": Wrong(
+        c_is_lost_though_it_gets_the_message,
+        "not-sent-liveness",
+        "a.1 was told that a.1#1 does not go to c.1, which is in v1",
+        settled=False,
+    ),
+    "lost receiver that stays": Wrong(
+        c_is_lost_though_it_stays,
+        "not-sent-liveness",
+        "a.1 was told that a.1#1 does not go to c.1, which was in its view all the time",
+        settled=False,
+    ),
+    "lost receiver told of a part": Wrong(
+        lambda: c_is_lost(last=1),
+        "not-sent-liveness",
+        "a.1 was not told that a.1#2 does not go to c.1, which is not in v2",
+        settled=False,
+    ),
     "joined untold": Wrong(
         changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
@@ -402,6 +455,8 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     ),
     "step of a receipt torn off": (lambda: a_receipt_names_members("ab", goes_on=False), False),
     "step of an older receipt torn off": (an_older_receipt_torn_off, False),
+    "lost receiver told of all": (lambda: c_is_lost(last=2), False),
+    "step of a lost receiver torn off": (c_is_lost_at_the_end, False),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

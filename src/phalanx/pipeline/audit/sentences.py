@@ -116,6 +116,11 @@ SENTENCES = {
     "not-sent-liveness/delivered": (
         "{who} was told that {what} does not go to {other}, which delivered it"
     ),
+    "not-sent-liveness/home": ("{who} was told that {what} does not go to {note}, which is in {v}"),
+    "not-sent-liveness/stayed": (
+        "{who} was told that {what} does not go to {note}, which was in its view all the time"
+    ),
+    "not-sent-liveness/rest": "{who} was told of {what} that {note}",
     "not-sent-liveness/stranger": "{who} was told that {note} is gone, which was not addressed",
     "view-delta-truth/": "{who} was told that {note} with {v}",
     "merge-report-truth/each": "{who} got no report of each component of {v}",

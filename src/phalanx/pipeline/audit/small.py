@@ -69,9 +69,10 @@ TABLES = {
     "people": "r bigint, k int, node string, inc bigint, label string, bank int, bit bigint,"
     " journal string, torn boolean, stopped boolean, alive boolean, whole boolean, settled boolean,"
     " named boolean, twice boolean, mode string, sent_last bigint, tells boolean,"
+    " last_step bigint,"
     f" all_spells array<struct<v: bigint, spell: {SPELL}>>",
     "stays": f"r bigint, k int, v bigint, spells array<{SPELL}>, marker_lseq bigint,"
-    " marker_pos bigint, next bigint, compared boolean",
+    " marker_pos bigint, next bigint, compared boolean, ended boolean",
     "views": "r bigint, v bigint, bank int, inside array<string>, ranks array<int>,"
     " installed bigint, duty bigint, absent bigint",
     "ways": "r bigint, v bigint, w bigint, bank int, along bigint, together bigint, ordered bigint",
