@@ -16,6 +16,7 @@ from phalanx.pipeline.audit.chronicle import (
     Fate,
     Install,
     Journal,
+    LastStep,
     Lost,
     Marker,
     Queue,
@@ -49,6 +50,8 @@ def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
         counts[sum(at < row.lseq for at in queues)] += row.last - row.first + 1
     for after, count in counts.items():
         yield Submitted(node, inc, after, count)
+    if not any(isinstance(row, ev.Life) and row.op == "STOP" for row in rows):
+        yield LastStep(node, inc, rows[-1].step)
     yield Lost(node, inc, sum(isinstance(row, ev.NotSent) for row in rows))
     for what, table in (("stable", ev.Stable), ("ordered", ev.Ordered)):
         upto = [row.upto for row in rows if isinstance(row, table)]
@@ -70,7 +73,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
             members = _labels(row.members, row.member_incs)
             v = numbers[row.vid]
             return Marker(**who, vid=row.vid, v=v, at_pos=row.at_pos, members=members)
-        case ev.Stable():
+        case ev.Stable() if (row.sender, row.sender_inc) == (row.node, row.inc):
             members = _labels(row.members, row.member_incs)
             v = numbers[row.vid]
             return Closing(**who, step=row.step, vid=row.vid, v=v, members=members)

@@ -127,6 +127,68 @@ def an_older_receipt_names_the_view_before() -> Rows:
     )
 
 
+def b_has_a_receipt_for_messages_of_a() -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    return tale.row("b", ev.Stable, sender="a", sender_inc=1, upto=0, vid="v1").rows
+
+
+def c_never_installs_the_view() -> Rows:
+    tale = Tale("abc", boot="ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
+    return tale.install("c", "vc", "c").life("c", "STOP").rows
+
+
+def a_receipt_names_members(letters: str, goes_on: bool = True) -> Rows:
+    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", **_named(letters))
+    return (tale.send("a", 2, service="CAUSAL") if goes_on else tale).rows
+
+
+def an_older_receipt_torn_off() -> Rows:
+    """The view that follows in its step, without c, may be missing."""
+    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    return tale.install("c", "v3", "c", 1).rows
+
+
+def _installed(node: str) -> int:
+    """The row of the merged view at a member."""
+    rows = [r for r in told_all().rows if isinstance(r, ev.ViewInstall) and r.node == node]
+    return rows[1].lseq
+
+
+def _for_b_and_c(last: int = 1) -> Tale:
+    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+    return tale.submit("a", 1, last, to="bc", service="CAUSAL")
+
+
+def c_is_lost_though_it_gets_the_message() -> Rows:
+    tale = _for_b_and_c().send("a", 1, to="bc", service="CAUSAL").deliver("bc", "a", 1)
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+
+
+def c_is_lost_at_the_end() -> Rows:
+    """The view without c may be among what is missing."""
+    tale = _for_b_and_c()
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+
+
+def c_is_lost_though_it_stays() -> Rows:
+    tale = _for_b_and_c()
+    tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to"))
+    return tale.submit("a", 2, service="CAUSAL").rows
+
+
+def c_is_lost(last: int) -> Rows:
+    """Of two messages that go to b alone, some are reported."""
+    tale = _for_b_and_c(2).install("ab", "v2", "ab", 1, **_delta("", "c"))
+    tale.install("c", "v3", "c", 1, **_delta("", "ab"))
+    tale.row("a", ev.NotSent, first=1, last=last, rest=1, **_named("c", "to"))
+    return tale.send("a", 1, 2, to="b", service="CAUSAL").deliver("b", "a", 1, 2).rows
+
+
 def b_stops_for_its_name() -> Rows:
     tale = Tale("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
     return _stopped(tale, "b", "name-in-use").stop().rows
@@ -217,6 +279,24 @@ WRONG = {
         "that a.1#1 is stable in v1, but c.1 did not deliver it there",
         settled=False,
     ),
+    "receipt for messages of another": Wrong(
+        b_has_a_receipt_for_messages_of_a,
+        "receipt-truth",
+        "b.1 has a receipt for messages of a.1",
+        settled=False,
+    ),
+    "receipt of a view that was never installed": Wrong(
+        c_never_installs_the_view,
+        "receipt-truth",
+        "that a.1#1 is stable in v1, but c.1 never installed it",
+        settled=False,
+    ),
+    "receipt that names members while the view goes on": Wrong(
+        lambda: a_receipt_names_members("ab"),
+        "receipt-truth",
+        "a receipt for a.1, b.1, who do not move on from v1 together",
+        settled=False,
+    ),
     "no receipt": Wrong(
         without(ev.Stable, "a", -1), "receipt-liveness", "never got a receipt that a.1#4 is stable"
     ),
@@ -235,10 +315,43 @@ WRONG = {
         "not-sent-liveness",
         "a.1 was told that d.1 is gone, which was not addressed",
     ),
+    "wrong number of receivers left": Wrong(
+        changed(ev.NotSent, "a", 0, rest=2),
+        "not-sent-liveness",
+        "a.1 was told of a.1#4 that 2 receivers are left, but there are 1",
+    ),
+    "lost receiver in the home": Wrong(
+        c_is_lost_though_it_gets_the_message,
+        "not-sent-liveness",
+        "a.1 was told that a.1#1 does not go to c.1, which is in v1",
+        settled=False,
+    ),
+    "lost receiver that stays": Wrong(
+        c_is_lost_though_it_stays,
+        "not-sent-liveness",
+        "a.1 was told that a.1#1 does not go to c.1, which was in its view all the time",
+        settled=False,
+    ),
+    "lost receiver told of a part": Wrong(
+        lambda: c_is_lost(last=1),
+        "not-sent-liveness",
+        "a.1 was not told that a.1#2 does not go to c.1, which is not in v2",
+        settled=False,
+    ),
     "joined untold": Wrong(
         changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
         "b.1 was told that a.1 joined and nobody left, not a.1 c.1 and nobody, with v1",
+    ),
+    "component unreported": Wrong(
+        without(ev.MergeSide, "b", 1),
+        "merge-report-truth",
+        "b.1 got no report of each component of v1",
+    ),
+    "component of others": Wrong(
+        changed(ev.MergeSide, "abc", 2, **_named("bc")),
+        "merge-report-truth",
+        "v1 reports to a.1 that vc was of b.1 c.1, but it was of c.1",
     ),
     "reports apart": Wrong(
         changed(ev.MergeSide, "b", 1, senders=[], sender_incs=[], upto=[]),
@@ -336,6 +449,14 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "namesake with a torn journal": (a_torn_namesake_may_have_lived, False),
     "name in use, and no journal of a namesake": (b_stops_for_its_name, False),
     "first view that joins others": (a_first_view_that_is_no_boot, False),
+    "merge report torn off": (
+        lambda: [r for r in told_all().rows if r.node != "b" or r.lseq <= _installed("b")],
+        False,
+    ),
+    "step of a receipt torn off": (lambda: a_receipt_names_members("ab", goes_on=False), False),
+    "step of an older receipt torn off": (an_older_receipt_torn_off, False),
+    "lost receiver told of all": (lambda: c_is_lost(last=2), False),
+    "step of a lost receiver torn off": (c_is_lost_at_the_end, False),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

@@ -111,7 +111,8 @@ class Side(msgspec.Struct):
 
 
 class Closing(msgspec.Struct):
-    """A row of `stable` that names members, or of a step that installs a view."""
+    """A row of `stable` on own messages that names members, or of a step that installs a view, or
+    of the last step."""
 
     node: str
     inc: int
@@ -152,6 +153,14 @@ class Submitted(msgspec.Struct):
     inc: int
     after: int
     count: int
+
+
+class LastStep(msgspec.Struct):
+    """The step of the last row of a journal that does not say that its member stopped."""
+
+    node: str
+    inc: int
+    step: int
 
 
 class Lost(msgspec.Struct):
@@ -250,6 +259,8 @@ class Member:
         self.submitted: dict[int, int] = {}
         """Messages submitted after so many rows of its queue, and before the next."""
         self.lost = 0
+        self.last_step: int | None = None
+        """The step of its last row, unless it stopped."""
 
     @property
     def torn(self) -> bool:
@@ -405,6 +416,8 @@ class Chronicle:
             of[row.node, row.inc].receipts[row.what] = row
         for row in by_kind[Submitted]:
             of[row.node, row.inc].submitted[row.after] = row.count
+        for row in by_kind[LastStep]:
+            of[row.node, row.inc].last_step = row.step
         for row in by_kind[Lost]:
             of[row.node, row.inc].lost = row.rows
 
@@ -463,6 +476,12 @@ class Chronicle:
         if member.journal is None or member.torn:
             return False
         return member.stop is not None or (self.settled and not member.crashed)
+
+    def step_ended(self, member: Member, step: int) -> bool:
+        """No row of this step is missing at the journal's end: the journal goes on after it, or
+        nothing can have followed."""
+        goes_on = member.last_step is not None and member.last_step > step
+        return goes_on or self.whole(member)
 
     def _views(self) -> dict[int, View]:
         found: dict[int, View] = {}

@@ -78,6 +78,7 @@ def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 "mode": run.mode,
                 "sent_last": m.sent_last,
                 "tells": m.tells,
+                "last_step": None if run.whole(m) else m.last_step,
                 "named": m.label in named,
                 "twice": lives.count((m.node, m.inc)) > 1,
                 "all_spells": [{"v": v, "spell": spell} for v, spell in _spells(m)],
@@ -106,12 +107,14 @@ def _stays(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             spells[v].append(spell)
         for v in dict.fromkeys([*spells, *m.markers, *m.uses]):
             marker, at = m.markers.get(v), m.next.get(v)
+            step = next((row.step for row in m.installs if row.v == v), None)
             yield (
                 "stays",
                 {
                     "k": m.k,
                     "v": v,
                     "spells": spells.get(v, []),
+                    "ended": step is not None and run.step_ended(m, step),
                     "marker_lseq": marker.lseq if marker else None,
                     "marker_pos": marker.at_pos if marker else None,
                     "next": None if at is None else m.installs[at].v,

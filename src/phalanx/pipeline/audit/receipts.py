@@ -17,13 +17,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.audit.findings import Case, Look, lowest
+from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import addressed
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.small import coded, number, receivers
+from phalanx.pipeline.audit.small import coded, label, number, receivers
 from phalanx.pipeline.ranges import cut, grid
 
 SENDER = ["r", "s"]
 TRUTH, NOT_SENT = "receipt-truth", "not-sent-liveness"
+FOREIGN = "sender != node or sender_inc != inc"
 
 
 # ---------------------------------------------------------------------------- receipts
@@ -56,14 +58,14 @@ def receipts(p: Prepared) -> list[Look]:
         excused = F.col("nobody").isNotNull()
     covered = covered.withColumn("excused", excused).drop("nobody")
     both = covered.join(cut(sent, numbers, SENDER).drop("first", "last"), cell, "left")
-    once = both.groupBy(*cell, "stable", "lseq", "v", "bank").agg(
+    once = both.groupBy(*cell, "stable", "foreign", "lseq", "v", "bank").agg(
         F.bit_or(F.when(F.col("in_v") == F.col("v"), F.col("have"))).alias("have"),
         *[F.first(name).alias(name) for name in ("s_lseq", "home", "s_meant")],
         F.first(F.when(F.expr("bank = own_bank"), F.col("own_bit"))).alias("own"),
         F.first("excused").alias("excused"),
     )
     tells = p.small["people"].select("r", F.col("k").alias("s"), "tells")
-    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty"))
+    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty", "absent"))
     judged = (
         once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left")
         .join(duty, ["r", "v", "bank"], "left")
@@ -74,17 +76,36 @@ def receipts(p: Prepared) -> list[Look]:
     rows = [("s", "s_lseq"), ("s", "lseq")]
     never = F.col("s_lseq").isNull() & ~F.col("excused")
     elsewhere = apart & F.col("tells") & (F.col("bank") == 0)
-    lack = F.when(F.col("stable") & F.col("s_lseq").isNotNull() & ~apart, _lacking())
+    speaks = F.col("stable") & ~F.col("foreign") & F.col("s_lseq").isNotNull() & ~apart
+    lack, absent = F.when(speaks, _lacking()), F.when(speaks, _absent())
     return [
         Look(
             judged,
             cases=[
                 Case(f"{TRUTH}/unsent", never, rows=rows[1:], **given),
                 Case(f"{TRUTH}/home", elsewhere, w="home", rows=rows, **given),
+                Case(f"{TRUTH}/absent", absent != 0, other=lowest(absent), rows=rows, **given),
                 Case(f"{TRUTH}/missing", lack != 0, other=lowest(lack), rows=rows, **given),
             ],
-        )
+        ),
+        _foreign(p),
     ]
+
+
+def _foreign(p: Prepared) -> Look:
+    """Receipts for messages of another member."""
+    rows = coded(p.tables["stable"].where(FOREIGN), p.small).where("not torn")
+    whose = label(F.col("sender"), F.col("sender_inc")).alias("whose")
+    case = Case(f"{TRUTH}/foreign", F.lit(True), who="k", note="whose", rows=[("k", "lseq")])
+    return Look(rows.select("r", "k", "lseq", whose), cases=[case])
+
+
+def _absent() -> Column:
+    """Members of which a receipt of stability speaks, and that never installed the view."""
+    zero = F.lit(0).cast("long")
+    promised = F.coalesce("promised", F.lit(-1).cast("long"))
+    asked = promised.bitwiseAND(F.coalesce("absent", zero))
+    return asked.bitwiseAND(F.bitwise_not(F.coalesce("own", zero)))
 
 
 def _lacking() -> Column:
@@ -107,18 +128,23 @@ def _unsent(p: Prepared) -> DataFrame | None:
 
 def _ranges(p: Prepared) -> DataFrame:
     """Receipts as ranges of the messages that each newly speaks of."""
+    tables = {
+        "stable": p.tables["stable"].withColumn("foreign", F.expr(FOREIGN)),
+        "ordered": p.tables["ordered"].withColumn("foreign", F.lit(False)),
+    }
     rows = [
-        coded(p.tables[name], p.small)
+        coded(table, p.small)
         .where("not torn")
         .select(
             "r",
             F.col("k").alias("s"),
             F.lit(name == "stable").alias("stable"),
+            "foreign",
             "lseq",
             number(F.col("r"), F.col("vid")).alias("v"),
             F.col("upto").alias("last"),
         )
-        for name in ("stable", "ordered")
+        for name, table in tables.items()
     ]
     before = Window.partitionBy("r", "s", "stable").orderBy("lseq")
     until_now = before.rowsBetween(Window.unboundedPreceding, -1)
@@ -140,20 +166,26 @@ def _asked(p: Prepared, name: str) -> bool:
 
 
 def _told(p: Prepared) -> DataFrame:
-    """Reports of lost receivers. `t` is null if all are lost, or in older journals; `names` are
-    those of the lost, null in older journals."""
+    """Reports of lost receivers. `t` is null if all are lost, or in older journals; `gone` are the
+    names of the lost, null in older journals. `ended`: nothing of the step is missing."""
     rows = coded(p.tables["not_sent"], p.small).where("not torn")
-    t = receivers()
-    told = rows.select(
+    rest = F.coalesce("rest", F.lit(0))
+    ended = F.col("last_step").isNull() | (F.col("step") < F.col("last_step"))
+    told = rows.join(F.broadcast(p.small["people"].select("r", "k", "last_step")), ["r", "k"])
+    told = told.select(
         "r",
         F.col("k").alias("s"),
         F.col("first").alias("from"),
         F.col("last").alias("upto"),
         F.col("lseq").alias("told"),
-        F.when(F.coalesce("rest", F.lit(0)) > 0, t).alias("t"),
-        t.alias("lost"),
+        F.col("step").alias("at"),
+        F.when((rest > 0) & F.col("to_incs").isNotNull(), receivers()).alias("t"),
+        rest.alias("rest"),
+        ended.alias("ended"),
+        receivers().alias("lost"),
     )
-    names = p.small["sets"].select("r", F.col("t").alias("lost"), F.col("names").alias("gone"))
+    names = p.small["sets"].where("not bare")
+    names = names.select("r", F.col("t").alias("lost"), F.col("names").alias("gone"))
     return told.join(F.broadcast(names), ["r", "lost"], "left").drop("lost")
 
 
@@ -167,26 +199,29 @@ def _untold(p: Prepared) -> list[Look]:
         .select(*SENDER, "first", "last", "lseq", "names")
     )
     sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"), "home")
-    numbers = grid([submits, sends], SENDER).localCheckpoint()
+    told = _told(p).select(
+        *SENDER, F.col("from").alias("first"), F.col("upto").alias("last"), "gone"
+    )
+    numbers = grid([submits, sends, told], SENDER).localCheckpoint()
     here = p.small["views"].where("bank = 0").select("r", F.col("v").alias("home"), "inside")
-    had = p.small["stays"].where("size(spells) > 0")
+    cell = [*SENDER, "c1", "c2"]
+    had = p.small["stays"].where("ended")
     had = had.select("r", F.col("k").alias("s"), F.col("v").alias("home"))
     pieces = (
         cut(submits, numbers, SENDER)
         .drop("first", "last")
-        .join(cut(sends, numbers, SENDER).drop("first", "last"), [*SENDER, "c1", "c2"])
+        .join(cut(sends, numbers, SENDER).drop("first", "last"), cell)
         .join(F.broadcast(had), [*SENDER, "home"])
         .join(F.broadcast(here), ["r", "home"])
         .withColumn("lost", F.array_except("names", "inside"))
         .localCheckpoint()
     )
-    reports = _told(p).select(*SENDER, "from", "upto", "gone")
     missing = pieces.withColumn("member", F.explode("lost"))
     said = (
-        missing.join(F.broadcast(reports), SENDER)
-        .where("from <= c1 and c1 <= upto")
+        missing.join(cut(told, numbers, SENDER).select(*cell, "gone"), cell)
         .where(F.col("gone").isNull() | F.array_contains("gone", F.col("member")))
-        .select(*SENDER, "c1", "member")
+        .select(*cell, "member")
+        .distinct()
     )
     case = Case(
         f"{NOT_SENT}/untold",
@@ -201,56 +236,91 @@ def _untold(p: Prepared) -> list[Look]:
     )
     return [
         Look(pieces, {NOT_SENT: F.lit(True)}),
-        Look(missing.join(said, [*SENDER, "c1", "member"], "left_anti"), cases=[case]),
+        Look(missing.join(said, [*cell, "member"], "left_anti"), cases=[case]),
     ]
 
 
 def _reports(p: Prepared) -> list[Look]:
     """Members that are reported before the messages are sent do not deliver them, nobody does if
-    no receiver is left; and they were addressed."""
+    no receiver is left; and each piece of a report is as its submission says."""
     reports = _told(p).localCheckpoint()
-    covers = F.expr("first <= from and from <= last")
-    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"))
-    sent = sends.join(F.broadcast(reports), SENDER).where(covers).where("s_lseq <= told")
-    unsent = reports.join(sent.select(*SENDER, "told"), [*SENDER, "told"], "left_anti")
     sets = F.broadcast(p.small["sets"].select("r", "t", "masks"))
     had = F.col("had").bitwiseAND(addressed("t", "masks"))
     delivered = (
         p.cells.where("once")
-        .select(*SENDER, "c1", "c2", "bank", "had")
-        .join(F.broadcast(unsent.join(sets, ["r", "t"], "left")), SENDER)
-        .where("c1 <= upto and from <= c2")
+        .select(*SENDER, "c1", "c2", "bank", "had", "s_lseq")
+        .join(F.broadcast(reports.join(sets, ["r", "t"], "left")), SENDER)
+        .where("c1 <= upto and from <= c2 and (s_lseq is null or s_lseq > told)")
     )
-    given: dict[str, Any] = {"who": "s"}
-    about: dict[str, Any] = {"s": "s", "first": "from", "last": "upto", "rows": [("s", "told")]}
-    heard = Case(f"{NOT_SENT}/delivered", had != 0, other=lowest(had), **given, **about)
-    return [Look(delivered, cases=[heard]), _strangers(p, reports)]
+    bounds = {"first": F.greatest("c1", "from"), "last": F.least("c2", "upto")}
+    about: dict[str, Any] = {"who": "s", "s": "s", "rows": [("s", "told")], **bounds}
+    heard = Case(f"{NOT_SENT}/delivered", had != 0, other=lowest(had), **about)
+    return [Look(delivered, cases=[heard]), *_judged(p, _pieces(p, reports))]
 
 
-def _strangers(p: Prepared, reports: DataFrame) -> Look:
-    """Reported members that the messages were not for, as the first submission of them says."""
+def _pieces(p: Prepared, reports: DataFrame) -> DataFrame:
+    """Reports that name the lost, cut by the first submission of the messages. `s_lseq` and `home`
+    are those of the first message of a piece, `so_far` who had been reported for it by then."""
+    named = reports.where("gone is not null").drop("t")
+    piece = [*SENDER, "told", "piece"]
+    facts = F.struct("lseq", "t", "end", "gone", "rest", "at", "ended")
+    pieces = (
+        p.submits.select(*SENDER, "first", "last", "lseq", "t")
+        .join(F.broadcast(named), SENDER)
+        .where("first <= upto and from <= last")
+        .withColumns({"piece": F.greatest("first", "from"), "end": F.least("last", "upto")})
+        .groupBy(*piece)
+        .agg(F.min(facts).alias("_"))
+        .select(*piece, "_.*")
+        .localCheckpoint()
+    )
+    at = F.broadcast(pieces.select(*piece))
+    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"), "home")
+    sent = sends.join(at, SENDER).where("first <= piece and piece <= last").drop("first", "last")
+    earlier = named.select(*SENDER, "from", "upto", F.col("told").alias("prior"), "gone")
+    so_far = (
+        earlier.join(at, SENDER)
+        .where("from <= piece and piece <= upto and prior <= told")
+        .groupBy(*piece)
+        .agg(F.flatten(F.collect_list("gone")).alias("so_far"))
+    )
+    return pieces.join(sent, piece, "left").join(so_far, piece).localCheckpoint()
+
+
+def _judged(p: Prepared, pieces: DataFrame) -> list[Look]:
+    """Reported members were addressed, and have been missing from a view since; the number of
+    those that are left is right. What was sent before the report is lost by members that are not in
+    its home, what was not by those that were missing from a view between the submission and the
+    end of the step that reports it."""
     meant = p.small["sets"].select("r", "t", "bare", "names")
-    submit = F.struct("lseq", "t")
-    named = (
-        p.submits.join(F.broadcast(reports.drop("t").where("gone is not null")), SENDER)
-        .where("first <= from and from <= last")
-        .groupBy(*SENDER, "told", "gone")
-        .agg(F.min(submit).alias("_"))
-        .select(*SENDER, "told", "gone", "_.*")
-        .join(F.broadcast(meant), ["r", "t"])
+    home = p.small["views"].where("bank = 0").select("r", F.col("v").alias("home"), "inside")
+    known = (
+        pieces.join(F.broadcast(meant), ["r", "t"], "left")
+        .join(F.broadcast(home), ["r", "home"], "left")
+        .join(F.broadcast(p.small["lived"]), SENDER, "left")
     )
-
-    def strange(member: Column) -> Column:
-        node = F.regexp_replace(member, r"\.\d+$", "")
-        name = F.when(F.col("bare"), node).otherwise(member)
-        return ~F.array_contains(F.col("names"), name)
-
-    strangers = named.withColumn("stranger", F.explode(F.filter("gone", strange)))
-    case = Case(
-        f"{NOT_SENT}/stranger",
-        F.lit(True),
-        who="s",
-        note="stranger",
-        rows=[("s", "lseq"), ("s", "told")],
-    )
-    return Look(strangers, cases=[case])
+    left = F.size(F.array_except("names", "so_far"))
+    counts = F.concat(F.col("rest"), F.lit(" receivers are left, but there are "), left)
+    member = F.col("member")
+    node = F.regexp_replace(member, r"\.\d+$", "")
+    name = F.when(F.col("bare"), node).otherwise(member)
+    strange = F.col("t").isNotNull() & ~F.array_contains(F.col("names"), name)
+    sent = F.coalesce(F.expr("s_lseq < told"), F.lit(False))
+    there = F.coalesce(F.array_contains("inside", member), F.lit(False))
+    views = F.filter(since(F.col("lived"), F.col("lseq")), lambda x: x.step <= F.col("at"))
+    all_along = F.forall(views, lambda x: F.array_contains(x.here, member))
+    stayed = F.col("ended") & (F.size(views) > 0) & all_along
+    about: dict[str, Any] = {"who": "s", "s": "s", "first": "piece", "last": "end"}
+    about["rows"] = [("s", "lseq"), ("s", "told")]
+    wrong = (left != F.col("rest")) & ~F.col("bare")
+    return [
+        Look(known, cases=[Case(f"{NOT_SENT}/rest", wrong, note=counts, **about)]),
+        Look(
+            known.withColumn("member", F.explode("gone")),
+            cases=[
+                Case(f"{NOT_SENT}/stranger", strange, note="member", **about),
+                Case(f"{NOT_SENT}/home", ~strange & sent & there, v="home", note="member", **about),
+                Case(f"{NOT_SENT}/stayed", ~strange & ~sent & stayed, note="member", **about),
+            ],
+        ),
+    ]

@@ -6,13 +6,16 @@ Here is what rows of one member show, or of few members. What needs their messag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from phalanx.pipeline.audit.chronicle import Chronicle, Closing, Fate, Install, Member, Side
 from phalanx.pipeline.audit.saying import Says
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")
 """Steps with which a member proposes a view."""
+MERGE = "merge-report-truth"
+REMEMBERED_MAX = 1024
+"""A member reports how far it delivered of so many members that it met."""
 CUT_SHORT = ("ended", "failed")
 """Stops that leave messages waiting: the run ended, unless it settled, or an error ended it."""
 
@@ -46,7 +49,7 @@ def _deltas(member: Member, says: Says) -> None:
         before = here
 
 
-def _list(labels: set[str] | list[str]) -> str:
+def _list(labels: Iterable[str]) -> str:
     return " ".join(sorted(labels)) or "nobody"
 
 
@@ -142,8 +145,13 @@ def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list
             at = member.next.get(row.v)
             after = None if at is None else member.installs[at]
             ends = after is not None and after.step == row.step
-            if row.members is None and (member.tells or not ends):
+            if row.members is None and member.tells:
                 continue  # it speaks of the whole view
+            if not ends and not run.step_ended(member, row.step):
+                yield member, row, []  # the view that ends this one may be among what is missing
+                continue
+            if not ends and row.members is None:
+                continue
             together = after.trans if after is not None and ends else None
             if row.members is not None and (together is None or set(row.members) != set(together)):
                 note, shown = ", ".join(row.members) or "nobody", [(member, row.lseq)]
@@ -162,25 +170,52 @@ def proposals(
     run: Chronicle, says: Says
 ) -> Iterator[tuple[Member, Side, list[tuple[Member | None, Fate | None]]]]:
     """Per merged view and component the first report, and each member of the component that comes
-    to the view with the step that proposed it; None where journals do not show it. All members get
-    the same reports, and what they say of one component alone follows from the rest."""
-    name = "merge-report-truth"
+    from it to the view with the step that proposed it; None where journals do not show it. Each
+    member gets a report of each component, all get the same, and what they say of one component
+    alone follows from the rest."""
     first: dict[int, tuple[Member, list[Side]]] = {}
     for member in run.known:
-        for v, sides in member.sides.items() if not member.torn else ():
-            says.asked(name)
-            if v in first:
-                other, theirs = first[v]
-                if [_content(side) for side in sides] != [_content(side) for side in theirs]:
-                    shown = [(member, sides[0].lseq), (other, theirs[0].lseq)]
-                    says.found(f"{name}/apart", who=member, other=other, v=v, rows=shown)
+        if member.tells and not member.torn:
+            _sides(run, member, first, says)
+    for v, (member, sides) in first.items():
+        _alone(member, sides, says)
+        inside = run.views[v].inside
+        for side in sides:
+            says.asked(MERGE)
+            here = run.views[side.w].inside if side.w in run.views else None
+            if here is not None and here != set(side.members):
+                note = f"{_list(side.members)}, but it was of {_list(here)}"
+                shown = [(member, side.lseq)]
+                says.found(f"{MERGE}/members", who=member, v=v, w=side.w, note=note, rows=shown)
                 continue
+            come = [label for label in side.members if label in inside]
+            yield member, side, [_proposal(run, x, side) for x in come if _from(run, x, side)]
+
+
+def _sides(
+    run: Chronicle, member: Member, first: dict[int, tuple[Member, list[Side]]], says: Says
+) -> None:
+    """Compare the reports of a member with the components of its views, and with the first."""
+    for install in member.installs:
+        if len(install.components) < 2 or not run.step_ended(member, install.step):
+            continue
+        says.asked(MERGE)
+        v, sides = install.v, member.sides.get(install.v, [])
+        if sorted(side.w for side in sides) != sorted(install.components):
+            says.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
+        elif v not in first:
             first[v] = (member, sides)
-            _alone(member, sides, says)
-            inside = run.views[v].inside if v in run.views else frozenset[str]()
-            for side in sides:
-                come = [label for label in side.members if label in inside]
-                yield member, side, [_proposal(run, label, side) for label in come]
+        else:
+            other, theirs = first[v]
+            if [_content(side) for side in sides] != [_content(side) for side in theirs]:
+                shown = [(member, sides[0].lseq), (other, theirs[0].lseq)]
+                says.found(f"{MERGE}/apart", who=member, other=other, v=v, rows=shown)
+
+
+def _from(run: Chronicle, label: str, side: Side) -> bool:
+    """Whether a member may have come to the merged view from this component."""
+    member = run.by_label.get(label)
+    return member is None or member.came.get(side.v) in (None, side.w)
 
 
 def _content(side: Side) -> tuple[object, ...]:
@@ -200,7 +235,7 @@ def _alone(member: Member, sides: list[Side], says: Says) -> None:
         named = map(_key, side.alone)
         if list(zip(named, side.alone_first, side.alone_last, strict=True)) != wanted:
             shown = [(member, side.lseq)]
-            says.found("merge-report-truth/alone", who=member, v=side.v, w=side.w, rows=shown)
+            says.found(f"{MERGE}/alone", who=member, v=side.v, w=side.w, rows=shown)
 
 
 def _key(label: str) -> tuple[str, int]:
@@ -210,11 +245,18 @@ def _key(label: str) -> tuple[str, int]:
 
 
 def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fate | None]:
+    """A member that has met more members than it remembers may report less than it delivered: it
+    is not asked."""
     member = run.by_label.get(label)
-    if member is None or member.torn or member.came.get(side.v) != side.w:
+    if member is None or member.torn:
         return member, None
-    install = next((row for row in member.installs if row.v == side.v), None)
-    return member, None if install is None else _proposed(member, install)
+    met: set[str] = set()
+    for install in member.installs:
+        met |= run.views[install.v].inside
+        if install.v == side.v:
+            known = len(met) <= REMEMBERED_MAX
+            return member, _proposed(member, install) if known else None
+    return member, None
 
 
 def _proposed(member: Member, install: Install) -> Fate | None:

@@ -102,6 +102,10 @@ SENTENCES = {
     "receipt-truth/together": (
         "{who} has a receipt for {note}, who do not move on from {v} together"
     ),
+    "receipt-truth/foreign": "{who} has a receipt for messages of {note}",
+    "receipt-truth/absent": (
+        "{who} has a receipt that {what} is stable in {v}, but {other} never installed it"
+    ),
     "receipt-truth/missing": (
         "{who} has a receipt that {what} is stable in {v}, but {other} did not deliver it there"
     ),
@@ -112,8 +116,15 @@ SENTENCES = {
     "not-sent-liveness/delivered": (
         "{who} was told that {what} does not go to {other}, which delivered it"
     ),
+    "not-sent-liveness/home": ("{who} was told that {what} does not go to {note}, which is in {v}"),
+    "not-sent-liveness/stayed": (
+        "{who} was told that {what} does not go to {note}, which was in its view all the time"
+    ),
+    "not-sent-liveness/rest": "{who} was told of {what} that {note}",
     "not-sent-liveness/stranger": "{who} was told that {note} is gone, which was not addressed",
     "view-delta-truth/": "{who} was told that {note} with {v}",
+    "merge-report-truth/each": "{who} got no report of each component of {v}",
+    "merge-report-truth/members": "{v} reports to {who} that {w} was of {note}",
     "merge-report-truth/apart": "{who} and {other} got different reports of {v}",
     "merge-report-truth/upto": (
         "{v} reports to {who} that {w} had delivered up to {note}, but it was {what}"

@@ -40,6 +40,7 @@ from phalanx.pipeline.audit.chronicle import (
     Fate,
     Install,
     Journal,
+    LastStep,
     Lost,
     Marker,
     Queue,
@@ -51,13 +52,14 @@ from phalanx.pipeline.audit.chronicle import (
     Use,
 )
 from phalanx.pipeline.audit.outline import tables_of
+from phalanx.pipeline.schemas import EVENTS
 from phalanx.pipeline.tables import Tables
 
 KINDS: dict[str, type[msgspec.Struct]] = {
     kind.__name__: kind
     for kind in (
         *(Journal, Fate, Install, Marker, Use, Sent, Receivers),
-        *(Side, Closing, Receipts, Queue, Submitted, Lost),
+        *(Side, Closing, Receipts, Queue, Submitted, LastStep, Lost),
     )
 }
 SPELL = "struct<begin: bigint, until: bigint, mark: bigint>"
@@ -67,9 +69,10 @@ TABLES = {
     "people": "r bigint, k int, node string, inc bigint, label string, bank int, bit bigint,"
     " journal string, torn boolean, stopped boolean, alive boolean, whole boolean, settled boolean,"
     " named boolean, twice boolean, mode string, sent_last bigint, tells boolean,"
+    " last_step bigint,"
     f" all_spells array<struct<v: bigint, spell: {SPELL}>>",
     "stays": f"r bigint, k int, v bigint, spells array<{SPELL}>, marker_lseq bigint,"
-    " marker_pos bigint, next bigint, compared boolean",
+    " marker_pos bigint, next bigint, compared boolean, ended boolean",
     "views": "r bigint, v bigint, bank int, inside array<string>, ranks array<int>,"
     " installed bigint, duty bigint, absent bigint",
     "ways": "r bigint, v bigint, w bigint, bank int, along bigint, together bigint, ordered bigint",
@@ -217,8 +220,13 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     yield "Side", sides
     yield "Queue", of("queue").select("r", *who, "accepted", "submitted", "refused", "reason")
     ends = F.broadcast(tables["view_install"].select("journal", "step", F.lit(True).alias("ends")))
-    closing = of("stable").join(ends, ["journal", "step"], "left")
-    closing = closing.where("members is not null or ends")
+    last = _last_steps(tables)
+    yield "LastStep", last.withColumn("r", r).drop("journal")
+    cut_off = F.broadcast(last.select("journal", "step", F.lit(True).alias("cut_off")))
+    closing = of("stable").where("sender = node and sender_inc = inc")
+    closing = closing.join(ends, ["journal", "step"], "left")
+    closing = closing.join(cut_off, ["journal", "step"], "left")
+    closing = closing.where("members is not null or ends or cut_off")
     yield "Closing", closing.select("r", *place, "step", members).distinct()
 
     member = ("cluster", "run", "group", "node", "inc")
@@ -237,6 +245,15 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     submits = tables["submit"].join(F.broadcast(queues), "journal", "left")
     yield "Submitted", submits.groupBy(*member, after).agg(count).withColumn("r", r)
     yield "Lost", by_member("not_sent", rows).withColumn("r", r)
+
+
+def _last_steps(tables: Tables) -> DataFrame:
+    """The step of the last row of each journal without a STOP."""
+    who = ("journal", "cluster", "run", "group", "node", "inc")
+    rows = [tables[name].select(*who, "lseq", "step") for name in EVENTS]
+    ends = tables["journals"].where("stopped = 0 and rows > 0")
+    ends = F.broadcast(ends.select("journal", F.col("last").alias("lseq")))
+    return reduce(DataFrame.unionByName, rows).join(ends, ["journal", "lseq"]).drop("lseq")
 
 
 class Small:
