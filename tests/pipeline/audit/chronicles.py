@@ -10,21 +10,15 @@ import msgspec
 from tests.pipeline.audit.played import Played
 
 from phalanx.journal import events as ev
-from phalanx.pipeline.audit.chronicle import (
-    Chronicle,
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Journal, Marker, Sent, Use
+from phalanx.pipeline.audit.report_rows import (
     Closing,
-    Fate,
-    Install,
-    Journal,
     LastStep,
     Lost,
-    Marker,
     Queue,
     Receipts,
-    Sent,
     Side,
     Submitted,
-    Use,
 )
 from phalanx.pipeline.facts import facts_of
 

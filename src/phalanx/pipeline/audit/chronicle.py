@@ -20,6 +20,15 @@ from typing import Any
 
 import msgspec
 
+from phalanx.pipeline.audit.report_rows import (
+    Closing,
+    LastStep,
+    Lost,
+    Queue,
+    Receipts,
+    Side,
+    Submitted,
+)
 from phalanx.sim.evidence import ENDS
 
 BANK = 62
@@ -90,85 +99,6 @@ class Marker(msgspec.Struct):
     v: int
     at_pos: int
     members: list[str] | None = None
-
-
-class Side(msgspec.Struct):
-    """A row of `merge_side`: what a merged view `v` reports of its component `w`."""
-
-    node: str
-    inc: int
-    lseq: int
-    vid: str
-    v: int
-    side_vid: str
-    w: int
-    members: list[str]
-    senders: list[str]
-    upto: list[int]
-    alone: list[str]
-    alone_first: list[int]
-    alone_last: list[int]
-
-
-class Closing(msgspec.Struct):
-    """A row of `stable` on own messages that names members, or of a step that installs a view, or
-    of the last step."""
-
-    node: str
-    inc: int
-    lseq: int
-    step: int
-    vid: str
-    v: int
-    members: list[str] | None = None
-
-
-class Receipts(msgspec.Struct):
-    """The rows of `stable` or of `ordered` of one member, counted, and the highest number."""
-
-    node: str
-    inc: int
-    what: str
-    rows: int
-    upto: int
-
-
-class Queue(msgspec.Struct):
-    """A row of `queue`."""
-
-    node: str
-    inc: int
-    lseq: int
-    accepted: int
-    submitted: int
-    refused: int
-    reason: str | None = None
-
-
-class Submitted(msgspec.Struct):
-    """How many messages one member submitted after so many rows of its queue, and before the
-    next."""
-
-    node: str
-    inc: int
-    after: int
-    count: int
-
-
-class LastStep(msgspec.Struct):
-    """The step of the last row of a journal that does not say that its member stopped."""
-
-    node: str
-    inc: int
-    step: int
-
-
-class Lost(msgspec.Struct):
-    """How many rows of `not_sent` one member wrote."""
-
-    node: str
-    inc: int
-    rows: int
 
 
 class Use(msgspec.Struct):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.pipeline.audit.chronicle import Chronicle, Closing, Fate, Install, Member, Side
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Member
+from phalanx.pipeline.audit.report_rows import Closing, Side
 from phalanx.pipeline.audit.saying import Says
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")

@@ -36,22 +36,24 @@ from pyspark.sql.types import StructType
 
 from phalanx.pipeline.audit.chronicle import (
     Chronicle,
-    Closing,
     Fate,
     Install,
     Journal,
-    LastStep,
-    Lost,
     Marker,
-    Queue,
-    Receipts,
     Receivers,
     Sent,
-    Side,
-    Submitted,
     Use,
 )
 from phalanx.pipeline.audit.outline import tables_of
+from phalanx.pipeline.audit.report_rows import (
+    Closing,
+    LastStep,
+    Lost,
+    Queue,
+    Receipts,
+    Side,
+    Submitted,
+)
 from phalanx.pipeline.schemas import EVENTS
 from phalanx.pipeline.tables import Tables
 
