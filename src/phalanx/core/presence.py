@@ -48,7 +48,7 @@ class Presence:
         """Of whom we hear only through others: who should relay."""
         self._ask_ns = 0
         self._namesake_ns: dict[MemberId, int] = {}
-        """Since when a younger process with the name of a member is known."""
+        """Since when another process with the name of a member is known."""
         self._acked: dict[int, tuple[int, int]] = {}
         """Per slot, how many of our frames it had acknowledged when that was looked at, and how
         many of its frames were here."""
@@ -194,18 +194,21 @@ class Presence:
         holder = next((m for m in stay.view.members if m.name == member.name), member)
         if holder == member:
             return []
-        if holder.incarnation < member.incarnation:
-            if len(self._namesake_ns) >= NAMESAKES_MAX:
-                self._namesake_ns.clear()
-            self._namesake_ns.setdefault(member, now)
-        return [Held(holder, 0)] if self._stays(now, holder, member, stay) else []
+        self._note_namesake(now, member)
+        return [Held(holder, 0)] if self._stays(holder, member, stay) else []
 
-    def _stays(self, now: int, holder: MemberId, other: MemberId, stay: Stay) -> bool:
-        """Whether a member of the view keeps its name against another process, which is alone."""
+    def _note_namesake(self, now: int, member: MemberId) -> None:
+        if len(self._namesake_ns) >= NAMESAKES_MAX:
+            self._namesake_ns.clear()
+        self._namesake_ns.setdefault(member, now)
+
+    def _stays(self, holder: MemberId, other: MemberId, stay: Stay) -> bool:
+        """Whether a member of the view keeps its name against another process, which is alone: it
+        was heard since that one is known."""
         if holder.incarnation < other.incarnation:
             return self._outlives(holder, other, stay)
         heard = self.detector.heard_ns[stay.ranked[holder]]
-        return len(stay.view.members) > 1 and now - heard <= self._config.fail_ns
+        return len(stay.view.members) > 1 and heard > self._namesake_ns.get(other, NEVER)
 
     def _outlives(self, holder: MemberId, younger: MemberId, stay: Stay) -> bool:
         since = self._namesake_ns.get(younger, NEVER)
@@ -216,7 +219,9 @@ class Presence:
         """A namesake of a member asks whether that one lives: it does."""
         for holder in stay.view.members:
             if holder.name == claim.member.name and holder not in (claim.member, self.me):
-                if self._stays(now, holder, claim.member, stay):
+                if holder.incarnation > claim.member.incarnation:
+                    self._note_namesake(now, claim.member)
+                if self._stays(holder, claim.member, stay):
                     return Held(holder, claim.nonce)
         return None
 
