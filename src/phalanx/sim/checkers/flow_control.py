@@ -51,7 +51,8 @@ def _member(trace: Trace, member: Member, limits: Limits, out: Findings) -> None
     receipts = trace.stables[member]
     stable, at = 0, 0
     for send in trace.sends[member].values:
-        while at < len(receipts) and receipts[at].lseq < send.lseq:
+        # Receipts come at the end of a step in which frames may leave as others become stable.
+        while at < len(receipts) and receipts[at].step <= send.step:
             stable = max(stable, receipts[at].upto)
             at += 1
         out.evaluated(NAME)
