@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	&& { echo $$p; break; }; done)
 
 # mypy refuses a folder that is missing or holds no module.
-TYPED := src tests $(if $(wildcard bench/*.py),bench)
+TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help
 help: ## show this list
@@ -46,6 +46,10 @@ test-long: $(READY) ## the slow tests and a long sweep; takes as long as it take
 	$(BIN)/phalanx sim sweep --seeds 0:10000 --members 3:8
 	$(BIN)/phalanx sim sweep --kind storm --seeds 0:3000
 	$(BIN)/phalanx explore --walk --seconds 3600 --corpus tests/sweeps/kept
+
+.PHONY: compiled
+compiled: $(READY) ## build/compiled/phalanx: the simulator and the explorer about twice as fast
+	$(BIN)/python tools/compile_search.py build/compiled
 
 .PHONY: lint
 lint: $(READY) ## ruff and mypy

@@ -96,7 +96,8 @@ def _dict(things: dict[Any, Any], memo: Memo) -> Any:
     if made is None:
         made = memo[id(things)] = {}
         for key, value in things.items():
-            made[key] = _RULES[type(value)](value, memo)
+            shared = type(value) in SHARED
+            made[key] = value if shared else _RULES[type(value)](value, memo)
     return made
 
 
@@ -135,7 +136,8 @@ def _fields_of(kind: type) -> Rule:
             made = memo[id(thing)] = new(kind)
             for name in names:
                 value = getattr(thing, name)
-                setattr(made, name, _RULES[type(value)](value, memo))
+                shared = type(value) in SHARED
+                setattr(made, name, value if shared else _RULES[type(value)](value, memo))
         return made
 
     def of_dict(thing: Any, memo: Memo) -> Any:
@@ -144,7 +146,8 @@ def _fields_of(kind: type) -> Rule:
             made = memo[id(thing)] = new(kind)
             mine: dict[str, Any] = made.__dict__
             for name, value in thing.__dict__.items():
-                mine[name] = _RULES[type(value)](value, memo)
+                shared = type(value) in SHARED
+                mine[name] = value if shared else _RULES[type(value)](value, memo)
         return made
 
     return of_slots if names else of_dict

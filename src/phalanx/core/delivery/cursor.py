@@ -249,7 +249,7 @@ class Cursor:
                 self._large[frame.sender, run.first] = whole
 
     def _emit(self, frame: Frame, run: Run, pos: int | None, out: list[Deliver]) -> None:
-        to = run.to
+        to: tuple[int, ...] | None = run.to
         if to is not None and not self._addressed(run):
             return
         payload, offset, lengths = frame.payload, run.offset, run.lengths
