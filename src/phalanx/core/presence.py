@@ -27,7 +27,7 @@ from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.proposals import component_of
 from phalanx.core.membership.statements import Statement
-from phalanx.core.membership.steps import Attempted, Heard, Input, Met
+from phalanx.core.membership.steps import Attempted, Heard, Input, Met, Suspected
 from phalanx.core.stay import Stay
 
 RELAYS_MAX = 64
@@ -49,6 +49,8 @@ class Presence:
         self._ask_ns = 0
         self._namesake_ns: dict[MemberId, int] = {}
         """Since when another process with the name of a member is known."""
+        self._outdated: ViewId | None = None
+        """A view of this member all of whose members have later namesakes in another view."""
         self._acked: dict[int, tuple[int, int]] = {}
         """Per slot, how many of our frames it had acknowledged when that was looked at, and how
         many of its frames were here."""
@@ -80,6 +82,8 @@ class Presence:
                 return self._hello(now, packet, stay)
             case Attempt():
                 return self._attempt(now, packet, stay)
+            case Held() if len(stay.view.members) > 1:
+                return [], self._dissolved(now, packet, stay)
             case _:
                 return self._answers(now, packet, stay), []
 
@@ -88,8 +92,6 @@ class Presence:
             case Claim():
                 held = self.claim.answer(packet) or self._vouched(now, packet, stay)
                 return [] if held is None else [held]
-            case Held() if len(stay.view.members) > 1:
-                return []  # a group has accepted this member: no packet stops it
             case Held():
                 self.lost_name = self.lost_name or self.claim.loses(now, packet)
                 doubt = self.claim.doubts(now, packet)
@@ -176,18 +178,35 @@ class Presence:
         self, now: int, rival: MemberId, component: Component, stay: Stay
     ) -> list[Plain]:
         """A component with another process of this member's name wants to join. Of two groups, the
-        others merge (rule N.3 leaves the earlier incarnation out)."""
+        others merge (rule N.3 leaves the earlier incarnation out). If that leaves nobody of this
+        view, it ends, once the other process has answered a claim."""
         alone = len(stay.view.members) == 1
         if len(component.members) == 1:
             held = self.claim.met(rival, alone)
             return [] if held is None else [held]
-        doubt = self.claim.doubts(now, Held(rival, 0)) if alone else None
-        return [] if doubt is None else [doubt]
+        if not alone and not _all_outdated(stay.view.members, component.members):
+            return []
+        doubt = self.claim.doubts(now, Held(rival, 0))
+        if doubt is None:
+            return []
+        self._outdated = stay.view.id
+        return [doubt]
+
+    def _dissolved(self, now: int, held: Held, stay: Stay) -> list[Input]:
+        """A claim made in a view with others was answered. No packet stops a member that a group
+        has accepted; but where all members have later namesakes in one other view, no view can
+        hold both, and each goes on alone."""
+        if self._outdated != stay.view.id or not self.claim.loses(now, held):
+            return []
+        if held.member < self.me:
+            return []
+        others = tuple(member for member in stay.view.members if member != self.me)
+        return [Suspected(others, "REPLACED")]
 
     def _namesakes(self, now: int, component: Component, stay: Stay) -> list[Plain]:
         """The component is one process, alone, whose name a member of this view holds: tell it, for
-        the two may not hear each other. Of an older member only if it was heard for a full time-out
-        since: a process that crashed and came back is its own namesake for a while."""
+        the two may not hear each other. A process that crashed and came back is its own namesake
+        for a while."""
         if len(component.members) > 1:
             return []
         (member,) = component.members
@@ -204,23 +223,17 @@ class Presence:
 
     def _stays(self, holder: MemberId, other: MemberId, stay: Stay) -> bool:
         """Whether a member of the view keeps its name against another process, which is alone: it
-        was heard since that one is known."""
-        if holder.incarnation < other.incarnation:
-            return self._outlives(holder, other, stay)
-        heard = self.detector.heard_ns[stay.ranked[holder]]
-        return len(stay.view.members) > 1 and heard > self._namesake_ns.get(other, NEVER)
-
-    def _outlives(self, holder: MemberId, younger: MemberId, stay: Stay) -> bool:
-        since = self._namesake_ns.get(younger, NEVER)
-        heard = self.detector.heard_ns[stay.ranked[holder]]
-        return holder == self.me or heard >= since + self._config.fail_ns
+        was heard directly a full time-out after that one was known. Before that it may have
+        crashed, and others may still be repeating its frames."""
+        since = self._namesake_ns.get(other, NEVER)
+        direct = self.detector.direct_ns[stay.ranked[holder]]
+        return holder == self.me or direct >= since + self._config.fail_ns
 
     def _vouched(self, now: int, claim: Claim, stay: Stay) -> Held | None:
         """A namesake of a member asks whether that one lives: it does."""
         for holder in stay.view.members:
             if holder.name == claim.member.name and holder not in (claim.member, self.me):
-                if holder.incarnation > claim.member.incarnation:
-                    self._note_namesake(now, claim.member)
+                self._note_namesake(now, claim.member)
                 if self._stays(holder, claim.member, stay):
                     return Held(holder, claim.nonce)
         return None
@@ -345,3 +358,9 @@ class Presence:
         have done so, and they come. Who acknowledges nothing cannot send for ever: its window
         fills up, and then nothing of it is missing."""
         return have > had
+
+
+def _all_outdated(members: tuple[MemberId, ...], others: tuple[MemberId, ...]) -> bool:
+    """Whether each of these members has a later namesake among the others."""
+    namesakes = {other.name: other for other in others}
+    return all(member < namesakes.get(member.name, member) for member in members)

@@ -143,7 +143,9 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
             Partition(at_ns=at, groups=tuple(tuple(sorted(part)) for part in parts if part))
         ]
         rows["heal"] = [Heal(at_ns=at + dice.randrange(fail // 4, 2 * fail))]
-    for part, incarnation in zip(parts, incarnations, strict=True):
+    used = {row.incarnation for row in scenario.imposter if row.member == holder}
+    for part, drawn in zip(parts, incarnations, strict=True):
+        incarnation = None if drawn in used else drawn  # an incarnation is never used twice
         at += dice.randrange(fail // 8)
         beside = dice.choice(part or names)
         rows["imposter"].append(

@@ -11,6 +11,8 @@ stopped goes on after another has taken its place. The member that a group has a
     one is alone, the other in a group        the one that is alone stops
     both are in groups                        the groups merge and leave the earlier incarnation
                                               out (rule N.3); then it is alone
+    all of one group have later namesakes     no view can hold members of both: the members of the
+    in the other                              earlier group go on alone
 
 Packets are not authenticated, so no packet stops a member that is in a view with others. One that
 is alone and receives Held for its name claims it once more, with a new draw, and stops when that is

@@ -8,7 +8,7 @@ from phalanx.core.lansis import Lansis
 from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.steps import Instruction, Met
+from phalanx.core.membership.steps import Input, Instruction, Met
 from phalanx.core.presence import Presence
 from phalanx.core.recovery import Recovery
 from phalanx.core.stay import Stay
@@ -60,6 +60,16 @@ def nobody_vouches(self: Presence, now: int, claim: Claim, stay: Stay) -> Held |
     return None
 
 
+def repeats_prove_life(self: Presence, holder: MemberId, other: MemberId, stay: Stay) -> bool:
+    """A frame of a member that another one repeats counts like one that came from itself."""
+    since = self._namesake_ns.get(other, 1 << 62)
+    return holder == self.me or self.detector.heard_ns[stay.ranked[holder]] > since
+
+
+def outdated_views_stay(self: Presence, now: int, held: Held, stay: Stay) -> list[Input]:
+    return []
+
+
 def namesakes_ignored(self: NameClaim, other: MemberId, alone: bool) -> Held | None:
     return None
 
@@ -70,13 +80,15 @@ def rivals_ignored(
     return []
 
 
-def a_group_protects_nobody(self: Presence, now: int, packet: Plain, stay: Stay) -> list[Plain]:
+def a_group_protects_nobody(
+    self: Presence, now: int, packet: Plain, stay: Stay
+) -> tuple[list[Plain], list[Input]]:
     """A stranger's word stops a member that is in a view with others."""
     if isinstance(packet, Held):
         self.lost_name = self.lost_name or self.claim.loses(now, packet)
         doubt = self.claim.doubts(now, packet)
-        return [] if doubt is None else [doubt]
-    return _ANSWERS(self, now, packet, stay)
+        return ([] if doubt is None else [doubt]), []
+    return _PACKET(self, now, packet, stay)
 
 
 def namesakes_of_others_ignored(
@@ -85,7 +97,7 @@ def namesakes_of_others_ignored(
     return []
 
 
-_ANSWERS = Presence._answers
+_PACKET = Presence.packet
 
 MUTANTS: dict[str, Mutant] = {
     "unspoken-while-frames-wait": Mutant(
@@ -135,10 +147,20 @@ MUTANTS: dict[str, Mutant] = {
         ),
         "membership",
     ),
+    "outdated-views-stay": Mutant(
+        "keep a view all of whose members have later namesakes in another view",
+        ((Presence, "_dissolved", outdated_views_stay),),
+        "membership",
+    ),
+    "repeats-prove-life": Mutant(
+        "let a member keep its name because others still repeat its frames",
+        ((Presence, "_stays", repeats_prove_life),),
+        "membership",
+    ),
     "dead-namesake-wins": Mutant(
         "stop a member that a group has accepted when a process that was removed says that it has "
         "the name",
-        ((Presence, "_answers", a_group_protects_nobody),),
+        ((Presence, "packet", a_group_protects_nobody),),
         "membership",
     ),
 }
