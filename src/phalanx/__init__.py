@@ -35,7 +35,8 @@ from phalanx.engine.events import (
     Transitional,
     View,
 )
-from phalanx.errors import PhalanxError
+from phalanx.engine.tickets import Outcome
+from phalanx.errors import NotDelivered, NotEverywhere, PhalanxError
 from phalanx.group import Group, Receipt, join
 from phalanx.journal.settings import JournalSettings
 
@@ -59,7 +60,10 @@ __all__ = [
     "Merged",
     "Message",
     "Messages",
+    "NotDelivered",
+    "NotEverywhere",
     "NotSent",
+    "Outcome",
     "PhalanxError",
     "Range",
     "Receipt",

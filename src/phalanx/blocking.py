@@ -22,29 +22,44 @@ from phalanx.core.ids import MemberId
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.face import Arm, Face, Slip, fits, open_node
 from phalanx.engine.process import PROCESS
-from phalanx.engine.tickets import State
+from phalanx.engine.tickets import Outcome, State
 from phalanx.errors import TimedOut
 from phalanx.journal.settings import JournalSettings
 
 
 class Receipt(Slip):
-    """What became of messages that were sent. Waiting for it is never needed for delivery."""
+    """What became of messages that were sent. Waiting for it is never needed for delivery.
 
-    def ordered(self, timeout: float | None = None) -> None:
-        """Until the place of the messages can no longer change at this member. Raises what keeps
-        them from getting there: the receivers are gone, or this member is."""
-        self._reach(State.ORDERED, timeout)
+    Each call returns an `Outcome`: which of the members that the messages were meant for have them,
+    and in which view. Those are the members of the view at the time of `send`, or those named by
+    `to`. docs/receipts.md states what each call promises in every situation.
+    """
 
-    def stable(self, timeout: float | None = None) -> None:
-        """Until every member of the view has the messages."""
-        self._reach(State.STABLE, timeout)
+    def ordered(self, timeout: float | None = None) -> Outcome:
+        """Until the place of the messages can no longer change at this member. Raises NotDelivered
+        if all their receivers are gone, and MemberClosed or why this member has ended."""
+        return self._reach(State.ORDERED, True, timeout)
 
-    def _reach(self, state: State, timeout: float | None) -> None:
+    def stable(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
+        """Until it is known which members have the messages. Raises NotEverywhere, which names
+        them, if members that the messages were meant for may not: they failed, left or were cut off
+        before they acknowledged. With `allow_missing` stability among those that stay is enough,
+        and the outcome names the others."""
+        return self._reach(State.STABLE, allow_missing, timeout)
+
+    def delivered(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
+        """Until it is known which members have delivered the messages to their applications. Raises
+        and returns as `stable` does. In an idle group this takes two keep-alives longer."""
+        if not self._ticket.error:
+            self._reach(State.STABLE, True, timeout)
+            self._ask_for_delivery()
+        return self._reach(State.DELIVERED, allow_missing, timeout)
+
+    def _reach(self, state: State, allow_missing: bool, timeout: float | None) -> Outcome:
         ticket = self._ticket
         if ticket.state < state and ticket.error is None:
             _wait(lambda call: ticket.when(state, call), f"{state.name.lower()}", timeout)
-        if ticket.error is not None:
-            raise ticket.error
+        return ticket.checked(state, allow_missing)
 
 
 class Group(Face):
@@ -80,7 +95,7 @@ class Group(Face):
         node = self._node
         if not node.has_room:
             _wait(self._until(lambda: node.has_much_room), "room to send", timeout)
-        return Receipt(self._submit(bodies, service, to))
+        return Receipt(self._submit(bodies, service, to), self._node, self._engine)
 
     # -------------------------------------------------------------- events
 

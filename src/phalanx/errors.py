@@ -9,7 +9,8 @@
     ├── NetworkError            the system refuses a socket as configured (also an OSError)
     ├── StateError              the state directory cannot be used (also an OSError)
     ├── NameInUse               another live process has this name in the group
-    ├── NotDelivered            messages that went to nobody
+    ├── NotEverywhere           messages that some of their receivers may not have
+    │   └── NotDelivered        ... that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
     ├── EngineFailed            a bug of ours: this member is no longer in its group
@@ -28,6 +29,8 @@ Our own bugs are assertions. A peer's nonsense is counted and dropped, never rai
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class PhalanxError(Exception):
@@ -123,13 +126,34 @@ class NameInUse(PhalanxError):
         self.where = where
 
 
-class NotDelivered(PhalanxError):
-    """Own messages that go to nobody: all they were addressed to are gone."""
+class NotEverywhere(PhalanxError):
+    """Own messages that members they were meant for may not have. `missing` names these members (as
+    `MemberId`), `outcome` (an `Outcome`) says at which members the messages are."""
 
-    def __init__(self, first: int, last: int) -> None:
-        super().__init__(f"messages {first} to {last}: all they were addressed to are gone")
+    def __init__(self, first: int, last: int, outcome: Any) -> None:
+        have = ", ".join(map(str, outcome.members)) or "nobody"
+        lack = ", ".join(map(str, outcome.missing))
+        super().__init__(
+            f"messages {first} to {last}: {lack} may not have them; known to have them: {have}"
+        )
         self.first = first
         self.last = last
+        self.outcome = outcome
+        self.missing: tuple[Any, ...] = outcome.missing
+
+
+class NotDelivered(NotEverywhere):
+    """Own messages that go to nobody: all they were addressed to are gone."""
+
+    def __init__(self, first: int, last: int, members: tuple[Any, ...] = ()) -> None:
+        gone = ", ".join(map(str, members)) or "all they were addressed to"
+        PhalanxError.__init__(
+            self, f"messages {first} to {last} go to nobody: {gone} left the view"
+        )
+        self.first = first
+        self.last = last
+        self.outcome = None
+        self.missing = members
 
 
 class Forked(PhalanxError):

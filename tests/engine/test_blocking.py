@@ -71,7 +71,8 @@ def test_a_receipt_of_a_message_that_waits_times_out(group_name: str) -> None:
         receipt = ada.send(b"to somebody who hears nothing", phalanx.SAFE)
         with pytest.raises(TimedOut, match="stable"):
             receipt.stable(0.05)
-        receipt.stable(SECONDS)  # in the next view, alone
+        with pytest.raises(phalanx.NotEverywhere, match="bob"):
+            receipt.stable(SECONDS)  # in the next view, alone
 
 
 def test_an_event_that_does_not_come_times_out(group_name: str) -> None:

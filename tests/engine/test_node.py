@@ -14,7 +14,7 @@ from phalanx.engine.identity import Identity
 from phalanx.engine.node import LEAVES, Node
 from phalanx.engine.pace import ONE, STRETCH, WINDOW_NS, Pace
 from phalanx.engine.tickets import State
-from phalanx.errors import EngineFailed, MemberClosed, NameInUse, UnknownMember
+from phalanx.errors import EngineFailed, MemberClosed, NameInUse, NotDelivered
 from phalanx.net.faults import Faults
 
 ADA = MemberId("ada")
@@ -90,17 +90,34 @@ def test_small_submissions_of_a_kind_share_a_step_and_keep_their_numbers() -> No
     assert (other.first, other.last, last.first) == (6, 7, 8)
 
 
-def test_receivers_that_left_in_between_fail_the_ticket_not_the_node() -> None:
+def test_receivers_that_all_left_in_between_fail_the_ticket_not_the_node() -> None:
     node, _ = made()
     now = named(node)
     ticket = node.submit([b"x"], phalanx.AGREED, [ADA])
     gone = MemberId("bob")
     node._queue[0] = node._queue[0]._replace(to=(gone,))
     node.push(now)
-    assert isinstance(ticket.error, UnknownMember)
+    assert isinstance(ticket.error, NotDelivered)
+    assert ticket.error.missing == (gone,)
     again = node.submit([b"x"], phalanx.AGREED, None)
     node.push(now)
     assert again.state is State.STABLE
+
+
+def test_a_receiver_that_left_in_between_costs_the_others_nothing() -> None:
+    node, _ = made()
+    now = named(node)
+    ticket = node.submit([b"x"], phalanx.AGREED, [ADA])
+    gone = MemberId("bob")
+    node._queue[0] = node._queue[0]._replace(to=(ADA, gone))
+    ticket.meant = ticket.to = (ADA, gone)
+    node.push(now)
+    assert ticket.error is None
+    outcome = ticket.outcome(State.STABLE)
+    assert (outcome.members, outcome.missing) == ((ADA,), (gone,))
+    runs = node.buffer.take()
+    assert phalanx.Batch(runs).bodies() == [b"x"]
+    assert phalanx.NotSent(1, 1, (gone,), 1) in runs
 
 
 def test_the_end_is_seen_wherever_it_stands_among_the_effects() -> None:

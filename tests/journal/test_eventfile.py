@@ -64,7 +64,7 @@ HEADER = b'{"phalanx_events":1,"manifest":{}}\n'
         (b"\x89PNG\r\n", 1, "not a file of phalanx events"),
         (b'{"seed": 3}\n', 1, "not a file of phalanx events"),
         (b"[" * 100_000 + b"\n", 1, "not a file of phalanx events"),
-        (b'{"phalanx_events":7,"manifest":{}}\n', 1, "schema version 7 is newer than 6"),
+        (b'{"phalanx_events":8,"manifest":{}}\n', 1, "schema version 8 is newer than 7"),
         (b'{"phalanx_events":0,"manifest":{}}\n', 1, "there is no schema version 0"),
         (HEADER + b'{"table":"life"}\n', 2, "not a row of the schema"),
         (HEADER + b'{"table":"tea"}\n', 2, "not a row of the schema"),

@@ -20,6 +20,7 @@ from phalanx.core.announcement import component_of_frame
 from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Accepted,
+    AllDelivered,
     Break,
     ChangeStepped,
     Close,
@@ -235,6 +236,8 @@ class Stage:
                 return [f"ordered up to #{upto}"]
             case Stable(upto):
                 return [f"stable up to #{upto}"]
+            case AllDelivered(upto):
+                return [f"delivered by all up to #{upto}"]
             case WindowClosed() | WindowOpened():
                 return ["window closed" if isinstance(effect, WindowClosed) else "window opened"]
             case Refused(reason, count):

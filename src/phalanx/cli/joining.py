@@ -84,8 +84,9 @@ def as_text(event: Event) -> str:
             return f"{event.sender.name}#{event.number}{late} {event.service.name.lower()}: {text}"
         case Transitional():
             return f"the view {event.view} is ending; {_names(event.members)} go on"
-        case NotSent(first, last):
-            return f"messages {first} to {last} went to nobody"
+        case NotSent(first, last, members, rest):
+            who = _names(members) if rest else f"anybody: {_names(members)} left the view"
+            return f"messages {first} to {last} do not go to {who}"
         case EventsLost(count):
             return f"{count} messages lost: they were not read in time"
 
@@ -128,8 +129,15 @@ def as_row(event: Event) -> dict[str, Any]:
         case Transitional():
             members = [str(m) for m in event.members]
             return {"event": "transitional", "view": str(event.view), "members": members}
-        case NotSent(first, last):
-            return {"event": "not_sent", "first": first, "last": last}
+        case NotSent(first, last, members, rest):
+            gone = [str(m) for m in members]
+            return {
+                "event": "not_sent",
+                "first": first,
+                "last": last,
+                "members": gone,
+                "rest": rest,
+            }
         case EventsLost(count):
             return {"event": "events_lost", "count": count}
 

@@ -53,11 +53,14 @@ class Submit(msgspec.Struct, frozen=True, gc=False):
     """Messages of the application, all with one service and one set of receivers.
 
     `to` None means the whole view. Accepted whole, or refused whole with a SubmissionError.
+    `lost` are members that the messages were addressed to as well and that have left the view
+    since: they are reported as NotSent.
     """
 
     bodies: Sequence[bytes]
     service: Service = Service.AGREED
     to: tuple[MemberId, ...] | None = None
+    lost: tuple[MemberId, ...] = ()
 
 
 class Close(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +84,14 @@ class Backlog(msgspec.Struct, frozen=True, gc=False):
     level: Literal[0, 1, 2]
 
 
-Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break | Backlog
+class AwaitDelivery(msgspec.Struct, frozen=True, gc=False):
+    """The application waits until all members have delivered this own message: report it with
+    AllDelivered."""
+
+    number: int
+
+
+Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break | Backlog | AwaitDelivery
 
 
 # ---------------------------------------------------------------------------- effects
@@ -185,6 +195,19 @@ class Stable(msgspec.Struct, frozen=True, gc=False):
     If the view has ended before that, `members` are those that move on together: each of them
     delivers the messages that are new since the receipt before, or does not get to the next view.
     Nothing is known of the other members of the view.
+    """
+
+    upto: int
+    view: ViewId
+    members: tuple[MemberId, ...] | None = None
+
+
+class AllDelivered(msgspec.Struct, frozen=True, gc=False):
+    """Receipt, where it was asked for: every member of the view has delivered all own messages up
+    to this number that belong to the view and are addressed to it.
+
+    If the view has ended before that was known, `members` are those that have moved on together:
+    they delivered them before they did. Nothing is known of the other members of the view.
     """
 
     upto: int
@@ -349,6 +372,7 @@ Effect = (
     | Deliver
     | Ordered
     | Stable
+    | AllDelivered
     | NotSent
     | WindowClosed
     | WindowOpened

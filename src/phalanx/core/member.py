@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from phalanx.core.effects import (
+    AwaitDelivery,
     Backlog,
     Break,
     Close,
@@ -77,8 +78,8 @@ class Member(Mover):
         match given:
             case Datagrams():
                 self._receive(now, given.packets, out)
-            case Submit(bodies, service, to):
-                self._submit(bodies, service, to, out)
+            case Submit(bodies, service, to, lost):
+                self._submit(bodies, service, to, lost, out)
             case DeadlinePassed():
                 self._slow_due_ns = -1
                 self._recover(now, out)
@@ -95,6 +96,8 @@ class Member(Mover):
                 told, self._backlog = self._backlog > 0, level
                 if (level > 0) != told and not self._mute:
                     self._send(now, self._outbox.following, [], out)
+            case AwaitDelivery(number):
+                self._deliveries.ask(number)
             case _:
                 assert_never(given)
         if self._lansis.special or not self._lansis.steady:

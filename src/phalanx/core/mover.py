@@ -209,8 +209,11 @@ class Mover(Speaker):
         self._progress.add(before.view.members, before.cursor.delivered())
         stable = before.dag.stable[before.rank]
         self._receipts.close(before.view.id, before.tag, stable, together, out)
+        self._deliveries.close(before.view.id, self._receipts.stable_upto, together)
         after = Stay(self.me, origin_of(install), self._means, now)
         self._enter(after)
+        if not after.young:
+            self._deliveries.all_spoke()
         after.domain.refused.update(before.domain.refused)
         former = {before.ranked[m]: rank for m, rank in after.ranked.items() if m in before.ranked}
         self._outbox.again()

@@ -68,6 +68,16 @@ class Receipts:
             self._stable_upto = last
             out.append(Stable(last, view, together))
 
+    @property
+    def stable_upto(self) -> int:
+        """Own messages up to this number have got their last receipt."""
+        return self._stable_upto
+
+    @property
+    def settled_upto(self) -> int:
+        """Own messages up to this number are ordered and stable."""
+        return min(self._ordered_upto, self._stable_upto)
+
     def _has_place(self, frame: Frame, tag: bytes) -> bool:
         """Whether the order of the view has put the frame in its place. Frames without agreed and
         safe messages need none."""

@@ -13,10 +13,12 @@ from phalanx.config import Config
 from phalanx.core.announcement import announce
 from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
+from phalanx.core.delivery_reports import DeliveryReports
 from phalanx.core.dice import Dice
 from phalanx.core.effects import (
     Accepted,
     Effect,
+    NotSent,
     Refused,
     Sent,
     Service,
@@ -75,6 +77,7 @@ class Speaker:
         self._backlog = 0
         """How far the application is behind with reading."""
         self._receipts = Receipts()
+        self._deliveries = DeliveryReports()
 
     def _enter(self, stay: Stay) -> None:
         """From here on the member is in this stay. What the hot path uses is at hand."""
@@ -91,6 +94,7 @@ class Speaker:
         self._stay.deliver(now, entered, out, protocol.phase == 1)
         if self._stay.young and self._dag.all_spoke:
             self._lansis.young = False
+            self._deliveries.all_spoke()
             protocol.step(now, AllSpoke())
             if not protocol.changing:
                 self._means.forget()
@@ -121,6 +125,7 @@ class Speaker:
         bodies: Sequence[bytes],
         service: Service,
         to: tuple[MemberId, ...] | None,
+        lost: tuple[MemberId, ...],
         out: list[Effect],
     ) -> None:
         if self._closed:
@@ -134,14 +139,18 @@ class Speaker:
         longest = max(lengths)
         if longest > self._config.message_bytes_max:
             raise MessageTooLarge(longest, self._config.message_bytes_max)
-        ranks = self._ranks(to)
+        ranks = () if to == () and lost else self._ranks(to)
         if self.room <= 0:
             raise OutboxFull(self._outbox.bytes, self._config.outbox_bytes_max)
         self._outbox.put(bodies, lengths, service, ranks)
         first = self._numbered + 1
         self._numbered += len(bodies)
         receivers = self._members(ranks)
+        if lost and receivers is not None:
+            receivers = tuple(sorted({*receivers, *lost}))
         out.append(Accepted(first, self._numbered, service, receivers, sum(lengths), bodies))
+        if lost:
+            out.append(NotSent(first, self._numbered, lost, len(ranks or ())))
 
     def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
         if to is None:
@@ -251,6 +260,7 @@ class Speaker:
         """Receipts, the window's state and what was refused."""
         stable = self._dag.stable[self._rank]
         self._receipts.advance(self.view.id, self._stay.tag, stable, out)
+        self._deliveries.advance(self.view.id, self._dag, self._receipts.settled_upto, out)
         if self._lansis.refused:
             out += [Refused(reason, count) for reason, count in self._lansis.refused.items()]
             self._lansis.refused.clear()

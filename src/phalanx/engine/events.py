@@ -4,7 +4,7 @@
     ├── Merged      ... and this view joined several: what each of them had delivered
     Transitional    the view is ending: safe messages after this are known at `members` alone
     Message         a message, in the order of its service
-    NotSent         own messages that go to nobody, because all they were addressed to are gone
+    NotSent         own messages that do not go to some of their receivers, which are gone
     EventsLost      messages that were dropped because they were not read in time
 
 Members see the same views in the same order, and in each view that two of them leave together
@@ -71,10 +71,18 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotSent(msgspec.Struct, frozen=True):
-    """Own messages first to last go to nobody: all they were addressed to are gone."""
+    """Own messages first to last do not go to `members`, which they were addressed to and which are
+    no longer in the view. `rest` counts the receivers that are left; 0: they go to nobody.
+
+    If the messages had been `sent`, during a change of the view in mode `flow`, these members may
+    have delivered them in a view without this one.
+    """
 
     first: int
     last: int
+    members: tuple[MemberId, ...] = ()
+    rest: int = 0
+    sent: bool = False
 
 
 class EventsLost(msgspec.Struct, frozen=True):

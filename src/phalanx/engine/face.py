@@ -85,8 +85,15 @@ def _sized(config: Config, link: Link) -> Config:
 class Slip:
     """What both receipts share."""
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, node: Node, engine: Engine) -> None:
         self._ticket = ticket
+        self._node = node
+        self._engine = engine
+
+    def _ask_for_delivery(self) -> None:
+        """Have the engine watch a ticket that is stable."""
+        ticket, node = self._ticket, self._node
+        self._engine.order(lambda now: node.report_delivery(now, ticket))
 
     @property
     def numbers(self) -> tuple[int, int] | None:

@@ -35,7 +35,6 @@ from phalanx.errors import (
     NameInUse,
     NoReceiver,
     NotBytes,
-    NotDelivered,
     PhalanxError,
     SubmissionError,
     UnknownMember,
@@ -129,7 +128,8 @@ class Node:
         receivers = None if to is None else self._receivers(to)
         if self._level == 2:
             raise EventsUnread(self.buffer.waiting_bytes, self.config.buffer_bytes_max)
-        ticket = Ticket(len(bodies))
+        meant = self.view.members if receivers is None else receivers
+        ticket = Ticket(len(bodies), meant, receivers)
         size = sum(lengths)
         with self._lock:
             self._queue.append(Submission(bodies, size, service, receivers, ticket))
@@ -247,9 +247,10 @@ class Node:
             bodies = first.bodies
         else:
             bodies = [body for submission in taken for body in submission.bodies]
+        to, lost = self._present(first.to)
         try:
             effects = self.member.step(
-                self.pace.core(now), fx.Submit(bodies, first.service, first.to)
+                self.pace.core(now), fx.Submit(bodies, first.service, to, lost)
             )
         except SubmissionError as error:
             with self._lock:
@@ -268,6 +269,23 @@ class Node:
                     number += submission.ticket.count
                 break
         self._perform(now, effects)
+
+    def _present(
+        self, to: tuple[MemberId, ...] | None
+    ) -> tuple[tuple[MemberId, ...] | None, tuple[MemberId, ...]]:
+        """The receivers that are in the view, and those that have left it since the submission was
+        accepted: the messages go to the others."""
+        members = self.member.view.members
+        if to is None or all(member in members for member in to):
+            return to, ()
+        lost = tuple(sorted({member for member in to if member not in members}))
+        return tuple(member for member in to if member in members), lost
+
+    def report_delivery(self, now: int, ticket: Ticket) -> None:
+        """Watch a ticket that is stable until all members have delivered its messages."""
+        with self._ending_on_bugs(now):
+            for number in self._tickets.ask(ticket):
+                self.step(now, fx.AwaitDelivery(number))
 
     def _counts(self) -> tuple[int, int, int]:
         """Messages accepted, given to the core, and refused after they were accepted. Once the
@@ -338,9 +356,9 @@ class Node:
                 buffer.put(events.Messages(effect), len(effect.payload))  # type: ignore[arg-type, union-attr]
                 told = True
             elif kind is fx.Ordered:
-                self._tickets.ordered(effect.upto)  # type: ignore[union-attr]
+                self._tickets.ordered(effect.upto, effect.view)  # type: ignore[union-attr, arg-type]
             elif kind is fx.Stable:
-                self._tickets.stable(effect.upto)  # type: ignore[union-attr]
+                self._stable(effect)  # type: ignore[arg-type]
             elif kind is not fx.Accepted and kind is not fx.Sent:
                 told = self._perform_seldom(effect) or told
         if self._diary is not None:
@@ -354,6 +372,11 @@ class Node:
         if self._watches:
             self.look_around()
 
+    def _stable(self, effect: fx.Stable) -> None:
+        ended = effect.members is not None
+        members = self.view.members if effect.members is None else effect.members
+        self._tickets.stable(effect.upto, effect.view, members, ended)
+
     def _perform_seldom(self, effect: fx.Effect) -> bool:
         """What does not come with every message; whether the application is told."""
         match effect:
@@ -363,11 +386,13 @@ class Node:
             case fx.Transitional():
                 marker = events.Transitional(view=effect.view, members=effect.members)
                 self.buffer.put(marker, 64 * len(effect.members))
-            case fx.NotSent(rest=rest) if rest:
-                return False  # others get them
-            case fx.NotSent(first, last):
-                self._tickets.not_sent(first, last, NotDelivered(first, last))
-                self.buffer.put(events.NotSent(first, last), 0)
+            case fx.NotSent(first, last, members, rest, sent):
+                self._tickets.not_sent(first, last, members, rest)
+                self.buffer.put(events.NotSent(first, last, members, rest, sent), 0)
+            case fx.AllDelivered(upto, view, members):
+                here = self.view.members if members is None else members
+                self._tickets.delivered(upto, view, here)
+                return False
             case fx.Refused(reason, count):
                 self.refused[reason] = self.refused.get(reason, 0) + count
                 return False

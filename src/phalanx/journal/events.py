@@ -22,7 +22,7 @@ import msgspec
 
 from phalanx.core.effects import Evidence
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`; 6:
 what else an application is told: `ordered`, `merge_side`, `queue`, whom receipts, markers and lost
 receivers name, who joined and left, why a member stopped."""
@@ -211,6 +211,18 @@ class Stable(Row, frozen=True, kw_only=True, tag="stable"):
     member_incs: list[int] | None = None
 
 
+class AllDelivered(Row, frozen=True, kw_only=True, tag="all_delivered"):
+    """Every member of the view has delivered the own messages up to this number that belong to the
+    view. If the view ended before that was known, `members` names those that have moved on
+    together. Written where the application asked for it."""
+
+    upto: int
+    vid: str
+    members: list[str] | None = None
+    """Null: all members of the view."""
+    member_incs: list[int] | None = None
+
+
 class Ordered(Row, frozen=True, kw_only=True, tag="ordered"):
     """The place of own messages up to this number in the order of the view can no longer change."""
 
@@ -312,6 +324,7 @@ Event = (
     | NotSent
     | Stable
     | Ordered
+    | AllDelivered
     | MergeSide
     | Queue
     | Window
@@ -342,6 +355,7 @@ NAMED: dict[type[Row], tuple[tuple[str, str], ...]] = {
     ViewInstall: (("joined", "joined_incs"), ("left", "left_incs")),
     TransMarker: (("members", "member_incs"),),
     Stable: (("members", "member_incs"),),
+    AllDelivered: (("members", "member_incs"),),
 }
 """Per table, columns of names that may be null, and of their incarnations: null in older files."""
 RANGES = (Submit, Send, Deliver, NotSent, Gap)
@@ -368,4 +382,5 @@ TABLES: dict[str, type[Row]] = {
     "ordered": Ordered,
     "merge_side": MergeSide,
     "queue": Queue,
+    "all_delivered": AllDelivered,
 }

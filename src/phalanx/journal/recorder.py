@@ -144,6 +144,15 @@ class Recorder:
                         lseq=lseq + 1,
                         **common,
                     )
+                case fx.AllDelivered(upto, view, members):
+                    row = ev.AllDelivered(
+                        upto=upto,
+                        vid=self._word(view),
+                        members=None if members is None else [m.name for m in members],
+                        member_incs=None if members is None else [m.incarnation for m in members],
+                        lseq=lseq + 1,
+                        **common,
+                    )
                 case fx.Ordered(upto, view):
                     row = ev.Ordered(upto=upto, vid=self._word(view), lseq=lseq + 1, **common)
                 case _:

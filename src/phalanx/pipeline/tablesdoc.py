@@ -107,6 +107,7 @@ OF_TABLE = {
     ("segments", "first"): "The number of the first row; 0 if there is none.",
     ("segments", "last"): "The number of the last row; 0 if there is none.",
     ("segments", "wall_ns"): "What the wall clock said when the clock of the rows said `mono_ns`.",
+    ("all_delivered", "upto"): "The number up to which all have delivered those of the view.",
     ("ordered", "upto"): "The number up to which the order of own messages is final.",
     ("window", "bytes"): "Bytes in the window.",
     ("clock", "wall_ns"): "What the wall clock said when the clock of the rows said `t_ns`.",

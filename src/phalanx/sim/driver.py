@@ -11,6 +11,7 @@ This is the hot path of sweeps; stale timer events are skipped by asking for the
 from __future__ import annotations
 
 from phalanx.core.effects import (
+    AwaitDelivery,
     Datagrams,
     DeadlinePassed,
     Effect,
@@ -63,6 +64,7 @@ class Driver:
         self._archived = any(g.kind == "replayed" for g in scenario.garbage)
         self._loopback = scenario.network.loopback
         self._local_ns = scenario.network.delay_ns
+        self._ask_delivery = scenario.ask_delivery
         self.rows: list[Event] = [] if rows is None else rows
         self.inserted: Inserted = {}
         self.library = Library(scenario.members)
@@ -222,6 +224,8 @@ class Driver:
             self._faults["subset"] += to is not None
             self._faults["large"] += sum(n > seat.frame_max for n in submission.sizes)
             self._after(now, seat, effects)
+            if self._ask_delivery and seat.machine % 2 == 0 and not seat.gone:
+                self._step(now, seat, AwaitDelivery(seat.submitted))
         seat.saying = False
 
     def _refuse(self, now: int, seat: Seat, reason: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import msgspec
+
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.scenario import Scenario
 from phalanx.sim.storm import random_storm
@@ -26,4 +28,4 @@ MEMBERS: dict[Kind, tuple[int, int]] = {"fixed": (2, 16), "membership": (3, 16),
 
 def scenario_of(seed: int, lo: int, hi: int, kind: Kind = "fixed") -> Scenario:
     """The scenario of a seed: what a sweep of this kind plays, and a replay plays again."""
-    return KINDS[kind](seed, lo, hi)
+    return msgspec.structs.replace(KINDS[kind](seed, lo, hi), ask_delivery=True)

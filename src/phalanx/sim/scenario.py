@@ -257,6 +257,8 @@ class Scenario(_Table, frozen=True, kw_only=True, rename={"break_": "break"}):
     None: see `calm`."""
     changes_max: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Nothing here gives a member cause for more views than its first and so many. None: it may."""
+    ask_delivery: bool = False
+    """Half of the members ask when all have delivered their messages."""
     config: dict[str, Any] = {}
     network: Network = Network()
     member: tuple[Peculiarity, ...] = ()

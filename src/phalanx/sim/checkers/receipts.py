@@ -4,7 +4,9 @@ receipt-truth       A receipt speaks of messages that were sent, in the view tha
                     *Stable*: every member of the view has them; where the view has ended, the
                     members that the receipt names, which are those that move on together, deliver
                     them there or do not come to the next view. *Ordered*: nothing that comes
-                    before them in the order was still to arrive.
+                    before them in the order was still to arrive. *AllDelivered*: every member of
+                    the view that is addressed, or of those that the receipt names, has delivered
+                    the messages of the view up to that number, and did so in it.
 receipt-liveness    In a settled run a living sender has both receipts for all that it sent.
 
 A simulation knows when each member had each frame, and is asked about that moment. Of journals
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from phalanx.journal.events import Ordered, Send, Stable, ViewInstall
+from phalanx.journal.events import AllDelivered, Ordered, Send, Stable, ViewInstall
 from phalanx.sim.checkers.findings import Findings
 from phalanx.sim.checkers.names import Member, addressed, label, labels, messages, named
 from phalanx.sim.checkers.spans import Spans
@@ -42,6 +44,7 @@ def check_receipts(trace: Trace, inserted: Inserted | None, out: Findings) -> No
             continue
         _stables(trace, sender, inserted, out)
         _orders(trace, sender, inserted, out)
+        _all_delivered(trace, sender, out)
         _liveness(trace, sender, out)
 
 
@@ -227,6 +230,47 @@ def _placed(trace: Trace, member: Member) -> dict[str, list[Part]]:
         if part.pos is not None:
             found.setdefault(part.row.vid, []).append(part)
     return found
+
+
+# ---------------------------------------------------------------------------- delivered by all
+
+
+def _all_delivered(trace: Trace, sender: Member, out: Findings) -> None:
+    sends = trace.sends[sender]
+    checked: dict[tuple[str, Member], int] = {}
+    """Per view and member, up to which message that was found true."""
+    for row in trace.all_delivered[sender]:
+        out.evaluated(TRUTH)
+        members = named(row.members, row.member_incs)
+        for other in members if members is not None else trace.views.get(row.vid, ()):
+            if other not in trace.journals or other in trace.lives.torn:
+                continue
+            first = checked.get((row.vid, other), 0) + 1
+            checked[row.vid, other] = max(first - 1, row.upto)
+            for lo, hi, at in sends.within(first, row.upto) if first <= row.upto else ():
+                send = sends.values[at]
+                if trace.home(sender, send) == row.vid and addressed(other, send):
+                    out.evaluated(TRUTH)
+                    if not _delivered_by(trace, other, sender, (lo, hi), row):
+                        what = messages(sender, lo, hi)
+                        text = f"{label(sender)} has a receipt that {what} is delivered by all of "
+                        text += f"{row.vid}, but {label(other)} had not delivered it there"
+                        out.violated(TRUTH, text, [send, row], other[0])
+
+
+def _delivered_by(
+    trace: Trace, member: Member, sender: Member, numbers: tuple[int, int], row: AllDelivered
+) -> bool:
+    """Whether a member had delivered messages when a receipt said so. Without a common clock, and
+    of a journal that lost its end, it may have."""
+    if not _delivered_in(trace, member, sender, *numbers, row.vid):
+        return row.sim_ns is None and not trace.lives.whole(member)
+    if row.sim_ns is None:
+        return True
+    spans, rows = trace.delivered[member][sender], trace.deliveries[member]
+    return all(
+        (rows[spans.values[at]].sim_ns or 0) <= row.sim_ns for _, _, at in spans.within(*numbers)
+    )
 
 
 # ---------------------------------------------------------------------------- liveness

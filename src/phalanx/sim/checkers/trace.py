@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from phalanx.journal.events import (
+    AllDelivered,
     Corrupt,
     CtxStep,
     Deliver,
@@ -74,6 +75,7 @@ class Trace:
         self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
         self.orders: dict[Member, list[Ordered]] = {m: [] for m in self.journals}
+        self.all_delivered: dict[Member, list[AllDelivered]] = {m: [] for m in self.journals}
         self.sides: dict[Member, dict[str, list[MergeSide]]] = {m: {} for m in self.journals}
         """Per merged view, what is reported of its components."""
         self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
@@ -133,6 +135,8 @@ class Trace:
                 self.stables[member].append(row)
             elif isinstance(row, Ordered):
                 self.orders[member].append(row)
+            elif isinstance(row, AllDelivered):
+                self.all_delivered[member].append(row)
             elif isinstance(row, ViewInstall):
                 self.installs[member].append(row)
                 vid, marker = row.vid, None

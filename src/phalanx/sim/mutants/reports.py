@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from phalanx.core import carryover, mover
+from phalanx.core.causality import Dag
+from phalanx.core.delivery_reports import DeliveryReports
 from phalanx.core.effects import Effect, Range, Side, Transitional, ViewInstalled
 from phalanx.core.frames import Frame
 from phalanx.core.ids import MemberId, ViewId
@@ -51,6 +53,19 @@ def stable_when_ordered(
     _ADVANCE(self, view, tag, max([stable, *upto]), out)
 
 
+def delivered_when_stable(self: DeliveryReports, dag: Dag) -> bool:
+    return True
+
+
+def delivered_when_the_view_ends(
+    self: DeliveryReports, view: ViewId, upto: int, together: tuple[MemberId, ...]
+) -> None:
+    """Members count as moved on before they have spoken in the next view."""
+    _END(self, view, upto, together)
+    self.all_spoke()
+
+
+_END = DeliveryReports.close
 _SENT, _CLOSE, _ADVANCE = Receipts.sent, Receipts.close, Receipts.advance
 
 # ------------------------------------------------------------------ receivers
@@ -145,6 +160,16 @@ MUTANTS: dict[str, Mutant] = {
     "stable-at-the-end": Mutant(
         "report what a view delivers at its end as being at all of its members",
         ((Receipts, "close", named_by_nobody),),
+        "membership",
+    ),
+    "delivered-when-stable": Mutant(
+        "report messages as delivered by all when all have them",
+        ((DeliveryReports, "_is_delivered", delivered_when_stable),),
+        "membership",
+    ),
+    "delivered-when-the-view-ends": Mutant(
+        "report messages as delivered by members that have not spoken in the next view",
+        ((DeliveryReports, "close", delivered_when_the_view_ends),),
         "membership",
     ),
     "stable-when-ordered": Mutant(

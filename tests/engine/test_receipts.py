@@ -1,0 +1,144 @@
+"""What receipts promise, each cell of the table in docs/receipts.md, in real groups on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+import phalanx
+from phalanx import blocking
+
+SECONDS = 10.0
+NAMES = ("ada", "bea", "cyd")
+MODES = ("hold", "flow")
+
+
+@contextmanager
+def members(
+    group: str, mode: str, names: tuple[str, ...] = NAMES
+) -> Iterator[list[blocking.Group]]:
+    """A group of these, in one view."""
+    config = phalanx.local(mode=mode)
+    with ExitStack() as stack:
+        groups = [
+            stack.enter_context(blocking.join(group, name=name, config=config)) for name in names
+        ]
+        for each in groups:
+            each.wait_for(len(names), SECONDS)
+        yield groups
+
+
+def cut(one: blocking.Group, *others: blocking.Group) -> None:
+    """One member and the others no longer hear each other."""
+    for other in others:
+        one.faults.cut(other.address)
+        other.faults.cut(one.address)
+
+
+def named(found: tuple[phalanx.MemberId, ...]) -> tuple[str, ...]:
+    return tuple(member.name for member in found)
+
+
+# ---------------------------------------------------------------------------- a steady view
+
+
+@pytest.mark.parametrize("service", phalanx.Service)
+def test_in_a_steady_view_receipts_name_all_members(
+    group_name: str, service: phalanx.Service
+) -> None:
+    with members(group_name, "flow") as (ada, *_):
+        receipt = ada.send_many([b"one", b"two"], service)
+        view = ada.view
+        assert receipt.ordered(SECONDS).view == view.id
+        for outcome in (receipt.stable(SECONDS), receipt.delivered(SECONDS)):
+            assert outcome == phalanx.Outcome(members=view.members, view=view.id)
+
+
+def test_what_is_delivered_can_be_read_by_all(group_name: str) -> None:
+    with members(group_name, "flow") as (ada, bea, cyd):
+        ada.send(b"x", phalanx.SAFE).delivered(SECONDS)
+        for other in (bea, cyd):
+            while not isinstance(event := other.receive(0), phalanx.Message):
+                assert event is not None
+            assert event.body == b"x"
+
+
+def test_receipts_of_a_message_for_some_name_those(group_name: str) -> None:
+    with members(group_name, "flow") as (ada, *_):
+        receipt = ada.send(b"x", to=["cyd"])
+        assert named(receipt.stable(SECONDS).members) == ("cyd",)
+        assert named(receipt.delivered(SECONDS).members) == ("cyd",)
+
+
+def test_a_member_alone_has_its_messages_at_once(group_name: str) -> None:
+    with blocking.join(group_name, name="ada", config=phalanx.local()) as ada:
+        receipt = ada.send(b"x", phalanx.SAFE)
+        assert receipt.stable(SECONDS).members == receipt.delivered(SECONDS).members == (ada.me,)
+
+
+# ---------------------------------------------------------------------------- changes
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_member_that_is_cut_off_is_not_told_that_its_message_is_stable(
+    group_name: str, mode: str
+) -> None:
+    with members(group_name, mode) as (ada, bea, cyd):
+        cut(ada, bea, cyd)
+        receipt = ada.send(b"nobody has it", phalanx.SAFE)
+        for wait in (receipt.stable, receipt.delivered):
+            with pytest.raises(phalanx.NotEverywhere) as raised:
+                wait(SECONDS)
+            assert named(raised.value.missing) == ("bea", "cyd")
+        outcome = receipt.stable(allow_missing=True)
+        assert named(outcome.members) == ("ada",)
+        assert outcome.transitional
+        assert receipt.ordered().view == outcome.view
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_those_that_stay_have_the_message_and_the_others_are_named(
+    group_name: str, mode: str
+) -> None:
+    with members(group_name, mode) as (ada, bea, cyd):
+        cut(cyd, ada, bea)
+        receipt = ada.send(b"x")
+        with pytest.raises(phalanx.NotEverywhere, match="cyd"):
+            receipt.stable(SECONDS)
+        outcome = receipt.delivered(SECONDS, allow_missing=True)
+        assert named(outcome.members) == ("ada", "bea")
+        assert named(outcome.missing) == ("cyd",)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_messages_for_a_member_that_is_cut_off_are_not_stable(group_name: str, mode: str) -> None:
+    with members(group_name, mode) as (ada, bea, cyd):
+        cut(cyd, ada, bea)
+        receipts = [ada.send(b"%d" % i, to=["cyd"]) for i in range(20)]
+        ada.wait_for(["ada", "bea"], SECONDS)
+        for receipt in receipts:
+            with pytest.raises(phalanx.NotEverywhere) as raised:
+                receipt.stable(SECONDS)
+            assert named(raised.value.missing) == ("cyd",)
+
+
+def test_a_member_that_left_gracefully_is_named_too(group_name: str) -> None:
+    with members(group_name, "hold") as (ada, bea, cyd):
+        cut(cyd, ada)  # it leaves before it can acknowledge
+        receipt = ada.send(b"x")
+        cyd.leave()
+        outcome = receipt.stable(SECONDS, allow_missing=True)
+        assert named(outcome.missing) in ((), ("cyd",))
+        assert {"ada", "bea"} <= set(named(outcome.members))
+        bea.wait_for(2, SECONDS)
+
+
+def test_a_receipt_ends_with_its_member(group_name: str) -> None:
+    with members(group_name, "flow") as (ada, bea, cyd):
+        cut(ada, bea, cyd)
+        receipt = ada.send(b"x", phalanx.SAFE)
+        ada.leave()
+        with pytest.raises(phalanx.PhalanxError):
+            receipt.delivered(SECONDS)
