@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.engine.arguments import checked_timeout
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, fits, open_node
+from phalanx.engine.face import Arm, Face, Slip, open_node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State
+from phalanx.engine.view_condition import Named, ViewCondition, Wanted
 from phalanx.errors import TimedOut
 from phalanx.journal.settings import JournalSettings
 
@@ -118,15 +121,44 @@ class Group(Face):
 
     # -------------------------------------------------------------- membership
 
-    def wait_for(self, members: int | Sequence[str], timeout: float | None = None) -> View:
-        """The first view with at least so many members, or with all that are named. Reads no
-        events. TimedOut, with nothing undone, after `timeout` seconds."""
-        node = self._node
-        arm = self._until(lambda: node.stopped or fits(node.view, members))
-        _wait(arm, f"members = {members!r} in one view", timeout)
-        if node.stopped:
-            self._check_open()
-        return node.view
+    def wait_for(
+        self,
+        members: Wanted | None = None,
+        timeout: float | None = None,
+        *,
+        majority_of: int | Named | None = None,
+        gone: Named | None = None,
+    ) -> View:
+        """Wait until a view fits, and return the first that does: the present one, or a later one.
+
+        `members` is a number (at least so many), a name or names (all of these are in the view; a
+        MemberId means that incarnation), or a function of the view that returns whether it fits.
+        `majority_of=5` wants more than half of five members, `majority_of=names` more than half of
+        those; `gone` names members of which none is in the view, whether they have left or were
+        never there. Several together must all hold. Reads no events.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile. An exception of the function
+        reaches the caller. ConfigurationError for values that no view could fit.
+        """
+        condition = ViewCondition(members, majority_of, gone)
+        return self._first_view(condition, checked_timeout(timeout))
+
+    def _first_view(self, condition: ViewCondition, timeout: float | None) -> View:
+        self._check_member()
+        seen = self.view
+        if condition.fits(seen):
+            return seen
+        with self._following() as feed:
+            limit = Limit(condition.text, timeout)
+            while True:
+                view = feed.take()
+                if view is None:
+                    if feed.ended:
+                        self._check_member()
+                    limit.wait(feed.when_put)
+                elif view is not seen and condition.fits(view):
+                    return view
 
     def leave(self) -> None:
         """Send what was accepted, say goodbye, and be gone. Safe to call twice."""
@@ -179,7 +211,20 @@ def join(
 
 def _wait(arm: Arm, what: str, timeout: float | None) -> None:
     """Until the engine's thread calls."""
-    done = threading.Event()
-    arm(done.set)
-    if not done.wait(timeout):
-        raise TimedOut(what, timeout or 0.0)
+    Limit(what, checked_timeout(timeout)).wait(arm)
+
+
+class Limit:
+    """A time limit for several waits in a row; TimedOut when it is over."""
+
+    def __init__(self, what: str, seconds: float | None) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def wait(self, arm: Arm) -> None:
+        done = threading.Event()
+        arm(done.set)
+        left = None if self._end is None else max(0.0, self._end - time.monotonic())
+        if not done.wait(left):
+            raise TimedOut(self._what, self._seconds or 0.0)

@@ -222,5 +222,5 @@ class EventsUnread(SubmissionError):
 
 class MemberClosed(SubmissionError):
     def __init__(self, member: str) -> None:
-        super().__init__(f"{member} is closed: it accepts no more messages; join again to send")
+        super().__init__(f"{member} is closed: it has left its group or is leaving; join again")
         self.member = member

@@ -22,11 +22,13 @@ from typing import Any, TypeVar
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.engine.arguments import checked_timeout
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, fits, open_node
+from phalanx.engine.face import Arm, Face, Slip, open_node
 from phalanx.engine.node import Node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State
+from phalanx.engine.view_condition import Named, ViewCondition, Wanted
 from phalanx.errors import TimedOut
 from phalanx.journal.settings import JournalSettings
 
@@ -120,18 +122,44 @@ class Group(Face):
 
     # -------------------------------------------------------------- membership
 
-    async def wait_for(self, members: int | Sequence[str], timeout: float | None = None) -> View:
-        """The first view with at least so many members, or with all that are named. Reads no
-        events. TimedOut, with nothing undone, after `timeout` seconds."""
-        node = self._node
-        arm = self._until(lambda: node.stopped or fits(node.view, members))
-        try:
-            await asyncio.wait_for(_wait(arm), timeout)
-        except TimeoutError:
-            raise TimedOut(f"members = {members!r} in one view", timeout or 0.0) from None
-        if node.stopped:
-            self._check_open()
-        return node.view
+    async def wait_for(
+        self,
+        members: Wanted | None = None,
+        timeout: float | None = None,
+        *,
+        majority_of: int | Named | None = None,
+        gone: Named | None = None,
+    ) -> View:
+        """Wait until a view fits, and return the first that does: the present one, or a later one.
+
+        `members` is a number (at least so many), a name or names (all of these are in the view; a
+        MemberId means that incarnation), or a function of the view that returns whether it fits.
+        `majority_of=5` wants more than half of five members, `majority_of=names` more than half of
+        those; `gone` names members of which none is in the view, whether they have left or were
+        never there. Several together must all hold. Reads no events.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile. An exception of the function
+        reaches the caller. ConfigurationError for values that no view could fit.
+        """
+        condition = ViewCondition(members, majority_of, gone)
+        return await self._first_view(condition, checked_timeout(timeout))
+
+    async def _first_view(self, condition: ViewCondition, timeout: float | None) -> View:
+        self._check_member()
+        seen = self.view
+        if condition.fits(seen):
+            return seen
+        with self._following() as feed:
+            limit = Limit(condition.text, timeout)
+            while True:
+                view = feed.take()
+                if view is None:
+                    if feed.ended:
+                        self._check_member()
+                    await limit.wait(feed.when_put)
+                elif view is not seen and condition.fits(view):
+                    return view
 
     async def leave(self) -> None:
         """Send what was accepted, say goodbye, and be gone. Safe to call twice. Even if the wait
@@ -212,6 +240,23 @@ def join(
 
 
 # ---------------------------------------------------------------------------- waiting
+
+
+class Limit:
+    """A time limit for several waits in a row; TimedOut when it is over."""
+
+    def __init__(self, what: str, seconds: float | None) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+    async def wait(self, arm: Arm) -> None:
+        scope = asyncio.timeout_at(self._end)
+        try:
+            async with scope:
+                await _wait(arm)
+        except TimeoutError:
+            raise TimedOut(self._what, self._seconds or 0.0) from None
 
 
 async def _wait(arm: Arm) -> None:

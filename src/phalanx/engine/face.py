@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,8 @@ from phalanx.engine.identity import identify
 from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
-from phalanx.errors import ConfigurationError, Forked, UnknownMember
+from phalanx.engine.view_feed import ViewFeed
+from phalanx.errors import ConfigurationError, Forked, MemberClosed, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.link import Link
@@ -172,6 +173,24 @@ class Face:
 
         return arm
 
+    @contextmanager
+    def _following(self) -> Iterator[ViewFeed]:
+        """The view that is installed and those after it, for a caller that waits for one."""
+        self._check_process()
+        node, feed = self._node, ViewFeed()
+        self._engine.order(lambda now: node.feeds.add(feed, node.view))
+        try:
+            yield feed
+        finally:
+            self._engine.order(lambda now: node.feeds.remove(feed))
+
+    def _check_member(self) -> None:
+        """Raises why this member is in no view any more."""
+        node = self._node
+        self._check_process()
+        if node.stopped:
+            raise node.error or MemberClosed(str(node.me))
+
     def _check_process(self) -> None:
         if self._node.forked:
             raise Forked(self._node.group)
@@ -206,10 +225,3 @@ class Face:
         node = self._node
         self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
-
-
-def fits(view: View, members: int | Sequence[str]) -> bool:
-    """Whether the view has that many members, or those that are named."""
-    if isinstance(members, int):
-        return len(view.members) >= members
-    return {member.name for member in view.members} >= set(members)

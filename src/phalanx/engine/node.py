@@ -26,6 +26,7 @@ from phalanx.engine.diary import Diary
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
 from phalanx.engine.tickets import Ticket, Tickets
+from phalanx.engine.view_feed import ViewFeeds
 from phalanx.errors import (
     EngineFailed,
     EventsUnread,
@@ -78,6 +79,7 @@ class Node:
         self.buffer = Buffer(config)
         self.view = events.View(id=self.member.view.id, members=(me,))
         """The view that is installed; the events that lead to it may not have been read yet."""
+        self.feeds = ViewFeeds()
         self.refused: dict[str, int] = {}
         """Packets that were dropped as nonsense, by reason."""
         self.stopped = False
@@ -359,6 +361,7 @@ class Node:
         match effect:
             case fx.ViewInstalled():
                 self.view = view_of(effect)
+                self.feeds.put(self.view)
                 self.buffer.put(self.view, 64 * len(self.view.members))
             case fx.Transitional():
                 marker = events.Transitional(view=effect.view, members=effect.members)
@@ -450,6 +453,7 @@ class Node:
             )
             self._closer.start()
         self.buffer.close(error)
+        self.feeds.end()
         for _, call in self._watches:
             call()
         self._watches = []
