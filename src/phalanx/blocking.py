@@ -117,7 +117,8 @@ class Group(Face):
                 self._something(timeout)
 
     def _something(self, timeout: float | None) -> None:
-        _wait(self._node.buffer.when_put, "an event", timeout)
+        buffer = self._node.buffer
+        _wait(buffer.when_put, "an event", timeout, buffer.forget)
 
     # -------------------------------------------------------------- membership
 
@@ -209,9 +210,9 @@ def join(
     return joined
 
 
-def _wait(arm: Arm, what: str, timeout: float | None) -> None:
-    """Until the engine's thread calls."""
-    Limit(what, checked_timeout(timeout)).wait(arm)
+def _wait(arm: Arm, what: str, timeout: float | None, disarm: Arm | None = None) -> None:
+    """Until the engine's thread calls. `disarm` takes the call back if that is too late."""
+    Limit(what, checked_timeout(timeout)).wait(arm, disarm)
 
 
 class Limit:
@@ -222,9 +223,15 @@ class Limit:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def wait(self, arm: Arm) -> None:
+    def wait(self, arm: Arm, disarm: Arm | None = None) -> None:
         done = threading.Event()
         arm(done.set)
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
-        if not done.wait(left):
+        came = False
+        try:
+            came = done.wait(left)
+        finally:
+            if not came and disarm is not None:
+                disarm(done.set)
+        if not came:
             raise TimedOut(self._what, self._seconds or 0.0)

@@ -114,11 +114,7 @@ class Group(Face):
 
     async def _something(self) -> None:
         buffer = self._node.buffer
-        try:
-            await _wait(buffer.when_put)
-        except asyncio.CancelledError:
-            buffer.forget()
-            raise
+        await _wait(buffer.when_put, buffer.forget)
 
     # -------------------------------------------------------------- membership
 
@@ -259,8 +255,8 @@ class Limit:
             raise TimedOut(self._what, self._seconds or 0.0) from None
 
 
-async def _wait(arm: Arm) -> None:
-    """Until the other thread calls."""
+async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
+    """Until the other thread calls. `disarm` takes the call back if the wait is cancelled."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -273,7 +269,12 @@ async def _wait(arm: Arm) -> None:
             loop.call_soon_threadsafe(finish)
 
     arm(call)
-    await done
+    try:
+        await done
+    except asyncio.CancelledError:
+        if disarm is not None:
+            disarm(call)
+        raise
 
 
 def _nothing(result: object) -> None:

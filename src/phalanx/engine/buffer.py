@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 from phalanx.config import Config
@@ -37,7 +38,8 @@ class Buffer:
         """No more will come."""
         self.error: BaseException | None = None
         """Why, if that was not asked for."""
-        self._on_put: Callable[[], None] | None = None
+        self._on_put: list[Callable[[], None]] = []
+        """Readers that wait. Any thread adds and removes its own; each is called once."""
         self._on_room: Callable[[], None] | None = None
 
     @property
@@ -66,10 +68,13 @@ class Buffer:
         self._runs.append((run, size))
 
     def wake(self) -> None:
-        """Tell a reader that waits that there is something."""
-        call = self._on_put
-        if call is not None and (self._runs or self.closed):
-            self._on_put = None
+        """Tell the readers that wait that there is something. Those that find nothing left wait
+        again: with one call for all of them, none is forgotten."""
+        while self._on_put and (self._runs or self.closed):
+            try:
+                call = self._on_put.pop()
+            except IndexError:  # another thread was faster
+                return
             call()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -113,9 +118,10 @@ class Buffer:
 
     def when_put(self, call: Callable[[], None]) -> None:
         """Call once, from any thread, as soon as `take` has something or the end has come."""
-        self._on_put = call
+        self._on_put.append(call)
         self.wake()  # something may have come in between
 
-    def forget(self) -> None:
-        """Nobody waits any more."""
-        self._on_put = None
+    def forget(self, call: Callable[[], None]) -> None:
+        """This reader waits no longer."""
+        with suppress(ValueError):  # it was called
+            self._on_put.remove(call)
