@@ -11,6 +11,7 @@
     ├── NameInUse               another live process has this name in the group
     ├── NotDelivered            messages that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
+    ├── NotReceiving            events of a member that only sends (receive=False)
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
     ├── EngineFailed            a bug of ours: this member is no longer in its group
     ├── PipelineError           Spark, or a place that it is given, cannot be used
@@ -140,6 +141,17 @@ class Forked(PhalanxError):
         self.group = group
 
 
+class NotReceiving(PhalanxError):
+    """Events were asked of a member that only sends."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"group {group!r} was joined with receive=False: it keeps no events; "
+            "use view, wait_for and receipts, or join with receive=True"
+        )
+        self.group = group
+
+
 class TimedOut(PhalanxError, TimeoutError):
     """What was waited for did not come in time. Nothing was undone."""
 
@@ -214,7 +226,8 @@ class EventsUnread(SubmissionError):
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
             f"{waiting} bytes of events wait to be read, twice buffer_bytes_max = {limit}: "
-            "read the group's events, or join with slow = 'lose'"
+            "read the group's events, or join with receive=False to read none, "
+            "or with slow = 'lose'"
         )
         self.waiting = waiting
         self.limit = limit

@@ -221,18 +221,21 @@ def join(
     state: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
     journal_settings: JournalSettings | None = None,
+    receive: bool = True,
 ) -> Joining:
     """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
 
     The member starts alone and finds the others by itself. `name` tells it from them; by
     default it is made of the host's name and the process id. With a `state` directory the member
     is known to be the same one, in a new life, when it comes back under its name. With a
-    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline.
+    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
+    `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
+    reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
     keep = journal_settings or JournalSettings()
-    return Joining(lambda: open_node(group, name, settings, state, journal, keep))
+    return Joining(lambda: open_node(group, name, settings, state, journal, keep, receive))
 
 
 # ---------------------------------------------------------------------------- waiting

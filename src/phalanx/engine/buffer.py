@@ -4,7 +4,8 @@ One thread puts, any thread takes. A deque hands runs over; each side counts its
 number that it alone writes, so neither waits for the other. The buffer is *full* when more than
 its limit waits to be read: then either the group waits for this reader (`level`, which the
 engine passes on as `Backlog`), or messages are dropped, and where they are missing the reader
-finds an `EventsLost`.
+finds an `EventsLost`. The buffer of a member that only sends (`receive=False`) keeps nothing and
+is never full.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ TAKE_BYTES = 1 << 20
 
 
 class Buffer:
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, receive: bool = True) -> None:
+        self.receive = receive
+        """Whether events are kept for a reader."""
         self._limit = config.buffer_bytes_max
         self._lossy = config.slow == "lose"
         self._runs: deque[tuple[Run, int]] = deque()
@@ -54,6 +57,8 @@ class Buffer:
     # -------------------------------------------------------------- the engine's side
 
     def put(self, run: Run, size: int) -> None:
+        if not self.receive:
+            return
         size += EVENT_BYTES
         if self._lossy and self.waiting_bytes + size > self._limit:
             if type(run) is Messages or self.waiting_bytes > 2 * self._limit:

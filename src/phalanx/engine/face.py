@@ -26,7 +26,7 @@ from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
 from phalanx.engine.view_feed import ViewFeed
-from phalanx.errors import ConfigurationError, Forked, MemberClosed, UnknownMember
+from phalanx.errors import ConfigurationError, Forked, MemberClosed, NotReceiving, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.link import Link
@@ -46,6 +46,7 @@ def open_node(
     state: str | os.PathLike[str] | None,
     journal: str | os.PathLike[str] | None,
     settings: JournalSettings,
+    receive: bool,
 ) -> Node:
     """A member that is ready to be driven."""
     if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
@@ -54,6 +55,8 @@ def open_node(
     if not isinstance(config, Config):
         raise ConfigurationError("config", config, "make one with phalanx.lan(...)")
     checked(config)
+    if not isinstance(receive, bool):
+        raise ConfigurationError("receive", receive, "must be True or False")
     with ExitStack() as undo:
         where = None if state is None else os.fspath(state)
         identity = identify(config.cluster, group, name, where)
@@ -65,7 +68,7 @@ def open_node(
         if journal is not None:
             diary = open_diary(Path(journal), group, identity.member, sized, settings)
             undo.callback(diary.close)
-        node = Node(group, identity, sized, link, diary, secrets.randbits(62))
+        node = Node(group, identity, sized, link, diary, secrets.randbits(62), receive)
         undo.pop_all()
         return node
 
@@ -197,7 +200,7 @@ class Face:
 
     def _take(self) -> Batch | None:
         """What can be read at once; None if nothing can."""
-        self._check_process()
+        self._check_reader()
         with self._lock:
             if self._unread:
                 rest, self._unread = self._unread[::-1], []
@@ -206,12 +209,17 @@ class Face:
         return Batch(runs) if runs else None
 
     def _take_one(self) -> Event | None:
-        self._check_process()
+        self._check_reader()
         with self._lock:
             if not self._unread:
                 runs = self._node.buffer.take()
                 self._unread = list(Batch(runs))[::-1]
             return self._unread.pop() if self._unread else None
+
+    def _check_reader(self) -> None:
+        self._check_process()
+        if not self._node.buffer.receive:
+            raise NotReceiving(self._node.group)
 
     def _check_open(self) -> bool:
         """Whether more events may come; raises why not, if that was not asked for."""

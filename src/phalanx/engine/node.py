@@ -69,6 +69,7 @@ class Node:
         link: Link,
         diary: Diary | None,
         entropy: int,
+        receive: bool = True,
     ) -> None:
         me = identity.member
         self.group = group
@@ -76,7 +77,7 @@ class Node:
         self.config = config
         self.link = link
         self.member = Member(me, boot_view([me]), group, config, entropy)
-        self.buffer = Buffer(config)
+        self.buffer = Buffer(config, receive)
         self.view = events.View(id=self.member.view.id, members=(me,))
         """The view that is installed; the events that lead to it may not have been read yet."""
         self.feeds = ViewFeeds()
