@@ -82,7 +82,8 @@ class Group(Face):
         """Send messages one after the other, as `send` does; all are accepted or none."""
         node = self._node
         if not node.has_room:
-            _wait(self._until(lambda: node.has_much_room), "room to send", timeout)
+            arm = self._until(lambda: node.has_much_room)
+            _wait(arm, "room to send", timeout, self._unwatch)
         return Receipt(self._submit(bodies, service, to))
 
     # -------------------------------------------------------------- events
@@ -143,21 +144,41 @@ class Group(Face):
         reaches the caller. ConfigurationError for values that no view could fit.
         """
         condition = ViewCondition(members, majority_of, gone)
-        return self._first_view(condition, checked_timeout(timeout))
+        return self._first_view(condition, Limit(checked_timeout(timeout)))
 
-    def _first_view(self, condition: ViewCondition, timeout: float | None) -> View:
+    def settled(self, timeout: float | None = None) -> View:
+        """Wait until the membership has settled, and return its view.
+
+        A member starts alone and finds the others by itself, so right after `join` its view holds
+        nobody else, and messages go to nobody else. The membership has settled when no view change
+        is under way and four times `hello_ns` have passed since this member began to look for
+        others and since the last view change: one second with the settings of `lan()`. That is time
+        enough to find every group that can be heard, also if three packets in a row are lost; it is
+        no promise that nobody comes later. To wait for members that you know, use `wait_for`.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile.
+        """
+        limit = Limit(checked_timeout(timeout))
+        self._check_member()
+        node = self._node
+        arm = self._until(lambda: node.stopped or node.settled)
+        limit.wait("a settled membership", arm, self._unwatch)
+        self._check_member()
+        return node.view
+
+    def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
         self._check_member()
         seen = self.view
         if condition.fits(seen):
             return seen
         with self._following() as feed:
-            limit = Limit(condition.text, timeout)
             while True:
                 view = feed.take()
                 if view is None:
                     if feed.ended:
                         self._check_member()
-                    limit.wait(feed.when_put)
+                    limit.wait(condition.text, feed.when_put)
                 elif view is not seen and condition.fits(view):
                     return view
 
@@ -188,6 +209,8 @@ def join(
     journal: str | os.PathLike[str] | None = None,
     journal_settings: JournalSettings | None = None,
     receive: bool = True,
+    members: Wanted | None = None,
+    timeout: float | None = None,
 ) -> Group:
     """Join a group, and leave it with `leave()` or at the end of a `with` block.
 
@@ -197,36 +220,48 @@ def join(
     `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
     `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
     reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
+
+    With `members` it returns only when a view fits, as `wait_for(members)` does: a number, a name,
+    names, or a function of the view. `timeout` limits the whole call, in seconds; after TimedOut or
+    another error the member has left again. Without `members` the first view holds this member
+    alone: see `wait_for` and `settled`.
+
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
     keep = journal_settings or JournalSettings()
+    condition = None if members is None else ViewCondition(members)
+    limit = Limit(checked_timeout(timeout))
     node = open_node(group, name, settings, state, journal, keep, receive)
     joined = Group(node, PROCESS.run(node))
     try:
-        _wait(joined._until(lambda: node.stopped or node.member.named), "joining", None)
-    except BaseException:
+        limit.wait("joining", joined._until(lambda: node.stopped or node.member.named))
+        if node.stopped:
+            joined._check_open()
+        if condition is not None:
+            joined._first_view(condition, limit)
+    except Exception:
+        joined.leave()
+        raise
+    except BaseException:  # an interrupt: it leaves in the background
         joined._begin_leaving()
         raise
-    if node.stopped:
-        joined._check_open()
     return joined
 
 
 def _wait(arm: Arm, what: str, timeout: float | None, disarm: Arm | None = None) -> None:
     """Until the engine's thread calls. `disarm` takes the call back if that is too late."""
-    Limit(what, checked_timeout(timeout)).wait(arm, disarm)
+    Limit(checked_timeout(timeout)).wait(what, arm, disarm)
 
 
 class Limit:
     """A time limit for several waits in a row; TimedOut when it is over."""
 
-    def __init__(self, what: str, seconds: float | None) -> None:
-        self._what = what
+    def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def wait(self, arm: Arm, disarm: Arm | None = None) -> None:
+    def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
         done = threading.Event()
         arm(done.set)
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
@@ -237,4 +272,4 @@ class Limit:
             if not came and disarm is not None:
                 disarm(done.set)
         if not came:
-            raise TimedOut(self._what, self._seconds or 0.0)
+            raise TimedOut(what, self._seconds or 0.0)

@@ -84,7 +84,7 @@ class Group(Face):
         """Send messages one after the other, as `send` does; all are accepted or none."""
         node = self._node
         if not node.has_room:
-            await _wait(self._until(lambda: node.has_much_room))
+            await _wait(self._until(lambda: node.has_much_room), self._unwatch)
         return Receipt(self._submit(bodies, service, to))
 
     # -------------------------------------------------------------- events
@@ -139,21 +139,41 @@ class Group(Face):
         reaches the caller. ConfigurationError for values that no view could fit.
         """
         condition = ViewCondition(members, majority_of, gone)
-        return await self._first_view(condition, checked_timeout(timeout))
+        return await self._first_view(condition, Limit(checked_timeout(timeout)))
 
-    async def _first_view(self, condition: ViewCondition, timeout: float | None) -> View:
+    async def settled(self, timeout: float | None = None) -> View:
+        """Wait until the membership has settled, and return its view.
+
+        A member starts alone and finds the others by itself, so right after `join` its view holds
+        nobody else, and messages go to nobody else. The membership has settled when no view change
+        is under way and four times `hello_ns` have passed since this member began to look for
+        others and since the last view change: one second with the settings of `lan()`. That is time
+        enough to find every group that can be heard, also if three packets in a row are lost; it is
+        no promise that nobody comes later. To wait for members that you know, use `wait_for`.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile.
+        """
+        limit = Limit(checked_timeout(timeout))
+        self._check_member()
+        node = self._node
+        arm = self._until(lambda: node.stopped or node.settled)
+        await limit.wait("a settled membership", arm, self._unwatch)
+        self._check_member()
+        return node.view
+
+    async def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
         self._check_member()
         seen = self.view
         if condition.fits(seen):
             return seen
         with self._following() as feed:
-            limit = Limit(condition.text, timeout)
             while True:
                 view = feed.take()
                 if view is None:
                     if feed.ended:
                         self._check_member()
-                    await limit.wait(feed.when_put)
+                    await limit.wait(condition.text, feed.when_put)
                 elif view is not seen and condition.fits(view):
                     return view
 
@@ -180,23 +200,37 @@ class Group(Face):
 class Joining(Awaitable[Group]):
     """A group that is about to be joined: `await` it, or enter it with `async with`."""
 
-    def __init__(self, open_group: Callable[[], Node]) -> None:
+    def __init__(
+        self,
+        open_group: Callable[[], Node],
+        condition: ViewCondition | None,
+        timeout: float | None,
+    ) -> None:
         self._open = open_group
+        self._condition = condition
+        self._timeout = timeout
         self._group: Group | None = None
 
     def __await__(self) -> Generator[Any, None, Group]:
         return self._join().__await__()
 
     async def _join(self) -> Group:
+        limit = Limit(self._timeout)
         node = await _in_thread(self._open, Node.abandon)
         group = Group(node, PROCESS.run(node))
         try:
-            await _wait(group._until(lambda: node.stopped or node.member.named))
+            arm = group._until(lambda: node.stopped or node.member.named)
+            await limit.wait("joining", arm)
+            if node.stopped:
+                group._check_open()
+            if self._condition is not None:
+                await group._first_view(self._condition, limit)
         except asyncio.CancelledError:
             group._begin_leaving()
             raise
-        if node.stopped:
-            group._check_open()
+        except BaseException:
+            await group.leave()
+            raise
         return group
 
     async def __aenter__(self) -> Group:
@@ -222,6 +256,8 @@ def join(
     journal: str | os.PathLike[str] | None = None,
     journal_settings: JournalSettings | None = None,
     receive: bool = True,
+    members: Wanted | None = None,
+    timeout: float | None = None,
 ) -> Joining:
     """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
 
@@ -231,11 +267,22 @@ def join(
     `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
     `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
     reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
+
+    With `members` it returns only when a view fits, as `wait_for(members)` does: a number, a name,
+    names, or a function of the view. `timeout` limits the whole call, in seconds; after TimedOut or
+    another error the member has left again. Without `members` the first view holds this member
+    alone: see `wait_for` and `settled`.
+
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
     keep = journal_settings or JournalSettings()
-    return Joining(lambda: open_node(group, name, settings, state, journal, keep, receive))
+    condition = None if members is None else ViewCondition(members)
+
+    def open_group() -> Node:
+        return open_node(group, name, settings, state, journal, keep, receive)
+
+    return Joining(open_group, condition, checked_timeout(timeout))
 
 
 # ---------------------------------------------------------------------------- waiting
@@ -244,18 +291,16 @@ def join(
 class Limit:
     """A time limit for several waits in a row; TimedOut when it is over."""
 
-    def __init__(self, what: str, seconds: float | None) -> None:
-        self._what = what
+    def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
-    async def wait(self, arm: Arm) -> None:
-        scope = asyncio.timeout_at(self._end)
+    async def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
         try:
-            async with scope:
-                await _wait(arm)
+            async with asyncio.timeout_at(self._end):
+                await _wait(arm, disarm)
         except TimeoutError:
-            raise TimedOut(self._what, self._seconds or 0.0) from None
+            raise TimedOut(what, self._seconds or 0.0) from None
 
 
 async def _wait(arm: Arm, disarm: Arm | None = None) -> None:

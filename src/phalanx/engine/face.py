@@ -176,6 +176,11 @@ class Face:
 
         return arm
 
+    def _unwatch(self, call: Callable[[], None]) -> None:
+        """Take back what was armed with `_until`: nobody waits for it any more."""
+        node = self._node
+        self._engine.order(lambda now: node.unwatch(call))
+
     @contextmanager
     def _following(self) -> Iterator[ViewFeed]:
         """The view that is installed and those after it, for a caller that waits for one."""

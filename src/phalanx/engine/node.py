@@ -25,6 +25,7 @@ from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
+from phalanx.engine.settlement import Settlement
 from phalanx.engine.tickets import Ticket, Tickets
 from phalanx.engine.view_feed import ViewFeeds
 from phalanx.errors import (
@@ -81,6 +82,7 @@ class Node:
         self.view = events.View(id=self.member.view.id, members=(me,))
         """The view that is installed; the events that lead to it may not have been read yet."""
         self.feeds = ViewFeeds()
+        self._settlement = Settlement(config)
         self.refused: dict[str, int] = {}
         """Packets that were dropped as nonsense, by reason."""
         self.stopped = False
@@ -183,6 +185,7 @@ class Node:
         with self._ending_on_bugs(now):
             if self._diary is not None:
                 self._diary.start(now, self.member.links)
+            self._settlement.started(self.pace.core(now))
             self._perform(now, self.member.start(self.pace.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
@@ -216,6 +219,15 @@ class Node:
             call()
         else:
             self._watches.append((until, call))
+
+    def unwatch(self, call: Callable[[], None]) -> None:
+        """The caller no longer waits."""
+        self._watches = [watch for watch in self._watches if watch[1] != call]
+
+    @property
+    def settled(self) -> bool:
+        """No view change is under way and discovery had its time (`settlement.py`)."""
+        return self._settlement.reached(self.pace.core(time.monotonic_ns()), self.member)
 
     def receive(self, now: int) -> bool:
         """Packets may wait at the link: take them all in one step. Whether there were any."""
@@ -363,6 +375,7 @@ class Node:
             case fx.ViewInstalled():
                 self.view = view_of(effect)
                 self.feeds.put(self.view)
+                self._settlement.changed(self.pace.core(time.monotonic_ns()))
                 self.buffer.put(self.view, 64 * len(self.view.members))
             case fx.Transitional():
                 marker = events.Transitional(view=effect.view, members=effect.members)
