@@ -14,13 +14,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
-from phalanx.core.ids import MemberId
-from phalanx.engine.arguments import checked_timeout
+from phalanx.engine.arguments import (
+    Body,
+    Receivers,
+    checked_bodies,
+    checked_receivers,
+    checked_service,
+    checked_timeout,
+)
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.face import Arm, Face, Slip, open_node
 from phalanx.engine.process import PROCESS
@@ -56,13 +62,14 @@ class Group(Face):
 
     def send(
         self,
-        body: bytes,
-        service: Service = Service.AGREED,
+        body: Body,
+        service: Service | str = Service.AGREED,
         *,
-        to: Sequence[MemberId | str] | None = None,
+        to: Receivers | None = None,
         timeout: float | None = None,
     ) -> Receipt:
-        """Send a message to the whole view, or to the members `to` of it.
+        """Send a message to the whole view, or to the members `to` of it: a name, a MemberId, or
+        an iterable of them. `service` may be the name of one, as "safe".
 
         Returns when the message is accepted; waits while the window is closed. A SubmissionError
         or TimedOut means that it was not and will not be sent. Once accepted it is delivered
@@ -73,18 +80,22 @@ class Group(Face):
 
     def send_many(
         self,
-        bodies: Sequence[bytes],
-        service: Service = Service.AGREED,
+        bodies: Iterable[Body],
+        service: Service | str = Service.AGREED,
         *,
-        to: Sequence[MemberId | str] | None = None,
+        to: Receivers | None = None,
         timeout: float | None = None,
     ) -> Receipt:
-        """Send messages one after the other, as `send` does; all are accepted or none."""
+        """Send messages one after the other, as `send` does; all are accepted or none. The receipt
+        of no messages is complete at once. What was given may be changed afterwards."""
+        checked, kind = checked_bodies(bodies), checked_service(service)
+        receivers = checked_receivers(to)
+        limit = checked_timeout(timeout)
         node = self._node
         if not node.has_room:
             arm = self._until(lambda: node.has_much_room)
-            _wait(arm, "room to send", timeout, self._unwatch)
-        return Receipt(self._submit(bodies, service, to))
+            _wait(arm, "room to send", limit, self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers))
 
     # -------------------------------------------------------------- events
 
@@ -100,6 +111,7 @@ class Group(Face):
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next event; None when the member has left and all is read. TimedOut if none comes
         in time."""
+        timeout = checked_timeout(timeout)
         while True:
             event = self._take_one()
             if event is not None or not self._check_open():
@@ -108,6 +120,7 @@ class Group(Face):
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Everything that can be read at once, in batches: for throughput."""
+        timeout = checked_timeout(timeout)
         while True:
             batch = self._take()
             if batch is not None:
@@ -229,10 +242,9 @@ def join(
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
-    keep = journal_settings or JournalSettings()
     condition = None if members is None else ViewCondition(members)
     limit = Limit(checked_timeout(timeout))
-    node = open_node(group, name, settings, state, journal, keep, receive)
+    node = open_node(group, name, settings, state, journal, journal_settings, receive)
     joined = Group(node, PROCESS.run(node))
     try:
         limit.wait("joining", joined._until(lambda: node.stopped or node.member.named))

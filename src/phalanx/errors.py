@@ -21,6 +21,7 @@
         ├── UnknownMember
         ├── NoReceiver
         ├── NotBytes            (also a TypeError)
+        ├── InvalidSubmission   an argument that cannot work (also a ValueError)
         ├── OutboxFull
         ├── EventsUnread
         └── MemberClosed
@@ -210,6 +211,16 @@ class NotBytes(SubmissionError, TypeError):
     def __init__(self, kind: str) -> None:
         super().__init__(f"a message body is {kind}: give bytes, for example text.encode()")
         self.kind = kind
+
+
+class InvalidSubmission(SubmissionError, ValueError):
+    """An argument of a call that sends: names it and the remedy."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {value!r:.80}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
 
 
 class OutboxFull(SubmissionError):

@@ -15,14 +15,20 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
-from phalanx.core.ids import MemberId
-from phalanx.engine.arguments import checked_timeout
+from phalanx.engine.arguments import (
+    Body,
+    Receivers,
+    checked_bodies,
+    checked_receivers,
+    checked_service,
+    checked_timeout,
+)
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.face import Arm, Face, Slip, open_node
 from phalanx.engine.node import Node
@@ -61,12 +67,13 @@ class Group(Face):
 
     async def send(
         self,
-        body: bytes,
-        service: Service = Service.AGREED,
+        body: Body,
+        service: Service | str = Service.AGREED,
         *,
-        to: Sequence[MemberId | str] | None = None,
+        to: Receivers | None = None,
     ) -> Receipt:
-        """Send a message to the whole view, or to the members `to` of it.
+        """Send a message to the whole view, or to the members `to` of it: a name, a MemberId, or
+        an iterable of them. `service` may be the name of one, as "safe".
 
         Returns when the message is accepted; waits while the window is closed. A SubmissionError
         means that it was not and will not be sent. Once accepted it is delivered here and at every
@@ -76,16 +83,19 @@ class Group(Face):
 
     async def send_many(
         self,
-        bodies: Sequence[bytes],
-        service: Service = Service.AGREED,
+        bodies: Iterable[Body],
+        service: Service | str = Service.AGREED,
         *,
-        to: Sequence[MemberId | str] | None = None,
+        to: Receivers | None = None,
     ) -> Receipt:
-        """Send messages one after the other, as `send` does; all are accepted or none."""
+        """Send messages one after the other, as `send` does; all are accepted or none. The receipt
+        of no messages is complete at once. What was given may be changed afterwards."""
+        checked, kind = checked_bodies(bodies), checked_service(service)
+        receivers = checked_receivers(to)
         node = self._node
         if not node.has_room:
             await _wait(self._until(lambda: node.has_much_room), self._unwatch)
-        return Receipt(self._submit(bodies, service, to))
+        return Receipt(self._submit(checked, kind, receivers))
 
     # -------------------------------------------------------------- events
 
@@ -276,11 +286,10 @@ def join(
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
-    keep = journal_settings or JournalSettings()
     condition = None if members is None else ViewCondition(members)
 
     def open_group() -> Node:
-        return open_node(group, name, settings, state, journal, keep, receive)
+        return open_node(group, name, settings, state, journal, journal_settings, receive)
 
     return Joining(open_group, condition, checked_timeout(timeout))
 

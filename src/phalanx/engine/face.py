@@ -12,13 +12,18 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import msgspec
 
 from phalanx.config import Config, checked
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.engine.arguments import (
+    checked_folder,
+    checked_group,
+    checked_journal_settings,
+    checked_name,
+)
 from phalanx.engine.diary import open_diary
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.identity import identify
@@ -34,7 +39,6 @@ from phalanx.net.opening import open_link
 
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
-GROUP_LENGTH_MAX = 128
 IPV6_BYTES = 20
 """So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
 
@@ -45,28 +49,31 @@ def open_node(
     config: Config,
     state: str | os.PathLike[str] | None,
     journal: str | os.PathLike[str] | None,
-    settings: JournalSettings,
+    settings: JournalSettings | None,
     receive: bool,
 ) -> Node:
     """A member that is ready to be driven."""
-    if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
-        remedy = f"must be a name of 1 to {GROUP_LENGTH_MAX} characters"
-        raise ConfigurationError("group", group, remedy)
+    group, name = checked_group(group), checked_name(name)
+    state_folder, journal_folder = (
+        checked_folder("state", state),
+        checked_folder("journal", journal),
+    )
+    keep = checked_journal_settings(settings)
     if not isinstance(config, Config):
         raise ConfigurationError("config", config, "make one with phalanx.lan(...)")
     checked(config)
     if not isinstance(receive, bool):
         raise ConfigurationError("receive", receive, "must be True or False")
     with ExitStack() as undo:
-        where = None if state is None else os.fspath(state)
+        where = None if state_folder is None else str(state_folder)
         identity = identify(config.cluster, group, name, where)
         undo.callback(identity.close)
         link = open_link(config, group, Faults())
         undo.callback(link.close)
         sized = _sized(config, link)
         diary = None
-        if journal is not None:
-            diary = open_diary(Path(journal), group, identity.member, sized, settings)
+        if journal_folder is not None:
+            diary = open_diary(journal_folder, group, identity.member, sized, keep)
             undo.callback(diary.close)
         node = Node(group, identity, sized, link, diary, secrets.randbits(62), receive)
         undo.pop_all()
@@ -153,8 +160,9 @@ class Face:
     def _submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId | str] | None
     ) -> Ticket:
+        """Arguments are checked. Names are looked up now: the view may have changed since."""
         receivers = None if to is None else self._members(to)
-        return self._node.submit(bodies, Service(service), receivers)
+        return self._node.submit(bodies, service, receivers)
 
     def _members(self, to: Sequence[MemberId | str]) -> list[MemberId]:
         named = {member.name: member for member in self.view.members}
@@ -164,7 +172,7 @@ class Face:
             if found is None:
                 raise UnknownMember(str(member), tuple(map(str, self.view.members)))
             out.append(found)
-        return out
+        return list(dict.fromkeys(out))
 
     def _until(self, condition: Callable[[], bool]) -> Arm:
         """For a condition of the node: looked at by the engine after each step."""

@@ -26,7 +26,7 @@ from phalanx.engine.diary import Diary
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
 from phalanx.engine.settlement import Settlement
-from phalanx.engine.tickets import Ticket, Tickets
+from phalanx.engine.tickets import State, Ticket, Tickets
 from phalanx.engine.view_feed import ViewFeeds
 from phalanx.errors import (
     EngineFailed,
@@ -36,7 +36,6 @@ from phalanx.errors import (
     MessageTooLarge,
     NameInUse,
     NoReceiver,
-    NotBytes,
     NotDelivered,
     PhalanxError,
     SubmissionError,
@@ -121,12 +120,10 @@ class Node:
     def submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId] | None
     ) -> Ticket:
-        """Queue messages. A SubmissionError refuses them whole; there is no waiting here."""
+        """Queue messages, plain bytes. A SubmissionError refuses them whole; there is no waiting
+        here. Of no messages all that could become of them has."""
         if self.stopped or self._closing:
             raise Forked(self.group) if self.forked else self.error or MemberClosed(str(self.me))
-        kinds = set(map(type, bodies)) - {bytes}
-        if kinds:
-            raise NotBytes(min(kind.__name__ for kind in kinds))
         lengths = list(map(len, bodies))
         longest = max(lengths, default=0)
         if longest > self.config.message_bytes_max:
@@ -135,6 +132,9 @@ class Node:
         if self._level == 2:
             raise EventsUnread(self.buffer.waiting_bytes, self.config.buffer_bytes_max)
         ticket = Ticket(len(bodies))
+        if not bodies:
+            ticket.reach(State.STABLE)
+            return ticket
         size = sum(lengths)
         with self._lock:
             self._queue.append(Submission(bodies, size, service, receivers, ticket))
