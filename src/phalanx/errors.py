@@ -11,6 +11,7 @@
     ├── NameInUse               another live process has this name in the group
     ├── NotDelivered            messages that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
+    ├── AlreadyJoined           a join that is awaited or entered again (also a RuntimeError)
     ├── NotReceiving            events of a member that only sends (receive=False)
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
     ├── EngineFailed            a bug of ours: this member is no longer in its group
@@ -139,6 +140,17 @@ class Forked(PhalanxError):
 
     def __init__(self, group: str) -> None:
         super().__init__(f"group {group!r} was joined before a fork: join again in the child")
+        self.group = group
+
+
+class AlreadyJoined(PhalanxError, RuntimeError):
+    """One call of `phalanx.join`, awaited or entered more than once. Nothing was joined."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"join({group!r}) was awaited or entered before: call phalanx.join again for another "
+            "member, or enter the group that it gave"
+        )
         self.group = group
 
 

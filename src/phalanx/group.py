@@ -14,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -35,7 +37,7 @@ from phalanx.engine.node import Node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State
 from phalanx.engine.view_condition import Named, ViewCondition, Wanted
-from phalanx.errors import TimedOut
+from phalanx.errors import AlreadyJoined, TimedOut
 from phalanx.journal.settings import JournalSettings
 
 T = TypeVar("T")
@@ -207,22 +209,57 @@ class Group(Face):
         await self.leave()
 
 
-class Joining(Awaitable[Group]):
-    """A group that is about to be joined: `await` it, or enter it with `async with`."""
+class Joining(Coroutine[Any, Any, Group]):
+    """A group that is about to be joined: `await` it, enter it with `async with`, or give it to
+    `asyncio.create_task`, `gather`, `wait_for` or `run`, as any coroutine. Once."""
 
     def __init__(
         self,
+        group: str,
         open_group: Callable[[], Node],
         condition: ViewCondition | None,
         timeout: float | None,
     ) -> None:
+        self._begun = False
+        self._name = group
         self._open = open_group
         self._condition = condition
         self._timeout = timeout
+        self._driven: Coroutine[Any, Any, Group] | None = None
+        """What a task drives with `send`."""
         self._group: Group | None = None
 
+    def __repr__(self) -> str:
+        return f"<Joining {self._name!r}>"
+
+    def _begin(self) -> Coroutine[Any, Any, Group]:
+        if self._begun:
+            raise AlreadyJoined(self._name)
+        self._begun = True
+        return self._join()
+
     def __await__(self) -> Generator[Any, None, Group]:
-        return self._join().__await__()
+        return self._begin().__await__()
+
+    def send(self, value: Any) -> Any:
+        if self._driven is None:
+            self._driven = self._begin()
+        return self._driven.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._driven is None:
+            self._driven = self._begin()
+        return self._driven.throw(*error)
+
+    def close(self) -> None:
+        self._begun = True
+        if self._driven is not None:
+            self._driven.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_begun", True) and not sys.is_finalizing():
+            text = f"join({self._name!r}) was never awaited: nothing was joined"
+            warnings.warn(text, RuntimeWarning, stacklevel=2, source=self)
 
     async def _join(self) -> Group:
         limit = Limit(self._timeout)
@@ -244,7 +281,7 @@ class Joining(Awaitable[Group]):
         return group
 
     async def __aenter__(self) -> Group:
-        self._group = await self._join()
+        self._group = await self._begin()
         return self._group
 
     async def __aexit__(
@@ -291,7 +328,7 @@ def join(
     def open_group() -> Node:
         return open_node(group, name, settings, state, journal, journal_settings, receive)
 
-    return Joining(open_group, condition, checked_timeout(timeout))
+    return Joining(group, open_group, condition, checked_timeout(timeout))
 
 
 # ---------------------------------------------------------------------------- waiting

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import phalanx
 from phalanx.engine.settlement import PERIODS
-from phalanx.errors import ConfigurationError, MemberClosed, NameInUse, TimedOut
+from phalanx.errors import (
+    AlreadyJoined,
+    ConfigurationError,
+    MemberClosed,
+    NameInUse,
+    TimedOut,
+)
 
 SECONDS = 20.0
 HELLO_SECONDS = phalanx.local().hello_ns / 1e9
@@ -137,3 +145,90 @@ def test_who_has_left_does_not_settle(faces: Any, group_name: str) -> None:
                 await faces.call(ada.settled, -1)
 
     faces.play(scene())
+
+
+# ---------------------------------------------------------------------------- as a coroutine
+
+LOCAL = phalanx.local()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda joining: joining,
+        asyncio.create_task,
+        asyncio.ensure_future,
+        lambda joining: asyncio.wait_for(joining, SECONDS),
+        asyncio.shield,
+    ],
+    ids=["await", "create_task", "ensure_future", "wait_for", "shield"],
+)
+def test_a_join_is_a_coroutine(group_name: str, start: Callable[[Any], Any]) -> None:
+    async def scene() -> None:
+        group = await start(phalanx.join(group_name, name="ada", config=LOCAL))
+        assert group.me.name == "ada"
+        await group.leave()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_joins_are_gathered_and_run(group_name: str) -> None:
+    async def scene() -> None:
+        joins = [phalanx.join(group_name, name=name, config=LOCAL) for name in ("ada", "bea")]
+        groups = await asyncio.gather(*joins)
+        assert [group.me.name for group in groups] == ["ada", "bea"]
+        for group in groups:
+            await group.leave()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    group = asyncio.run(phalanx.join(group_name, name="ada", config=LOCAL))
+    asyncio.run(group.leave())
+
+
+def test_a_task_that_joins_can_be_cancelled_before_and_after_it_began(group_name: str) -> None:
+    async def scene() -> None:
+        for turns in (0, 1, 2):
+            task = asyncio.create_task(phalanx.join(group_name, name="ada", config=LOCAL))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_a_join_is_used_once(group_name: str) -> None:
+    async def enter(joining: Any) -> None:
+        async with joining:
+            pass
+
+    async def scene() -> None:
+        for first in (True, False):
+            joining = phalanx.join(group_name, name="ada", config=LOCAL)
+            if first:
+                group = await joining
+                await group.leave()
+            else:
+                await enter(joining)
+            with pytest.raises(AlreadyJoined, match=f"join.'{group_name}'. was awaited"):
+                await joining
+            with pytest.raises(AlreadyJoined):
+                await enter(joining)
+            with pytest.raises(AlreadyJoined):
+                await asyncio.create_task(joining)
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_a_join_that_nobody_awaits_warns(group_name: str) -> None:
+    def forget() -> None:
+        phalanx.join(group_name, config=LOCAL)
+        gc.collect()
+
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        forget()
+    closed = phalanx.join(group_name, config=LOCAL)
+    closed.close()
+    del closed
+    gc.collect()
