@@ -232,3 +232,31 @@ def test_a_join_that_nobody_awaits_warns(group_name: str) -> None:
     closed.close()
     del closed
     gc.collect()
+
+
+def test_a_group_of_either_face_that_is_dropped_gives_its_name_back(
+    faces: Any, group_name: str
+) -> None:
+    def join_and_drop() -> None:
+        phalanx.blocking.join(group_name, name="ada", config=LOCAL)
+
+    async def drop() -> None:
+        if faces.kind == "asyncio":
+            await phalanx.join(group_name, name="ada", config=LOCAL)
+        else:
+            await asyncio.to_thread(join_and_drop)
+        gc.collect()
+
+    async def scene() -> None:
+        with pytest.warns(ResourceWarning, match="dropped without leave"):
+            await drop()
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                member = await faces.join(group_name, name="ada")
+                break
+            except NameInUse:  # it is still leaving
+                assert time.monotonic() < end
+        await faces.call(member.leave)
+
+    faces.play(scene())

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import NoReturn
 
 import msgspec
 
@@ -116,6 +119,28 @@ class Face:
         self._lock = threading.Lock()
         self._unread: list[Event] = []
         """Single events of a batch that was begun, the next one last."""
+        self._pid = os.getpid()
+        self._leaving = False
+        """Leaving was asked for."""
+
+    def __del__(self) -> None:
+        """Dropped without `leave`: nobody can read its events or send any more, so it leaves in the
+        background. Any thread may come here, at any point: nothing here waits or takes a lock. At
+        the end of the process, `process.py` has left already; in the child of a fork the member is
+        the parent's."""
+        if getattr(self, "_leaving", True) or self._node.stopped or sys.is_finalizing():
+            return
+        if self._pid != os.getpid():
+            return
+        node = self._node
+        try:
+            text = f"group {node.group!r}: {node.me} was dropped without leave(); it leaves now"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+        finally:
+            self._engine.order(node.leave)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a group can be neither copied nor pickled: join again where you need it")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.me}, {len(self.view.members)} members>"
@@ -244,5 +269,6 @@ class Face:
     def _begin_leaving(self) -> Arm:
         self._check_process()
         node = self._node
+        self._leaving = True
         self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
