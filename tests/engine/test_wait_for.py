@@ -136,6 +136,7 @@ def test_a_timeout_names_what_was_waited_for(faces: Any, group_name: str) -> Non
             waits: list[tuple[dict[str, Any], str]] = [
                 ({"members": 2}, "members = 2"),
                 ({"members": "bea"}, "members = 'bea'"),
+                ({"members": iter(["bea", "cyd"])}, "members = ['bea', 'cyd']"),
                 ({"majority_of": 3, "gone": "cyd"}, "majority_of = 3, gone = 'cyd'"),
                 ({"members": _never}, "members = _never"),
             ]

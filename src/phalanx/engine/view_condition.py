@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from phalanx.core.ids import MEMBERS_MAX, MemberId
 from phalanx.engine.events import View
@@ -25,6 +26,7 @@ from phalanx.errors import ConfigurationError
 Named = str | MemberId | Iterable[str | MemberId]
 Wanted = int | Named | Callable[[View], bool]
 
+SHOWN_MAX = 200
 _REMEDY = "give a number of members, a name, names, or a function of the view"
 _NAMES_REMEDY = "give a member's name or MemberId, or an iterable of them"
 
@@ -40,6 +42,8 @@ class ViewCondition:
     ) -> None:
         if members is None and majority_of is None and gone is None:
             raise ConfigurationError("members", None, f"{_REMEDY}; or give majority_of or gone")
+        # A generator can be read once: keep what it gave, for the tests and for the message.
+        members, majority_of, gone = map(_kept, (members, majority_of, gone))
         self._tests: list[Callable[[View], bool]] = []
         words: list[str] = []
         if members is not None:
@@ -137,6 +141,10 @@ def _present(view: View) -> frozenset[str | MemberId]:
     return frozenset(view.members) | {member.name for member in view.members}
 
 
+def _kept(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator) else value
+
+
 def _shown(value: object) -> str:
     name = getattr(value, "__qualname__", None) if callable(value) else None
-    return name if isinstance(name, str) else repr(value)
+    return name if isinstance(name, str) else f"{value!r:.{SHOWN_MAX}}"
