@@ -88,7 +88,7 @@ def _gone_test(gone: Named) -> Callable[[View], bool]:
 
 def _predicate(members: Callable[[View], bool]) -> Callable[[View], bool]:
     def test(view: View) -> bool:
-        answer = members(view)
+        answer: object = members(view)
         if inspect.isawaitable(answer):
             if inspect.iscoroutine(answer):
                 answer.close()
