@@ -15,6 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from phalanx.config import Config, lan
@@ -246,19 +247,27 @@ def join(
     limit = Limit(checked_timeout(timeout))
     node = open_node(group, name, settings, state, journal, journal_settings, receive)
     joined = Group(node, PROCESS.run(node))
-    try:
+    with _leaving_on_error(joined):
         limit.wait("joining", joined._until(lambda: node.stopped or node.member.named))
-        if node.stopped:
-            joined._check_open()
-        if condition is not None:
+    if node.stopped:
+        joined._check_open()
+    if condition is not None:
+        with _leaving_on_error(joined):
             joined._first_view(condition, limit)
-    except Exception:
-        joined.leave()
-        raise
-    except BaseException:  # an interrupt: it leaves in the background
-        joined._begin_leaving()
-        raise
     return joined
+
+
+@contextmanager
+def _leaving_on_error(group: Group) -> Iterator[None]:
+    """A join that fails leaves; one that is interrupted does not wait for that."""
+    try:
+        yield
+    except Exception:
+        group.leave()
+        raise
+    except BaseException:
+        group._begin_leaving()
+        raise
 
 
 def _wait(arm: Arm, what: str, timeout: float | None, disarm: Arm | None = None) -> None:

@@ -263,21 +263,21 @@ class Joining(Coroutine[Any, Any, Group]):
 
     async def _join(self) -> Group:
         limit = Limit(self._timeout)
+        group = await self._named(limit)
+        if self._condition is not None:
+            async with _leaving_on_error(group):
+                await group._first_view(self._condition, limit)
+        return group
+
+    async def _named(self, limit: Limit) -> Group:
+        """The group, once this member has its name."""
         node = await _in_thread(self._open, Node.abandon)
         group = Group(node, PROCESS.run(node))
-        try:
+        async with _leaving_on_error(group):
             arm = group._until(lambda: node.stopped or node.member.named)
             await limit.wait("joining", arm)
-            if node.stopped:
-                group._check_open()
-            if self._condition is not None:
-                await group._first_view(self._condition, limit)
-        except asyncio.CancelledError:
-            group._begin_leaving()
-            raise
-        except BaseException:
-            await group.leave()
-            raise
+        if node.stopped:
+            group._check_open()
         return group
 
     async def __aenter__(self) -> Group:
@@ -292,6 +292,19 @@ class Joining(Coroutine[Any, Any, Group]):
     ) -> None:
         assert self._group is not None
         await self._group.leave()
+
+
+@contextlib.asynccontextmanager
+async def _leaving_on_error(group: Group) -> AsyncIterator[None]:
+    """A join that fails leaves; one that is cancelled does not wait for that."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        group._begin_leaving()
+        raise
+    except BaseException:
+        await group.leave()
+        raise
 
 
 def join(
