@@ -188,6 +188,9 @@ def checked(config: Config) -> Config:
         raise ConfigurationError("port", 0, "members must agree on one, for example 7117")
     if not config.cluster:
         raise ConfigurationError("cluster", config.cluster, "must not be empty")
+    if not config.cluster.isprintable():
+        remedy = "must hold printable characters only"
+        raise ConfigurationError("cluster", config.cluster, remedy)
     return config
 
 

@@ -12,6 +12,8 @@
     ├── NotEverywhere           messages that some of their receivers may not have
     │   └── NotDelivered        ... that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
+    ├── AlreadyJoined           a join that is awaited or entered again (also a RuntimeError)
+    ├── NotReceiving            events of a member that only sends (receive=False)
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
     ├── EngineFailed            a bug of ours: this member is no longer in its group
     ├── PipelineError           Spark, or a place that it is given, cannot be used
@@ -21,6 +23,7 @@
         ├── UnknownMember
         ├── NoReceiver
         ├── NotBytes            (also a TypeError)
+        ├── InvalidSubmission   an argument that cannot work (also a ValueError)
         ├── OutboxFull
         ├── EventsUnread
         └── MemberClosed
@@ -164,6 +167,28 @@ class Forked(PhalanxError):
         self.group = group
 
 
+class AlreadyJoined(PhalanxError, RuntimeError):
+    """One call of `phalanx.join`, awaited or entered more than once. Nothing was joined."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"join({group!r}) was awaited or entered before: call phalanx.join again for another "
+            "member, or enter the group that it gave"
+        )
+        self.group = group
+
+
+class NotReceiving(PhalanxError):
+    """Events were asked of a member that only sends."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"group {group!r} was joined with receive=False: it keeps no events; "
+            "use view, wait_for and receipts, or join with receive=True"
+        )
+        self.group = group
+
+
 class TimedOut(PhalanxError, TimeoutError):
     """What was waited for did not come in time. Nothing was undone."""
 
@@ -224,6 +249,16 @@ class NotBytes(SubmissionError, TypeError):
         self.kind = kind
 
 
+class InvalidSubmission(SubmissionError, ValueError):
+    """An argument of a call that sends: names it and the remedy."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {value!r:.80}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
 class OutboxFull(SubmissionError):
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
@@ -238,7 +273,8 @@ class EventsUnread(SubmissionError):
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
             f"{waiting} bytes of events wait to be read, twice buffer_bytes_max = {limit}: "
-            "read the group's events, or join with slow = 'lose'"
+            "read the group's events, or join with receive=False to read none, "
+            "or with slow = 'lose'"
         )
         self.waiting = waiting
         self.limit = limit
@@ -246,5 +282,5 @@ class EventsUnread(SubmissionError):
 
 class MemberClosed(SubmissionError):
     def __init__(self, member: str) -> None:
-        super().__init__(f"{member} is closed: it accepts no more messages; join again to send")
+        super().__init__(f"{member} is closed: it has left its group or is leaving; join again")
         self.member = member

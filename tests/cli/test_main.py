@@ -163,3 +163,15 @@ def test_an_interrupt_of_a_sweep_prints_what_was_done_and_exits_130() -> None:
     assert sweep.returncode == 130
     assert " runs, 0 violations, 0 stuck\n" in out
     assert err == "phalanx: interrupted\n"
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "phalanx", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "phalanx, version " in done.stdout

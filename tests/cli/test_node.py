@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import phalanx
+from phalanx import blocking
 
 SECONDS = 30
 PHALANX = [sys.executable, "-c", "from phalanx.cli.main import main; main()"]
@@ -100,6 +104,73 @@ def test_chat_shows_who_is_here_and_what_they_say(group: str) -> None:
         for process in (ada, bob):
             process.kill()
             process.communicate()
+
+
+def _bodies(member: blocking.Group, sender: str) -> list[bytes]:
+    """What a member delivered from another, until that one left."""
+    out: list[bytes] = []
+    here = False
+    while True:
+        event = member.receive(SECONDS)
+        if isinstance(event, phalanx.Message):
+            out.append(event.body)
+        elif isinstance(event, phalanx.View):
+            names = [m.name for m in event.members]
+            if here and sender not in names:
+                return out
+            here = sender in names
+
+
+def _piped(*arguments: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*PHALANX, *arguments], input=data, capture_output=True, timeout=SECONDS, check=False
+    )
+
+
+def test_lines_from_a_pipe_reach_the_group_that_runs(group: str) -> None:
+    lines = [b"%d" % i for i in range(1000)]
+    with blocking.join(group, name="ada", config=phalanx.local()) as ada:
+        arguments = ["node", group, "--local", "--name", "bob", "--service", "safe", "--until-eof"]
+        done = _piped(*arguments, data=b"\n".join(lines) + b"\n")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert _bodies(ada, "bob") == lines
+
+
+def test_a_line_of_any_bytes_is_sent_as_it_is(group: str) -> None:
+    lines = [b"caf\xe9", b"", b"\xff\xfe\x00", b"\xc3\xa9", b"no newline"]
+    with blocking.join(group, name="ada", config=phalanx.local()) as ada:
+        for command in ("node", "chat"):
+            more = ["--until-eof"] if command == "node" else []
+            arguments = [command, group, "--local", "--name", "bob", "--members", "2", *more]
+            done = _piped(
+                *arguments, data=b"\r\n".join(lines[:2]) + b"\r\n" + b"\n".join(lines[2:])
+            )
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert b"caf\\xe9" in done.stdout
+            assert _bodies(ada, "bob") == lines
+
+
+def test_members_that_do_not_come_are_one_line_and_exit_2(group: str) -> None:
+    arguments = ["node", group, "--local", "--members", "2", "--timeout", "0.5"]
+    done = _piped(*arguments, data=b"hello\n")
+    assert done.returncode == 2
+    assert b"members = 2: not within 0.5 s" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert b"hello" not in done.stdout
+
+
+@pytest.mark.parametrize("stdin", ["closed", "not readable"])
+def test_an_input_that_cannot_be_read_does_not_hang(group: str, stdin: str) -> None:
+    redirect = {"closed": "<&-", "not readable": "0>/dev/null"}[stdin]
+    line = shlex.join([*PHALANX, "node", group, "--local", "--until-eof"])
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {redirect}"], capture_output=True, timeout=SECONDS, check=False
+    )
+    if stdin == "closed":
+        assert (done.returncode, done.stderr) == (0, b"")
+    else:
+        assert done.returncode == 2
+        assert b"phalanx: standard input: Bad file descriptor; give a file" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,18 @@ def test_a_reader_that_comes_late_is_told_at_once() -> None:
     assert told == [1]
 
 
+def test_every_reader_that_waits_is_told_and_one_that_gave_up_is_not() -> None:
+    buffer = Buffer(lan())
+    told: list[str] = []
+    calls = {name: (lambda name=name: told.append(name)) for name in "abc"}
+    for call in calls.values():
+        buffer.when_put(call)
+    buffer.forget(calls["b"])
+    buffer.forget(calls["b"])
+    buffer.close()
+    assert sorted(told) == ["a", "c"]
+
+
 def test_the_end_wakes_a_reader() -> None:
     buffer = Buffer(lan())
     told: list[int] = []

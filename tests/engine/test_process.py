@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -146,3 +148,97 @@ def test_an_engine_that_ended_can_be_started_again(group_name: str) -> None:
 def test_the_process_id_tells_who_joined(group_name: str) -> None:
     with blocking.join(group_name, config=LOCAL) as me:
         assert me.me.name.endswith(f"-{os.getpid()}")
+
+
+DROPPED = """
+    import gc, os, sys, warnings, phalanx
+    from phalanx import blocking
+    group = blocking.join(sys.argv[1], name="bob", config=phalanx.local())
+    group.wait_for(2, 20)
+    print("here", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_group_that_is_dropped_warns_and_leaves(group_name: str) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+        bob = program(
+            textwrap.dedent(DROPPED)
+            + textwrap.dedent(
+                """
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    del group
+                    gc.collect()
+                print([(w.category.__name__, str(w.message)) for w in caught], flush=True)
+                sys.stdin.readline()
+                """
+            ),
+            group_name,
+        )
+        assert bob.stdin is not None
+        assert bob.stdout is not None
+        assert bob.stdout.readline() == "here\n"
+        ada.wait_for(2, SECONDS)
+        began = time.monotonic()
+        bob.stdin.write("drop it\n")
+        bob.stdin.flush()
+        gone_by_farewell(ada, began)
+        told = bob.stdout.readline()
+        assert "ResourceWarning" in told
+        assert "was dropped without leave()" in told
+        _, errors = bob.communicate("go\n", timeout=SECONDS)
+        assert (bob.returncode, errors) == (0, "")
+
+
+def test_a_group_that_is_dropped_leaves_even_if_warnings_are_errors(group_name: str) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+        more = "warnings.simplefilter('error'); del group; gc.collect(); sys.stdin.readline()"
+        bob = program(textwrap.dedent(DROPPED) + more, group_name)
+        assert bob.stdin is not None
+        assert bob.stdout is not None
+        assert bob.stdout.readline() == "here\n"
+        ada.wait_for(2, SECONDS)
+        bob.stdin.write("drop it\n")
+        bob.stdin.flush()
+        ada.wait_for(gone="bob", timeout=SECONDS)
+        _, errors = bob.communicate("go\n", timeout=SECONDS)
+        assert "ResourceWarning: group" in errors
+        assert bob.returncode == 0
+
+
+FORK = textwrap.dedent("""
+    pid = os.fork()
+    if not pid:
+        del group
+        gc.collect()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    group.send(b"still mine").stable(20)
+""")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "",  # falls off the end: the process leaves its groups
+        "group.leave(); del group",
+        "group.leave(); sys.exit()",
+        FORK,
+    ],
+    ids=["end", "left", "exit", "fork"],
+)
+def test_no_warning_where_nothing_was_dropped(group_name: str, end: str) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL):
+        start = "import warnings; warnings.simplefilter('always')"
+        bob = program("\n".join([start, textwrap.dedent(DROPPED), end]), group_name)
+        out, errors = bob.communicate("go\n", timeout=SECONDS)
+        assert (out, errors, bob.returncode) == ("here\n", "", 0)
+
+
+def test_a_group_cannot_be_copied(group_name: str) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+        for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="join again"):
+                duplicate(ada)
+        ada.send(b"still here").stable(SECONDS)

@@ -9,6 +9,7 @@ import click
 
 from phalanx.config import CROWDED, Config, lan
 from phalanx.core.effects import Service
+from phalanx.core.ids import MEMBERS_MAX
 from phalanx.engine.events import (
     Event,
     EventsLost,
@@ -19,6 +20,7 @@ from phalanx.engine.events import (
     View,
 )
 
+WAIT_SECONDS = 60.0
 SERVICES = [service.name.lower() for service in Service]
 
 _OPTIONS = (
@@ -45,10 +47,33 @@ _OPTIONS = (
     click.option("--journal", metavar="DIR", help="Write what this member sees here."),
 )
 
+_WAITING = (
+    click.option(
+        "--members",
+        metavar="N",
+        type=click.IntRange(1, MEMBERS_MAX),
+        help="Send nothing before the view has so many members; until then lines wait.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(0, min_open=True),
+        default=WAIT_SECONDS,
+        help=f"Wait so long for the members before the first line; {WAIT_SECONDS:g}.",
+    ),
+)
+
 
 def joining_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of a command that joins a group."""
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a command that waits for members before it sends."""
+    for option in reversed(_WAITING):
         command = option(command)
     return command
 

@@ -150,6 +150,11 @@ class Member(Mover):
         """It has claimed its name and nobody objected: it takes part."""
         return not self._presence.claim.pending and not self._presence.lost_name
 
+    @property
+    def changing(self) -> bool:
+        """A view change is under way."""
+        return self._protocol.changing
+
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""
         dag, names = self._dag, [str(m) for m in self.view.members]

@@ -4,13 +4,15 @@ One thread puts, any thread takes. A deque hands runs over; each side counts its
 number that it alone writes, so neither waits for the other. The buffer is *full* when more than
 its limit waits to be read: then either the group waits for this reader (`level`, which the
 engine passes on as `Backlog`), or messages are dropped, and where they are missing the reader
-finds an `EventsLost`.
+finds an `EventsLost`. The buffer of a member that only sends (`receive=False`) keeps nothing and
+is never full.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 from phalanx.config import Config
@@ -23,7 +25,9 @@ TAKE_BYTES = 1 << 20
 
 
 class Buffer:
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, receive: bool = True) -> None:
+        self.receive = receive
+        """Whether events are kept for a reader."""
         self._limit = config.buffer_bytes_max
         self._lossy = config.slow == "lose"
         self._runs: deque[tuple[Run, int]] = deque()
@@ -37,7 +41,8 @@ class Buffer:
         """No more will come."""
         self.error: BaseException | None = None
         """Why, if that was not asked for."""
-        self._on_put: Callable[[], None] | None = None
+        self._on_put: list[Callable[[], None]] = []
+        """Readers that wait. Any thread adds and removes its own; each is called once."""
         self._on_room: Callable[[], None] | None = None
 
     @property
@@ -52,6 +57,8 @@ class Buffer:
     # -------------------------------------------------------------- the engine's side
 
     def put(self, run: Run, size: int) -> None:
+        if not self.receive:
+            return
         size += EVENT_BYTES
         if self._lossy and self.waiting_bytes + size > self._limit:
             if type(run) is Messages or self.waiting_bytes > 2 * self._limit:
@@ -66,10 +73,13 @@ class Buffer:
         self._runs.append((run, size))
 
     def wake(self) -> None:
-        """Tell a reader that waits that there is something."""
-        call = self._on_put
-        if call is not None and (self._runs or self.closed):
-            self._on_put = None
+        """Tell the readers that wait that there is something. Those that find nothing left wait
+        again: with one call for all of them, none is forgotten."""
+        while self._on_put and (self._runs or self.closed):
+            try:
+                call = self._on_put.pop()
+            except IndexError:  # another thread was faster
+                return
             call()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -113,9 +123,10 @@ class Buffer:
 
     def when_put(self, call: Callable[[], None]) -> None:
         """Call once, from any thread, as soon as `take` has something or the end has come."""
-        self._on_put = call
+        self._on_put.append(call)
         self.wake()  # something may have come in between
 
-    def forget(self) -> None:
-        """Nobody waits any more."""
-        self._on_put = None
+    def forget(self, call: Callable[[], None]) -> None:
+        """This reader waits no longer."""
+        with suppress(ValueError):  # it was called
+            self._on_put.remove(call)

@@ -9,23 +9,32 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NoReturn
 
 import msgspec
 
 from phalanx.config import Config, checked
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.engine.arguments import (
+    checked_folder,
+    checked_group,
+    checked_journal_settings,
+    checked_name,
+)
 from phalanx.engine.diary import open_diary
 from phalanx.engine.events import Batch, Event, View
 from phalanx.engine.identity import identify
 from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
-from phalanx.errors import ConfigurationError, Forked, UnknownMember
+from phalanx.engine.view_feed import ViewFeed
+from phalanx.errors import ConfigurationError, Forked, MemberClosed, NotReceiving, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.link import Link
@@ -33,7 +42,6 @@ from phalanx.net.opening import open_link
 
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
-GROUP_LENGTH_MAX = 128
 IPV6_BYTES = 20
 """So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
 
@@ -44,27 +52,33 @@ def open_node(
     config: Config,
     state: str | os.PathLike[str] | None,
     journal: str | os.PathLike[str] | None,
-    settings: JournalSettings,
+    settings: JournalSettings | None,
+    receive: bool,
 ) -> Node:
     """A member that is ready to be driven."""
-    if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
-        remedy = f"must be a name of 1 to {GROUP_LENGTH_MAX} characters"
-        raise ConfigurationError("group", group, remedy)
+    group, name = checked_group(group), checked_name(name)
+    state_folder, journal_folder = (
+        checked_folder("state", state),
+        checked_folder("journal", journal),
+    )
+    keep = checked_journal_settings(settings)
     if not isinstance(config, Config):
         raise ConfigurationError("config", config, "make one with phalanx.lan(...)")
     checked(config)
+    if not isinstance(receive, bool):
+        raise ConfigurationError("receive", receive, "must be True or False")
     with ExitStack() as undo:
-        where = None if state is None else os.fspath(state)
+        where = None if state_folder is None else str(state_folder)
         identity = identify(config.cluster, group, name, where)
         undo.callback(identity.close)
         link = open_link(config, group, Faults())
         undo.callback(link.close)
         sized = _sized(config, link)
         diary = None
-        if journal is not None:
-            diary = open_diary(Path(journal), group, identity.member, sized, settings)
+        if journal_folder is not None:
+            diary = open_diary(journal_folder, group, identity.member, sized, keep)
             undo.callback(diary.close)
-        node = Node(group, identity, sized, link, diary, secrets.randbits(62))
+        node = Node(group, identity, sized, link, diary, secrets.randbits(62), receive)
         undo.pop_all()
         return node
 
@@ -112,6 +126,28 @@ class Face:
         self._lock = threading.Lock()
         self._unread: list[Event] = []
         """Single events of a batch that was begun, the next one last."""
+        self._pid = os.getpid()
+        self._leaving = False
+        """Leaving was asked for."""
+
+    def __del__(self) -> None:
+        """Dropped without `leave`: nobody can read its events or send any more, so it leaves in the
+        background. Any thread may come here, at any point: nothing here waits or takes a lock. At
+        the end of the process, `process.py` has left already; in the child of a fork the member is
+        the parent's."""
+        if getattr(self, "_leaving", True) or self._node.stopped or sys.is_finalizing():
+            return
+        if self._pid != os.getpid():
+            return
+        node = self._node
+        try:
+            text = f"group {node.group!r}: {node.me} was dropped without leave(); it leaves now"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+        finally:
+            self._engine.order(node.leave)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a group can be neither copied nor pickled: join again where you need it")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.me}, {len(self.view.members)} members>"
@@ -156,8 +192,9 @@ class Face:
     def _submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId | str] | None
     ) -> Ticket:
+        """Arguments are checked. Names are looked up now: the view may have changed since."""
         receivers = None if to is None else self._members(to)
-        return self._node.submit(bodies, Service(service), receivers)
+        return self._node.submit(bodies, service, receivers)
 
     def _members(self, to: Sequence[MemberId | str]) -> list[MemberId]:
         named = {member.name: member for member in self.view.members}
@@ -167,7 +204,7 @@ class Face:
             if found is None:
                 raise UnknownMember(str(member), tuple(map(str, self.view.members)))
             out.append(found)
-        return out
+        return list(dict.fromkeys(out))
 
     def _until(self, condition: Callable[[], bool]) -> Arm:
         """For a condition of the node: looked at by the engine after each step."""
@@ -179,13 +216,36 @@ class Face:
 
         return arm
 
+    def _unwatch(self, call: Callable[[], None]) -> None:
+        """Take back what was armed with `_until`: nobody waits for it any more."""
+        node = self._node
+        self._engine.order(lambda now: node.unwatch(call))
+
+    @contextmanager
+    def _following(self) -> Iterator[ViewFeed]:
+        """The view that is installed and those after it, for a caller that waits for one."""
+        self._check_process()
+        node, feed = self._node, ViewFeed()
+        self._engine.order(lambda now: node.feeds.add(feed, node.view))
+        try:
+            yield feed
+        finally:
+            self._engine.order(lambda now: node.feeds.remove(feed))
+
+    def _check_member(self) -> None:
+        """Raises why this member is in no view any more."""
+        node = self._node
+        self._check_process()
+        if node.stopped:
+            raise node.error or MemberClosed(str(node.me))
+
     def _check_process(self) -> None:
         if self._node.forked:
             raise Forked(self._node.group)
 
     def _take(self) -> Batch | None:
         """What can be read at once; None if nothing can."""
-        self._check_process()
+        self._check_reader()
         with self._lock:
             if self._unread:
                 rest, self._unread = self._unread[::-1], []
@@ -194,12 +254,17 @@ class Face:
         return Batch(runs) if runs else None
 
     def _take_one(self) -> Event | None:
-        self._check_process()
+        self._check_reader()
         with self._lock:
             if not self._unread:
                 runs = self._node.buffer.take()
                 self._unread = list(Batch(runs))[::-1]
             return self._unread.pop() if self._unread else None
+
+    def _check_reader(self) -> None:
+        self._check_process()
+        if not self._node.buffer.receive:
+            raise NotReceiving(self._node.group)
 
     def _check_open(self) -> bool:
         """Whether more events may come; raises why not, if that was not asked for."""
@@ -211,12 +276,6 @@ class Face:
     def _begin_leaving(self) -> Arm:
         self._check_process()
         node = self._node
+        self._leaving = True
         self._engine.order(node.leave)  # now: whether or not somebody waits for it
         return self._until(lambda: node.stopped)
-
-
-def fits(view: View, members: int | Sequence[str]) -> bool:
-    """Whether the view has that many members, or those that are named."""
-    if isinstance(members, int):
-        return len(view.members) >= members
-    return {member.name for member in view.members} >= set(members)

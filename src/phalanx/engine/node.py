@@ -25,7 +25,9 @@ from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
+from phalanx.engine.settlement import Settlement
 from phalanx.engine.tickets import Ticket, Tickets
+from phalanx.engine.view_feed import ViewFeeds
 from phalanx.errors import (
     EngineFailed,
     EventsUnread,
@@ -34,7 +36,6 @@ from phalanx.errors import (
     MessageTooLarge,
     NameInUse,
     NoReceiver,
-    NotBytes,
     PhalanxError,
     SubmissionError,
     UnknownMember,
@@ -67,6 +68,7 @@ class Node:
         link: Link,
         diary: Diary | None,
         entropy: int,
+        receive: bool = True,
     ) -> None:
         me = identity.member
         self.group = group
@@ -74,9 +76,11 @@ class Node:
         self.config = config
         self.link = link
         self.member = Member(me, boot_view([me]), group, config, entropy)
-        self.buffer = Buffer(config)
+        self.buffer = Buffer(config, receive)
         self.view = events.View(id=self.member.view.id, members=(me,))
         """The view that is installed; the events that lead to it may not have been read yet."""
+        self.feeds = ViewFeeds()
+        self._settlement = Settlement(config)
         self.refused: dict[str, int] = {}
         """Packets that were dropped as nonsense, by reason."""
         self.stopped = False
@@ -115,12 +119,10 @@ class Node:
     def submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId] | None
     ) -> Ticket:
-        """Queue messages. A SubmissionError refuses them whole; there is no waiting here."""
+        """Queue messages, plain bytes. A SubmissionError refuses them whole; there is no waiting
+        here. Of no messages all that could become of them has."""
         if self.stopped or self._closing:
             raise Forked(self.group) if self.forked else self.error or MemberClosed(str(self.me))
-        kinds = set(map(type, bodies)) - {bytes}
-        if kinds:
-            raise NotBytes(min(kind.__name__ for kind in kinds))
         lengths = list(map(len, bodies))
         longest = max(lengths, default=0)
         if longest > self.config.message_bytes_max:
@@ -130,6 +132,9 @@ class Node:
             raise EventsUnread(self.buffer.waiting_bytes, self.config.buffer_bytes_max)
         meant = self.view.members if receivers is None else receivers
         ticket = Ticket(len(bodies), meant, receivers)
+        if not bodies:
+            ticket.complete(self.view.id, self.view.members)
+            return ticket
         size = sum(lengths)
         with self._lock:
             self._queue.append(Submission(bodies, size, service, receivers, ticket))
@@ -180,6 +185,7 @@ class Node:
         with self._ending_on_bugs(now):
             if self._diary is not None:
                 self._diary.start(now, self.member.links)
+            self._settlement.started(self.pace.core(now))
             self._perform(now, self.member.start(self.pace.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
@@ -213,6 +219,15 @@ class Node:
             call()
         else:
             self._watches.append((until, call))
+
+    def unwatch(self, call: Callable[[], None]) -> None:
+        """The caller no longer waits."""
+        self._watches = [watch for watch in self._watches if watch[1] != call]
+
+    @property
+    def settled(self) -> bool:
+        """No view change is under way and discovery had its time (`settlement.py`)."""
+        return self._settlement.reached(self.pace.core(time.monotonic_ns()), self.member)
 
     def receive(self, now: int) -> bool:
         """Packets may wait at the link: take them all in one step. Whether there were any."""
@@ -382,6 +397,8 @@ class Node:
         match effect:
             case fx.ViewInstalled():
                 self.view = view_of(effect)
+                self.feeds.put(self.view)
+                self._settlement.changed(self.pace.core(time.monotonic_ns()))
                 self.buffer.put(self.view, 64 * len(self.view.members))
             case fx.Transitional():
                 marker = events.Transitional(view=effect.view, members=effect.members)
@@ -475,6 +492,7 @@ class Node:
             )
             self._closer.start()
         self.buffer.close(error)
+        self.feeds.end()
         for _, call in self._watches:
             call()
         self._watches = []
