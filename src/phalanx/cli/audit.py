@@ -12,7 +12,7 @@ import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
-from phalanx.sim.show import MEANING
+from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def lines(found: Audit) -> Iterator[str]:
         yield f"{len(found.runs):,} runs, of which {len(broken):,} violate something"
         for run in broken[:RUNS_SHOWN]:
             yield f"  {run.run} ({run.group} of {run.cluster}): {', '.join(run.violated)}"
+    yield VERDICTS_HEAD
     for name, result in found.properties.items():
         yield _line(name, result)
     for result in found.properties.values():
@@ -116,6 +117,4 @@ def _run(run: Run) -> Iterator[str]:
 
 
 def _line(name: str, result: Result) -> str:
-    word = "not verified" if result.verdict == "unverifiable" else result.verdict
-    meaning = result.why or MEANING.get(name, "")
-    return f"  {word:<12} {result.checked:>13,}  {name:<26} {meaning}".rstrip()
+    return verdict_line(result.verdict, result.violations, result.checked, name, result.why)
