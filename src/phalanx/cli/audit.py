@@ -12,6 +12,7 @@ import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
+from phalanx.core.short_names import ShortNames, of_labels
 from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
 
@@ -86,8 +87,9 @@ def lines(found: Audit) -> Iterator[str]:
     if not found.runs:
         yield "the journals are empty: nothing to audit"
         return
+    names = {(run.cluster, run.run, run.group): _names(run) for run in found.runs}
     for run in found.runs if len(found.runs) <= RUNS_SHOWN else ():
-        yield from _run(run)
+        yield from map(_names(run).in_text, _run(run))
     if len(found.runs) > RUNS_SHOWN:
         broken = [run for run in found.runs if run.violated]
         yield f"{len(found.runs):,} runs, of which {len(broken):,} violate something"
@@ -98,11 +100,16 @@ def lines(found: Audit) -> Iterator[str]:
         yield _line(name, result)
     for result in found.properties.values():
         for violation in result.counterexamples:
+            short = names[violation.cluster, violation.run, violation.group].in_text
             yield ""
-            yield f"{violation.property}: {violation.text}"
+            yield short(f"{violation.property}: {violation.text}")
             yield f"  in group {violation.group} of {violation.cluster}, run {violation.run}"
             for row in violation.rows:
-                yield f"  row {row.lseq} of {row.node}.{row.inc}"
+                yield short(f"  row {row.lseq} of {row.node}.{row.inc}")
+
+
+def _names(run: Run) -> ShortNames:
+    return of_labels([*run.members, *run.absent])
 
 
 def _run(run: Run) -> Iterator[str]:

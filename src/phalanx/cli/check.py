@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from phalanx.core.short_names import ShortNames
 from phalanx.journal.reader import Reading, read_all
 from phalanx.sim.checkers.names import label
 from phalanx.sim.evidence import Evidence, judge
@@ -44,8 +45,9 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
         for problem in _problems(reading):
             click.echo(one_line(problem))
         for evidence in found:
+            names = ShortNames([*evidence.journals, *evidence.absent])
             for line in _lines(evidence):
-                click.echo(one_line(line))
+                click.echo(one_line(names.in_text(line)))
         if not found:
             click.echo("the journals are empty: nothing to check")
     if violated:
