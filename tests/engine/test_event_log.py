@@ -104,11 +104,20 @@ def test_a_member_that_cannot_send_names_the_members_that_it_waits_for(lines: li
 def test_what_a_link_could_not_send_is_logged_once_a_period(lines: list[str]) -> None:
     log = EventLog("orders", ADA)
     for ms in range(0, 5_000, 250):
-        log.counted(ms * MS, {"unreachable": ms, "own": 7}, 0)
+        log.counted(ms * MS, "10.0.0.1:5", {"unreachable": ms, "own": 7})
     assert len(lines) == 1
     assert lines[0].startswith(
         "WARNING orders/ada: 250 lost here, unreachable: the network refused"
     )
+
+
+def test_an_address_that_is_gone_and_one_that_is_new_are_logged(lines: list[str]) -> None:
+    log = EventLog("orders", ADA)
+    log.counted(0, "10.0.0.1:5", {"address-lost": 1})
+    log.counted(9 * MS, "10.0.0.1:5", {"address-lost": 1})
+    log.counted(9 * MS, "10.0.0.9:6", {"address-lost": 1, "address-changed": 1})
+    gone = "WARNING orders/ada: the address of its interface is gone, sends"
+    assert lines == [f"{gone} nothing until there is one", f"{gone} from 10.0.0.9:6 now"]
 
 
 def test_nothing_is_spelled_out_when_the_level_is_off() -> None:

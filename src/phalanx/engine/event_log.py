@@ -30,6 +30,8 @@ BLOCKED_NS = 1_000_000_000
 """A member that could send nothing for so long says so."""
 VIEWS_MAX = 50
 """Lines about views in REPEAT_NS."""
+ADDRESSES_MAX = 4
+"""Lines about changed addresses in REPEAT_NS."""
 MEMBERS_SHOWN_MAX = 32
 
 REASONS: dict[fx.Evidence | None, str] = {
@@ -232,16 +234,22 @@ class EventLog:
             self._behind = False
             log.info("%s: the application has caught up with reading", self._who)
 
-    def counted(self, now: int, counts: Mapping[str, int], dropped: int) -> None:
-        """Counts of the link, and messages dropped because they were not read."""
+    def counted(self, now: int, address: str, counts: Mapping[str, int], dropped: int = 0) -> None:
+        """The link's address and counts, and messages dropped because they were not read."""
         for kind, meaning in UNSENT.items():
-            new = counts.get(kind, 0) - self._counts.get(kind, 0)
-            if new > 0:
-                self._counts[kind] = counts[kind]
+            if new := self._grown(kind, counts):
                 self._lost(now, kind, new, f"{kind}: {meaning}")
+        gone, changed = self._grown("address-lost", counts), self._grown("address-changed", counts)
+        if (gone or changed) and self._limiter.count(now, "address", lines=ADDRESSES_MAX):
+            told = f"sends from {address} now" if changed else "sends nothing until there is one"
+            log.warning("%s: the address of its interface is gone, %s", self._who, told)
         if dropped > self._dropped:
             self._lost(now, "dropped", dropped - self._dropped, "messages not read in time")
             self._dropped = dropped
+
+    def _grown(self, kind: str, counts: Mapping[str, int]) -> int:
+        before, self._counts[kind] = self._counts.get(kind, 0), counts.get(kind, 0)
+        return self._counts[kind] - before
 
     def _lost(self, now: int, kind: str, count: int, meaning: str) -> None:
         total = self._limiter.count(now, kind, count)

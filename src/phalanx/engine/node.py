@@ -212,7 +212,7 @@ class Node:
         self.blocked_by = {} if self.stopped else member.blocked_by
         waiting = self._queued_bytes - self._moved_bytes + self.config.outbox_bytes_max
         self._log.sending(now, member.following, waiting - member.room, self.blocked_by)
-        self._log.counted(now, self.link.counts, self.buffer.dropped)
+        self._log.counted(now, self.link.address, self.link.counts, self.buffer.dropped)
 
     @contextmanager
     def _ending_on_bugs(self, now: int) -> Iterator[None]:
