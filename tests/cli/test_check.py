@@ -59,23 +59,28 @@ def test_whole_journals_of_a_sound_run_hold_and_exit_0(tmp_path: Path) -> None:
     assert "holds" in text
     assert "not verified" in text
     assert "violated" not in text
-    assert "ended without a stop, the last rows may be missing: d.1" in text
+    assert "ended without a stop, the last rows may be missing: d" in text
 
 
 def test_swapped_agreed_deliveries_are_found_with_the_counterexample(tmp_path: Path) -> None:
     tale = Tale("ab").send("a", 1).send("b", 1)
     tale.deliver("a", "a", 1, pos=0).deliver("a", "b", 1, pos=1)
     tale.deliver("b", "b", 1, pos=0).deliver("b", "a", 1, pos=1)
+    tale.send("a", 2).deliver("a", "a", 2, pos=2).deliver("b", "a", 2, pos=2)
     keep(tmp_path, tale.rows)
     result = phalanx("check", tmp_path)
     assert result.exit_code == 1
-    assert "violated             4  running-prefix" in result.stdout
-    assert "a.1 has a.1#1 at position 0 of v1, b.1 has b.1#1 at 0" in result.stdout
+    (row,) = [line.split() for line in result.stdout.splitlines() if " running-prefix " in line]
+    assert row[:4] == ["violated", "4", "6", "running-prefix"], "2 of 3 places, at 2 members"
+    assert "  verdict      violations  times checked  guarantee" in result.stdout
+    assert "a has a#1 at position 0 of v1, b has b#1 at 0" in result.stdout
     assert " >" in result.stdout, "the rows are shown"
     facts = checked(tmp_path, code=1)
     assert facts["violated"] is True
     assert facts["groups"][0]["violated"] == ["running-prefix"]
-    assert facts["groups"][0]["properties"]["running-prefix"]["examples"]
+    found = facts["groups"][0]["properties"]["running-prefix"]
+    assert (found["violations"], found["checked"]) == (4, 6)
+    assert found["examples"]
 
 
 def test_order_broken_before_a_next_view_is_found_too(tmp_path: Path) -> None:

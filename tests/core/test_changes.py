@@ -386,6 +386,23 @@ def test_a_member_that_leaves_is_missed_by_nobody_for_long(mesh: Build) -> None:
     assert group.bodies(0) == group.bodies(2) == [b"%d" % k for k in range(100)]
 
 
+@pytest.mark.parametrize("leavers", [2, 3, 4])
+def test_members_that_leave_together_do_not_wait_for_each_other(mesh: Build, leavers: int) -> None:
+    """Of four members; what they sent last is delivered by those that stay."""
+    group = mesh("abcd")
+    group.pump(300)
+    for rank in range(leavers):
+        group.submit(rank, b"%d" % rank)
+        group.step(rank, Leave())
+    group.pump(50)
+    for rank in range(leavers):
+        assert group.members[rank].deadline() is None, f"{rank} still waits"
+        assert last(group, rank, Stopped) == Stopped("left")
+    for rank in range(leavers, 4):
+        assert group.views(rank)[-1] == "abcd"[leavers:]
+        assert sorted(group.bodies(rank)) == [b"%d" % sender for sender in range(leavers)]
+
+
 def test_a_member_alone_leaves_at_once(mesh: Build) -> None:
     group = mesh("a", alone=True)
     group.pump(100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from phalanx.config import lan, local
-from phalanx.net import sockets
+from phalanx.errors import NetworkError
+from phalanx.net import sockets, udp
+from phalanx.net.addresses import Interface
 from phalanx.net.faults import Faults
 from phalanx.net.link import PACKETS_MAX, Link
 from phalanx.net.udp import UdpLink, open_udp
@@ -150,3 +153,74 @@ def test_a_link_drops_what_faults_take(opened: Opener, gathered: Gather) -> None
     one.send(0, [b"a", b"b"])
     assert gathered(three, 2) == [b"a", b"b"]
     assert faults.counts == {"cut": 1, "delayed": 2}
+
+
+def test_a_link_whose_address_is_gone_opens_new_sockets(
+    opened: Opener, gathered: Gather, files: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = opened(local()), opened(local())
+    before, open_files = one.address, files()
+    two.send(0, [b"waits in the old socket"])
+    monkeypatch.setattr(udp.Way, "stands", lambda way: False)
+    due = one.deadline()
+    assert due is not None
+    assert one.expire(due - 1) == []
+    assert one.address == before
+    assert one.expire(due) == [b"waits in the old socket"]
+    assert one.address != before
+    assert one.counts == {"address-lost": 1, "address-changed": 1}
+    assert files() == open_files
+    one.send(0, [b"from the new one"])
+    assert gathered(two, 1) == [b"from the new one"]
+    two.send(0, [b"to the new one"])
+    assert gathered(one, 1) == [b"to the new one"]
+
+
+def test_a_link_without_an_address_keeps_its_sockets_and_looks_again_soon(
+    opened: Opener, gathered: Gather, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = opened(local()), opened(local())
+    monkeypatch.setattr(udp.Way, "stands", lambda way: False)
+    monkeypatch.setattr(udp, "_way", refuse)
+    due = one.deadline()
+    assert due is not None
+    for _ in range(3):
+        assert one.expire(due) == []
+        following = one.deadline()
+        assert following == due + udp.CHECK_SOON_NS
+        due = following
+    assert one.counts["address-lost"] == 1, "counted once"
+    two.send(0, [b"still heard"])
+    assert gathered(one, 1) == [b"still heard"]
+
+
+def refuse(config: Any, group: str) -> Any:
+    raise NetworkError("interface", "", "it has no IPv4 address", "give it one")
+
+
+def test_a_refused_packet_makes_a_link_look_at_its_address_soon(opened: Opener) -> None:
+    link = opened(local())
+    calm = link.deadline()
+    link.send(0, [b"x"])
+    assert link.deadline() == calm
+    link.counts["unreachable"] += 1
+    link.send(0, [b"x"])
+    soon = link.deadline()
+    assert calm is not None
+    assert soon == calm - udp.CHECK_NS + udp.CHECK_SOON_NS
+
+
+def test_a_link_never_moves_from_a_network_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's choice without any other address; there it would hear nobody, for ever."""
+    link = open_udp(local(), "g")
+    try:
+        gone = vanished(link._way.interface)
+        link._way = udp.Way(gone, link._way.own, link._way.to)
+        with pytest.raises(NetworkError, match="it is gone"):
+            link._next_way()
+    finally:
+        link.close()
+
+
+def vanished(interface: Interface) -> Interface:
+    return dataclasses.replace(interface, name="gone0", loopback=False)

@@ -4,6 +4,7 @@
 2. Every guarantee is put to the test, and every case that matters really occurs.
 3. No single link, and no single direction of one, changes a view when it is cut.
 4. With default settings a crash and a heal lead to the next view in time.
+5. Members that leave together keep every guarantee, and do not wait for each other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import permutations
 
 import pytest
 
-from phalanx.journal.events import ViewInstall
+from phalanx.journal.events import Life, ViewInstall
 from phalanx.sim.kinds import Kind
 from phalanx.sim.run import run
 from phalanx.sim.scenario import (
@@ -21,6 +22,7 @@ from phalanx.sim.scenario import (
     Crash,
     Cut,
     Heal,
+    Leave,
     Network,
     Partition,
     Scenario,
@@ -114,6 +116,29 @@ def test_a_heal_is_followed_by_a_merged_view_within_1500_ms(seed: int) -> None:
     merged = [r for r in result.rows if isinstance(r, ViewInstall) and r.cause == "JOIN"]
     assert len(merged) == 4
     assert max(r.sim_ns or 0 for r in merged) - at <= 1_500 * MS
+
+
+@pytest.mark.parametrize("loss_ppm", [0, 50_000])
+@pytest.mark.parametrize("leavers", [2, 3, 4])
+def test_members_that_leave_together_keep_every_guarantee(leavers: int, loss_ppm: int) -> None:
+    for seed in range(4):
+        at = SECOND + 31 * MS * seed
+        leave = tuple(Leave(member=name, at_ns=at + seed * MS * i) for i, name in enumerate(NAMES))
+        result = run(
+            Scenario(
+                name="leave",
+                seed=seed,
+                members=NAMES,
+                network=Network(loss_ppm=loss_ppm, jitter_ns=2 * MS),
+                traffic=talk(),
+                leave=leave[:leavers],
+            )
+        )
+        assert not result.failed, result.signature
+        left = [r for r in result.rows if isinstance(r, Life) and r.reason == "left"]
+        assert len(left) == leavers
+        if not loss_ppm:
+            assert max(r.sim_ns or 0 for r in left) - at <= 100 * MS
 
 
 def test_members_that_have_said_much_can_merge() -> None:

@@ -12,7 +12,8 @@ import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
-from phalanx.sim.show import MEANING
+from phalanx.core.short_names import ShortNames, of_labels
+from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
@@ -86,22 +87,29 @@ def lines(found: Audit) -> Iterator[str]:
     if not found.runs:
         yield "the journals are empty: nothing to audit"
         return
+    names = {(run.cluster, run.run, run.group): _names(run) for run in found.runs}
     for run in found.runs if len(found.runs) <= RUNS_SHOWN else ():
-        yield from _run(run)
+        yield from map(_names(run).in_text, _run(run))
     if len(found.runs) > RUNS_SHOWN:
         broken = [run for run in found.runs if run.violated]
         yield f"{len(found.runs):,} runs, of which {len(broken):,} violate something"
         for run in broken[:RUNS_SHOWN]:
             yield f"  {run.run} ({run.group} of {run.cluster}): {', '.join(run.violated)}"
+    yield VERDICTS_HEAD
     for name, result in found.properties.items():
         yield _line(name, result)
     for result in found.properties.values():
         for violation in result.counterexamples:
+            short = names[violation.cluster, violation.run, violation.group].in_text
             yield ""
-            yield f"{violation.property}: {violation.text}"
+            yield short(f"{violation.property}: {violation.text}")
             yield f"  in group {violation.group} of {violation.cluster}, run {violation.run}"
             for row in violation.rows:
-                yield f"  row {row.lseq} of {row.node}.{row.inc}"
+                yield short(f"  row {row.lseq} of {row.node}.{row.inc}")
+
+
+def _names(run: Run) -> ShortNames:
+    return of_labels([*run.members, *run.absent])
 
 
 def _run(run: Run) -> Iterator[str]:
@@ -116,6 +124,4 @@ def _run(run: Run) -> Iterator[str]:
 
 
 def _line(name: str, result: Result) -> str:
-    word = "not verified" if result.verdict == "unverifiable" else result.verdict
-    meaning = result.why or MEANING.get(name, "")
-    return f"  {word:<12} {result.checked:>13,}  {name:<26} {meaning}".rstrip()
+    return verdict_line(result.verdict, result.violations, result.checked, name, result.why)

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from phalanx.core.short_names import ShortNames
 from phalanx.journal.reader import Reading, read_all
 from phalanx.sim.checkers.names import label
 from phalanx.sim.evidence import Evidence, judge
-from phalanx.sim.show import MEANING
+from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
 from phalanx.sim.story import violation_story
 
@@ -26,8 +27,9 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
 
     JOURNALS are files or folders, of any number of members and groups; each group is checked by
     itself. Give the journals of all members: what needs one that is missing is not verified,
-    which is not the same as violated. Exit 0 if nothing is violated, 1 if something is, 2 if
-    the journals cannot be read.
+    which is not the same as violated. Prints for each guarantee the verdict, the number of
+    violations, and how often the journals put it to the test. Exit 0 if nothing is violated, 1 if
+    something is, 2 if the journals cannot be read.
 
     \b
     Example:
@@ -43,8 +45,9 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
         for problem in _problems(reading):
             click.echo(one_line(problem))
         for evidence in found:
+            names = ShortNames([*evidence.journals, *evidence.absent])
             for line in _lines(evidence):
-                click.echo(one_line(line))
+                click.echo(one_line(names.in_text(line)))
         if not found:
             click.echo("the journals are empty: nothing to check")
     if violated:
@@ -62,8 +65,8 @@ def _facts(evidence: Evidence) -> dict[str, Any]:
         properties[name] = {
             "verdict": verdict,
             "why": why,
-            "evaluated": result.evaluated,
-            "violated": result.found,
+            "violations": result.found,
+            "checked": result.evaluated,
             "examples": [str(violation) for violation in result.violations[:EXAMPLES_MAX]],
         }
     return {
@@ -92,11 +95,11 @@ def _lines(evidence: Evidence) -> list[str]:
     if evidence.unended:
         who = ", ".join(map(label, evidence.unended))
         lines.append(f"  ended without a stop, the last rows may be missing: {who}")
+    lines.append(VERDICTS_HEAD)
     for name, result in evidence.report.properties.items():
         verdict, why = evidence.judgement(name)
-        word = "not verified" if verdict == "unverifiable" else verdict
-        meaning = why if verdict == "unverifiable" else MEANING.get(name, "")
-        lines.append(f"  {word:<12} {result.evaluated:>9,}  {name:<26} {meaning}".rstrip())
+        shown = why if verdict == "unverifiable" else ""
+        lines.append(verdict_line(verdict, result.found, result.evaluated, name, shown))
     violations = evidence.report.violations[:STORIES_MAX]
     rows = evidence.story if violations else []
     for violation in violations:

@@ -78,7 +78,11 @@ def _told(evidence: Evidence, play: Play, quietly: bool) -> dict[str, Any]:
         "rows": len(rows),
         "seconds": play.timings,
         "properties": {
-            name: {"verdict": result.verdict, "evaluated": result.evaluated}
+            name: {
+                "verdict": result.verdict,
+                "violations": result.found,
+                "checked": result.evaluated,
+            }
             for name, result in found.properties.items()
         },
         "violations": len(found.violations),

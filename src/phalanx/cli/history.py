@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
+from phalanx.core.short_names import ShortNames, of_labels
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.history.view_at import Stay, ViewAt
+    from phalanx.pipeline.history.why import Removal
 
 _GROUP = click.argument("group")
 _MEMBER = click.argument("member")
@@ -38,7 +40,8 @@ def history(ctx: click.Context) -> None:
     """Look back: who was in which view when, and why a member was removed.
 
     GROUP is the name of a group, MEMBER that of a member: `ada` for all its lives, `ada.2` for
-    one.
+    one. In the output a member is its name; where two lives of a name appear, with the last digits
+    of their incarnations. --json has them in full.
 
     \b
     Examples:
@@ -95,9 +98,11 @@ def view_at_command(
         return
     told = [one for one in found if one.answer == "in view"] or found
     several = len({(one.cluster, one.run) for one in found}) > 1
+    stays = [one.stay for one in told if one.stay is not None]
+    names = of_labels([*(one.member for one in told), *(m for stay in stays for m in stay.members)])
     for one in told:
         for line in _answer_lines(one, several):
-            click.echo(one_line(line))
+            click.echo(one_line(names.in_text(line)))
 
 
 def _answer_lines(one: ViewAt, several: bool) -> list[str]:
@@ -161,9 +166,21 @@ def why_command(
     if not found:
         click.echo(one_line(f"{member} was never removed from group {group}"))
     several = len({(removal.cluster, removal.run) for removal in found}) > 1
+    names = of_labels(label for removal in found for label in _labels(removal))
     for nth, removal in enumerate(found):
         for line in ([""] if nth else []) + story(removal, several):
-            click.echo(one_line(line))
+            click.echo(one_line(names.in_text(line)))
+
+
+def _labels(removal: Removal) -> list[str]:
+    """The members that the story of a removal names, in full."""
+    labels = [removal.label, *(observer.label for observer in removal.observers)]
+    if removal.back_inc is not None:
+        labels.append(f"{removal.member}.{removal.back_inc}")
+    for proof in removal.chain:
+        lists = (proof.members, proof.failed_before, proof.failed_after)
+        labels += [proof.label, *(label for some in lists for label in some or ())]
+    return labels
 
 
 @history.command("views")
@@ -199,10 +216,16 @@ def views_command(
     if as_json:
         click.echo(json.dumps({"views": found}))
         return
+    for line in view_texts(found):
+        click.echo(one_line(line))
+
+
+def view_texts(found: list[dict[str, Any]]) -> list[str]:
+    """The lines about views, members by short names."""
     several = len({(view["cluster"], view["run"]) for view in found}) > 1
-    for view in found:
-        for line in _view_lines(view, several):
-            click.echo(one_line(line))
+    members = (zip(view["members"], view["member_incs"], strict=True) for view in found)
+    names = ShortNames(member for view in members for member in view)
+    return [names.in_text(line) for view in found for line in _view_lines(view, several)]
 
 
 def _when(view: dict[str, Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import click
 from phalanx.config import CROWDED, Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MEMBERS_MAX
+from phalanx.core.short_names import ShortNames
 from phalanx.engine.events import (
     Event,
     EventsLost,
@@ -93,11 +94,15 @@ def config_of(given: dict[str, Any]) -> Config:
     return lan(**settings)
 
 
+_NAMES = ShortNames()
+"""Of the members in this process's output: one that came back is told from its former life."""
+
+
 def as_text(event: Event) -> str:
     """One line for a person."""
     match event:
         case View():
-            parts = [f"view {event.id}:", *(m.name for m in event.members)]
+            parts = [f"view {event.id}:", *map(_NAMES.of, event.members)]
             if event.joined:
                 parts.append(f"(joined: {_names(event.joined)})")
             if event.left:
@@ -106,7 +111,8 @@ def as_text(event: Event) -> str:
         case Message():
             text = event.body.decode("utf-8", "backslashreplace")
             late = "!" if event.transitional else ""
-            return f"{event.sender.name}#{event.number}{late} {event.service.name.lower()}: {text}"
+            sender, service = _NAMES.of(event.sender), event.service.name.lower()
+            return f"{sender}#{event.number}{late} {service}: {text}"
         case Transitional():
             return f"the view {event.view} is ending; {_names(event.members)} go on"
         case NotSent(first, last, members, rest):
@@ -168,4 +174,4 @@ def as_row(event: Event) -> dict[str, Any]:
 
 
 def _names(members: tuple[Any, ...]) -> str:
-    return ", ".join(member.name for member in members) or "nobody"
+    return _NAMES.listed(members)

@@ -28,9 +28,9 @@ def tell(result: RunResult, as_json: bool) -> None:
         click.echo(json.dumps(show.summary(result)))
     else:
         _say(show.totals(result))
-        _say(["", "guarantees (times put to the test)", *show.verdicts(result.report)])
+        _say(["", *show.verdicts(result.report)])
         if result.exception:
-            _say(["  violated                exception"])
+            _say([show.verdict_line("violated", 1, 1, "exception")])
         _say(["", *story(result)] if result.failed else [])
     if result.failed:
         raise click.exceptions.Exit(1)

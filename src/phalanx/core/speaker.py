@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.config import Config
+from phalanx.core import blocked
 from phalanx.core.announcement import announce
+from phalanx.core.blocked import Wait
 from phalanx.core.carryover import ViewOrigin
 from phalanx.core.codec import Codec
 from phalanx.core.delivery_reports import DeliveryReports
@@ -180,6 +182,22 @@ class Speaker:
     def _is_held(self) -> bool:
         """A change holds messages back: all in mode `hold`, else those of several frames."""
         return bool(self._protocol.phase) and (self._config.mode == "hold" or self._outbox.is_large)
+
+    @property
+    def blocked_by(self) -> dict[MemberId, Wait]:
+        """The members that messages which may not leave wait for; empty if none wait."""
+        if not self._outbox.messages or self._mute or self._may_send():
+            return {}
+        if self._is_held():
+            return blocked.unanswered(self._protocol)
+        if self._backlog != 1 and (found := blocked.unread(self._stay, self._backlog)):
+            return found
+        return blocked.unacknowledged(self._stay)
+
+    @property
+    def following(self) -> int:
+        """The number of the first message that has not been sent: grows while messages leave."""
+        return self._outbox.following
 
     def _speak(self, now: int, out: list[Effect]) -> None:
         """Seal what may leave: messages if the window lets them, else acks that are owed."""

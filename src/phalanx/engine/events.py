@@ -19,7 +19,7 @@ from typing import Literal, overload
 
 import msgspec
 
-from phalanx.core.effects import Deliver, Range, Region, Service, Side
+from phalanx.core.effects import Deliver, Range, Region, Service, Side, ViewInstalled
 from phalanx.core.ids import MemberId, ViewId
 
 Cause = Literal["boot", "removal", "join"]
@@ -47,6 +47,23 @@ class Merged(View, frozen=True, kw_only=True):
     members said. Enough to reconcile what each part did on its own."""
 
     sides: tuple[Side, ...] = ()
+
+
+def view_of(effect: ViewInstalled) -> View:
+    """The event that tells the application of a view."""
+    view = effect.view
+    common = {
+        "id": view.id,
+        "members": view.members,
+        "joined": effect.joined,
+        "left": effect.left,
+        "transitional": effect.transitional,
+        "previous": effect.previous,
+        "cause": effect.cause,
+    }
+    if effect.merged:
+        return Merged(**common, sides=effect.merged)  # type: ignore[arg-type]
+    return View(**common)  # type: ignore[arg-type]
 
 
 class Transitional(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from typing import NoReturn
 import msgspec
 
 from phalanx.config import Config, checked
+from phalanx.core.blocked import Wait
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
 from phalanx.engine.arguments import (
@@ -181,6 +182,13 @@ class Face:
     def refused(self) -> dict[str, int]:
         """Packets that were dropped as nonsense, by reason."""
         return dict(self._node.refused)
+
+    @property
+    def blocked_by(self) -> dict[MemberId, Wait]:
+        """The members that messages of this one wait for, if they may not be sent, and why: its
+        application is behind with reading (`unread`), it has not acknowledged (`unacknowledged`),
+        or it has not answered a view change (`unanswered`). A quarter of a second old at most."""
+        return self._node.blocked_by
 
     @property
     def faults(self) -> Faults:

@@ -19,13 +19,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from phalanx.engine.node import Node, log
+from phalanx.engine.event_log import Limiter, log
+from phalanx.engine.node import Node
 from phalanx.engine.pace import ONE, Pace, Turns
 from phalanx.errors import EngineFailed
 
 FD_LIMIT = 1024
 """`select` takes descriptors below this."""
 SLEEP_MAX_NS = 1_000_000_000
+LATE = 4
+"""The thread is late if it runs this part of `fail_ns` after its time."""
 
 
 class Bell:
@@ -70,6 +73,9 @@ class Engine:
         self._pace = Pace(lambda: None if self._turns is None else self._turns(), mine.are_late)
         mine.close()
         self._warned = False
+        self._limiter = Limiter()
+        self._latest_ns = 0
+        """By how much the thread was late at most, of what has not been logged."""
         self.take(node)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
         self._thread.start()
@@ -123,14 +129,18 @@ class Engine:
 
     def _run(self) -> None:
         self._turns = Turns(self._port)
+        due = time.monotonic_ns()
         try:
             while self._nodes or not self._retires(self):
                 now = time.monotonic_ns()
+                self._look_at_clock(now, due)
                 if self._pace.look(now):
                     self._warn()
                 busy = self._turn(now)
+                wait = 0 if busy else self._until(now)
+                due = now + wait
                 if self._nodes:
-                    self._sleep(0 if busy else self._until(now))
+                    self._sleep(wait)
         finally:
             now = time.monotonic_ns()
             for node in self._nodes:
@@ -149,6 +159,26 @@ class Engine:
                 "time-outs are longer, %d times now; run fewer processes, or on more cores",
                 self._pace.stretch // ONE,
             )
+
+    def _look_at_clock(self, now: int, due: int) -> None:
+        """Log that the thread runs late: it had no core, or the process was suspended or kept the
+        interpreter lock. Others take this member for dead if that lasts."""
+        if not self._nodes or now - due <= SLEEP_MAX_NS // 100:
+            return
+        fail_ns = min(node.config.fail_ns for node in self._nodes)
+        if (now - due) * LATE * ONE <= fail_ns * self._pace.stretch:
+            return
+        self._latest_ns = max(self._latest_ns, now - due)
+        times = self._limiter.count(now, "late")
+        if times:
+            log.warning(
+                "this process was not running when it should: %d times, %d ms late at most; others "
+                "suspect its members after %d ms",
+                times,
+                self._latest_ns // 1_000_000,
+                fail_ns // 1_000_000,
+            )
+            self._latest_ns = 0
 
     def _begin(self, now: int, node: Node) -> None:
         self._nodes.append(node)

@@ -7,7 +7,6 @@ receipts are handed out, and the journal gets the rows of the step.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -17,12 +16,14 @@ from typing import NamedTuple
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
+from phalanx.core.blocked import Wait
 from phalanx.core.effects import Given, Service
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member import Member
 from phalanx.engine import events
 from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
+from phalanx.engine.event_log import WATCH_NS, EventLog, log
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
 from phalanx.engine.settlement import Settlement
@@ -48,7 +49,6 @@ LEAVES = 3
 core bounds the last two, but its clock may be slow."""
 DRAINS_MAX = 4
 """A timer waits for packets that are already here, so many times."""
-log = logging.getLogger("phalanx")
 
 
 class Submission(NamedTuple):
@@ -83,6 +83,8 @@ class Node:
         self._settlement = Settlement(config)
         self.refused: dict[str, int] = {}
         """Packets that were dropped as nonsense, by reason."""
+        self.blocked_by: dict[MemberId, Wait] = {}
+        """The members that messages wait for, as it was WATCH_NS ago at most."""
         self.stopped = False
         self.error: PhalanxError | None = None
         self.wake: Callable[[], None] = lambda: None
@@ -91,6 +93,8 @@ class Node:
         """Set by the engine: the time of the core."""
         self._identity = identity
         self._diary = diary
+        self._log = EventLog(group, me)
+        self._watch_at = 0
         self._tickets = Tickets()
         self._queue: deque[Submission] = deque()
         self._lock = threading.Lock()
@@ -186,6 +190,7 @@ class Node:
             if self._diary is not None:
                 self._diary.start(now, self.member.links)
             self._settlement.started(self.pace.core(now))
+            self._log.joins(self.link.address)
             self._perform(now, self.member.start(self.pace.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
@@ -200,9 +205,20 @@ class Node:
             self._go(now)
             self.look(now)
             self.expire(ready)
+            if now >= self._watch_at:
+                self._watch(now)
             busy = self._more
             self.look_around()
         return busy
+
+    def _watch(self, now: int) -> None:
+        """Log what no effect reports."""
+        self._watch_at = now + WATCH_NS
+        member = self.member
+        self.blocked_by = {} if self.stopped else member.blocked_by
+        waiting = self._queued_bytes - self._moved_bytes + self.config.outbox_bytes_max
+        self._log.sending(now, member.following, waiting - member.room, self.blocked_by)
+        self._log.counted(now, self.link.address, self.link.counts, self.buffer.dropped)
 
     @contextmanager
     def _ending_on_bugs(self, now: int) -> Iterator[None]:
@@ -344,6 +360,7 @@ class Node:
                 self._closing = True
                 self._go_at = now + self.config.leave_ns
                 self._gone_by = now + LEAVES * self.config.leave_ns
+                self._log.leaves(now)
                 self.push(now)
                 self._go(now)
 
@@ -375,6 +392,7 @@ class Node:
             elif kind is fx.Stable:
                 self._stable(effect)  # type: ignore[arg-type]
             elif kind is not fx.Accepted and kind is not fx.Sent:
+                self._log.effect(now, effect)
                 told = self._perform_seldom(effect) or told
         if self._diary is not None:
             self._diary.record(now, effects)
@@ -396,7 +414,7 @@ class Node:
         """What does not come with every message; whether the application is told."""
         match effect:
             case fx.ViewInstalled():
-                self.view = view_of(effect)
+                self.view = events.view_of(effect)
                 self.feeds.put(self.view)
                 self._settlement.changed(self.pace.core(time.monotonic_ns()))
                 self.buffer.put(self.view, 64 * len(self.view.members))
@@ -427,6 +445,7 @@ class Node:
         level = self.buffer.level(self.wake)
         if level != self._level:
             self._level = level
+            self._log.reading(now, level, self.buffer.waiting_bytes)
             self.step(now, fx.Backlog(level))
 
     def look_around(self) -> None:
@@ -478,6 +497,11 @@ class Node:
             return
         self.stopped = True
         self.error = error
+        self.blocked_by = {}
+        if error is None:
+            self._log.left(now)
+        else:
+            self._log.stopped(error)
         self._tickets.close(error or MemberClosed(str(self.me)))
         self._refuse_if_over()
         self.link.close()
@@ -496,19 +520,3 @@ class Node:
         for _, call in self._watches:
             call()
         self._watches = []
-
-
-def view_of(effect: fx.ViewInstalled) -> events.View:
-    view = effect.view
-    common = {
-        "id": view.id,
-        "members": view.members,
-        "joined": effect.joined,
-        "left": effect.left,
-        "transitional": effect.transitional,
-        "previous": effect.previous,
-        "cause": effect.cause,
-    }
-    if effect.merged:
-        return events.Merged(**common, sides=effect.merged)  # type: ignore[arg-type]
-    return events.View(**common)  # type: ignore[arg-type]

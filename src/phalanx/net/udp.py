@@ -5,23 +5,34 @@ else, and joined on one interface only. One sends, from a port of its own on the
 interface: source and port together name the member, although several on one machine receive on the
 same port. Multicast loops back to the machine it came from, because other members may run there;
 one's own packets are dropped by a filter in the kernel, and by their source if it has none.
+
+The sender is bound to an address, so it is mute once that address is gone. A link therefore looks
+every few seconds, and soon after the network has refused a packet, whether its interface still
+has the address; if not it opens new sockets on the address that the interface has now.
 """
 
 from __future__ import annotations
 
 import errno
+import ipaddress
+import select
 import socket
 import struct
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic_ns
+
+import msgspec
 
 from phalanx.config import Config
-from phalanx.errors import ConfigurationError, NetworkError
+from phalanx.errors import ConfigurationError, NetworkError, PhalanxError
 from phalanx.net import sockets
 from phalanx.net.addresses import (
     Interface,
     SocketAddress,
     choose_interface,
+    interfaces,
     ip_of,
     multicast_address,
     text_of,
@@ -30,20 +41,52 @@ from phalanx.net.faults import Faults
 from phalanx.net.link import PACKETS_MAX
 from phalanx.net.sockets import Inlet, Outlet
 
+CHECK_NS = 3_000_000_000
+"""How often a link looks whether its address is still there."""
+CHECK_SOON_NS = 250_000_000
+"""... at most, after the network has refused a packet, and while the address is gone."""
+LOOP_SECONDS = 0.2
+"""How long a packet to this very machine may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How packets leave: the interface, this machine's address on it, and where they go."""
+
+    interface: Interface
+    own: str
+    to: str
+
+    def stands(self) -> bool:
+        """Whether the interface is still there and has the address."""
+        index, name = self.interface.index, self.interface.name
+        if not name:
+            return True  # the system cannot be asked
+        now = next((i for i in interfaces() if (i.index, i.name) == (index, name)), None)
+        if now is None:
+            return False
+        return self.own in now.addresses or ipaddress.ip_address(self.own).is_loopback
+
 
 class UdpLink:
     """A Link over multicast or broadcast. Made by `open_udp`."""
 
-    def __init__(
-        self,
-        receiver: socket.socket,
-        sender: socket.socket,
-        target: SocketAddress,
-        config: Config,
-        faults: Faults,
-    ) -> None:
+    def __init__(self, config: Config, group: str, faults: Faults) -> None:
         self.counts: Counter[str] = Counter()
         self.faults = faults
+        self._config = config
+        self._group = group
+        self._refused = 0
+        """Of the packets that the network refused, how many had been when that was looked at."""
+        self._lost = False
+        """The address is gone, and there is no other yet."""
+        self._open(_way(config, group))
+
+    def _open(self, way: Way) -> None:
+        """Open sockets there. If that fails the link is as it was."""
+        config = self._config
+        receiver, sender, target = _sockets(config, way)
+        self._way = way
         self._receiver = receiver
         self._sender = sender
         self._own: SocketAddress = sender.getsockname()
@@ -57,6 +100,8 @@ class UdpLink:
         self._targets = [target]
         self._outlet = Outlet(sender, config.offload, self.counts)
         self._inlet = Inlet(receiver, config.offload, self.counts)
+        self._checked_ns = monotonic_ns()
+        self._check_ns = self._checked_ns + CHECK_NS
 
     @property
     def offload(self) -> tuple[bool, bool]:
@@ -86,12 +131,54 @@ class UdpLink:
 
     def send(self, now: int, packets: list[bytes]) -> None:
         self._outlet.send(packets, self._targets)
+        if self.counts["unreachable"] != self._refused:
+            self._refused = self.counts["unreachable"]
+            self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 
     def deadline(self) -> int | None:
-        return self.faults.deadline()
+        delayed = self.faults.deadline()
+        return self._check_ns if delayed is None else min(delayed, self._check_ns)
 
     def expire(self, now: int) -> list[bytes]:
-        return self.faults.due(now)
+        came: list[bytes] = []
+        if now >= self._check_ns:
+            self._checked_ns = now
+            if self._way.stands():
+                self._lost = False
+                self._check_ns = now + CHECK_NS
+            else:
+                came = self._move(now)
+        return came + self.faults.due(now)
+
+    def _move(self, now: int) -> list[bytes]:
+        """The address is gone: open sockets on the one that there is now. What still waits in the
+        old ones."""
+        if not self._lost:
+            self._lost = True
+            self.counts["address-lost"] += 1
+        self._check_ns = now + CHECK_SOON_NS
+        receiver, sender = self._receiver, self._sender
+        came = self.receive(now)
+        try:
+            self._open(self._next_way())
+        except (PhalanxError, OSError):  # none yet; the old sockets may still hear others
+            return came
+        receiver.close()
+        sender.close()
+        self._lost = False
+        self.counts["address-changed"] += 1
+        return came
+
+    def _next_way(self) -> Way:
+        """By the same interface as long as there is one of its name: another that happens to have
+        an address leads to other members, or, as loopback, to none."""
+        config, former = self._config, self._way.interface
+        if not config.interface and any(i.name == former.name for i in interfaces()):
+            config = msgspec.structs.replace(config, interface=former.name)
+        way = _way(config, self._group)
+        if way.interface.loopback and not former.loopback:
+            raise NetworkError("interface", former.name, "it is gone", "bring it up again")
+        return way
 
     def close(self) -> None:
         self._receiver.close()
@@ -104,13 +191,21 @@ class UdpLink:
 def open_udp(config: Config, group: str, faults: Faults | None = None) -> UdpLink:
     """A link by `config.network`, multicast or broadcast. ConfigurationError or NetworkError if
     that cannot be had; nothing stays open then."""
-    faults = faults or Faults()
+    return UdpLink(config, group, faults or Faults())
+
+
+def _way(config: Config, group: str) -> Way:
     if config.network == "broadcast":
-        interface, own, to = _broadcast_way(config)
-    else:
-        to = multicast_address(config.address, config.cluster, group)
-        interface, own = choose_interface(config.interface, to, config.port)
-        _check_multicast(config, interface)
+        return Way(*_broadcast_way(config))
+    to = multicast_address(config.address, config.cluster, group)
+    interface, own = choose_interface(config.interface, to, config.port)
+    _check_multicast(config, interface)
+    return Way(interface, own, to)
+
+
+def _sockets(config: Config, way: Way) -> tuple[socket.socket, socket.socket, SocketAddress]:
+    """A socket that receives, one that sends, and the address that it sends to."""
+    interface, own, to = way.interface, way.own, way.to
     family = socket.AF_INET6 if ":" in to else socket.AF_INET
     with ExitStack() as opened:
         receiver = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
@@ -132,10 +227,33 @@ def open_udp(config: Config, group: str, faults: Faults | None = None) -> UdpLin
             problem = f"no packets can be sent from {own} ({error.strerror})"
             remedy = "choose an interface whose address is in use on this machine"
             raise NetworkError("interface", config.interface, problem, remedy) from None
-        link = UdpLink(receiver, sender, target, config, faults)
+        if family == socket.AF_INET6 and interface.loopback:
+            _check_loop(sender, to, interface, config)
         opened.pop_all()
-        return link
+        return receiver, sender, target
     raise AssertionError
+
+
+def _check_loop(sender: socket.socket, to: str, interface: Interface, config: Config) -> None:
+    """Linux has no route for IPv6 multicast on the loopback interface: packets are refused or, with
+    a route of the wrong kind, vanish. So one is sent to a port of its own."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as ear:
+        try:
+            ear.bind(_full(socket.AF_INET6, to, 0, interface))
+            group = socket.inet_pton(socket.AF_INET6, to) + struct.pack("=I", interface.index)
+            ear.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group)
+            sender.sendto(b"", _full(socket.AF_INET6, to, ear.getsockname()[1], interface))
+            if select.select([ear], [], [], LOOP_SECONDS)[0]:
+                return
+        except OSError:
+            pass
+    problem = f"this system carries no IPv6 multicast on {interface.name}"
+    remedy = (
+        "leave address empty or take an IPv4 one such as 239.192.7.7, use network = 'fanout' with "
+        "peers such as [::1]:7117, or add a route as root: "
+        f"ip -6 route add local ff00::/8 dev {interface.name} table local"
+    )
+    raise NetworkError("interface", config.interface, problem, remedy)
 
 
 def _broadcast_way(config: Config) -> tuple[Interface, str, str]:

@@ -62,14 +62,22 @@ _BANDS = (
 )
 
 
+VERDICTS_HEAD = "  verdict      violations  times checked  guarantee"
+
+
+def verdict_line(verdict: str, violations: int, checked: int, name: str, why: str = "") -> str:
+    """One guarantee under VERDICTS_HEAD. `why` it is not verified stands in for its meaning."""
+    unknown = verdict == "unverifiable"
+    word, found = ("not verified", "-") if unknown else (verdict, f"{violations:,}")
+    meaning = why or MEANING.get(name, "")
+    return f"  {word:<12} {found:>10} {checked:>14,}  {name:<26} {meaning}".rstrip()
+
+
 def verdicts(report: Report) -> list[str]:
-    """Each guarantee, one a line: verdict, how often it was put to the test, meaning."""
-    lines: list[str] = []
-    for name, result in report.properties.items():
-        meaning = MEANING.get(name, "")
-        times = f"{result.evaluated:>9,}"
-        lines.append(f"  {result.verdict:<12} {times}  {name:<26} {meaning}".rstrip())
-    return lines
+    """A table of the guarantees: verdict, violations, how often each was checked, meaning."""
+    results = report.properties.items()
+    rows = (verdict_line(r.verdict, r.found, r.evaluated, name) for name, r in results)
+    return [VERDICTS_HEAD, *rows]
 
 
 def totals(result: RunResult) -> list[str]:
@@ -147,12 +155,12 @@ def summary(result: RunResult) -> dict[str, Any]:
 
 
 def properties(report: Report) -> dict[str, dict[str, Any]]:
-    """Per property the verdict, how often it was put to the test, and examples."""
+    """Per property the verdict, the violations, how often it was checked, and examples."""
     return {
         name: {
             "verdict": result.verdict,
-            "evaluated": result.evaluated,
-            "violated": result.found,
+            "violations": result.found,
+            "checked": result.evaluated,
             "examples": [str(violation) for violation in result.violations[:3]],
         }
         for name, result in report.properties.items()

@@ -735,6 +735,33 @@ def test_members_that_still_count_the_leaver_or_do_not_tell_say_no_goodbye() -> 
     assert not made.has_left
 
 
+def test_a_leaver_does_not_wait_for_members_that_leave_too() -> None:
+    made = protocol(VIEW, NO_D)
+    made.step(0, LeaveRequested())
+    made.step(0, Entered(Statement(B, 5, HOME, leaves=True)))
+    assert not made.has_left, "c stays"
+    made.step(0, Entered(issue(C, 5, without(A, B, D))))
+    assert made.has_left
+
+
+def test_a_leaver_waits_until_the_last_frame_of_another_has_entered() -> None:
+    """Heard alone, frames that the other sent before may be missing here."""
+    made = protocol(boot_view([A, B]))
+    pair = component_of(boot_view([A, B]))
+    made.step(0, LeaveRequested())
+    made.step(0, Heard(Statement(B, 5, pair, leaves=True), False))
+    assert not made.has_left
+    made.step(0, Entered(Statement(B, 5, pair, leaves=True)))
+    assert made.has_left
+
+
+def test_a_leaver_does_not_wait_for_a_member_that_leaves_from_a_later_view() -> None:
+    made = protocol(boot_view([A, B]))
+    made.step(0, LeaveRequested())
+    made.step(0, Heard(Statement(B, 9, made_up([A, B]), leaves=True), False))
+    assert made.has_left
+
+
 def test_a_member_that_is_alone_leaves_at_once() -> None:
     made = protocol(boot_view([A]))
     assert not made.has_left

@@ -93,7 +93,7 @@ class MembershipProtocol:
         self._suspects: set[MemberId] = set()
         """Members of the base that this one itself suspects, or that leave."""
         self._goodbyes: set[MemberId] = set()
-        """While leaving: members that have left this one out."""
+        """While leaving: members that need not be served any more."""
         self._collect_until = NEVER
         self._answer_until = NEVER
         self._speak_until = NEVER
@@ -124,7 +124,7 @@ class MembershipProtocol:
 
     @property
     def has_left(self) -> bool:
-        """All members that this one still counts have left it out."""
+        """All members that this one still counts have left it out, or leave too."""
         rest = {m for m in self.view.members if self.counts(m)} - {self.me}
         return self.leaving and rest <= self._goodbyes
 
@@ -162,8 +162,7 @@ class MembershipProtocol:
         handler = TABLE[self.stage][type(given)]
         if handler is None:
             return []
-        out: list[Instruction] = getattr(self, handler)(now, given)
-        return out
+        return getattr(self, handler)(now, given)  # type: ignore[no-any-return]
 
     def watch(self, now: int) -> None:
         """A view has begun: if it has several members, they must speak in it in time."""
@@ -298,12 +297,13 @@ class MembershipProtocol:
         return [report, SendLeave()]
 
     def _on_goodbye(self, now: int, given: Heard | Entered) -> list[Instruction]:
-        """While leaving: a member leaves this one out, or is in a view without it."""
+        """While leaving: a member leaves this one out or is in a view without it; or it leaves too,
+        and all that it sent in this view is here."""
         said = given.statement
-        out = said.proposal is not None and self.me not in said.proposal.entries
-        if said.member in self.view.members and (
-            out or (said.component.members and self.me not in said.component.members)
-        ):
+        gone = said.leaves and (isinstance(given, Entered) or said.view != self.base.view)
+        lists = (said.component.members, said.proposal.entries if said.proposal else ())
+        out = any(listed and self.me not in listed for listed in lists)
+        if said.member in self.view.members and (gone or out):
             self._goodbyes.add(said.member)
         return []
 

@@ -1,0 +1,39 @@
+"""`phalanx history`: lines about views, from rows that are made up. The commands themselves need
+Spark (tests/pipeline/history)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from phalanx.cli.history import view_texts
+
+
+def view(vid: str, at_ns: int, members: dict[str, int], lost: list[str]) -> dict[str, Any]:
+    return {
+        "cluster": "c",
+        "run": "r",
+        "vid": vid,
+        "from_sim_ns": at_ns,
+        "from_wall_ns": None,
+        "causes": ["REMOVE" if lost else "JOIN"],
+        "members": list(members),
+        "member_incs": list(members.values()),
+        "lost": lost,
+        "absent": [],
+    }
+
+
+def test_a_member_is_its_name_until_it_comes_back() -> None:
+    first = view("1.0:aa", 0, {"ada": 1763355123456, "bea": 1763355123999}, [])
+    gone = view("1.1:bb", 5, {"ada": 1763355123456}, ["bea.1763355123999"])
+    assert [line.split()[2:] for line in view_texts([first])] == [["JOIN", "ada", "bea"]]
+    assert view_texts([first, gone])[-1] == "    without bea"
+    back = view("2.0:cc", 9, {"ada": 1763355123456, "bea": 1763355200001}, [])
+    texts = view_texts([first, gone, back])
+    assert texts[0].endswith("ada bea.3999")
+    assert texts[2] == "    without bea.3999"
+    assert texts[3].endswith("ada bea.0001")
