@@ -176,7 +176,7 @@ class MessageTooLarge(SubmissionError):
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
             f"message of {size} bytes is over message_bytes_max = {limit}: "
-            "split it, or raise the limit at every member"
+            "split it, or raise the limit at this member"
         )
         self.size = size
         self.limit = limit

@@ -41,7 +41,7 @@ def last(group: Any, i: int, kind: type) -> Any:
 
 def packets(group: Any, i: int) -> list[Any]:
     return [
-        CODEC.decode(packet)
+        group.members[i]._codec.decode(packet)
         for effect in group.seen[i]
         if isinstance(effect, Transmit)
         for packet in effect.packets

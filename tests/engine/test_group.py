@@ -478,3 +478,28 @@ def test_datagrams_of_ipv6_fit_an_ethernet_frame(group_name: str) -> None:
         await ada.leave()
 
     play(scene())
+
+
+def test_members_whose_order_differs_refuse_each_other_by_name(
+    group_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        other = phalanx.local(order="all-ack")
+        async with (
+            phalanx.join(group_name, name="ada", config=LOCAL) as ada,
+            phalanx.join(group_name, name="bob", config=other) as bob,
+            phalanx.join(group_name, name="eve", config=LOCAL),
+        ):
+            view = await ada.wait_for(2, SECONDS)
+            assert [m.name for m in view.members] == ["ada", "eve"]
+            with pytest.raises(TimedOut):
+                await bob.wait_for(2, 1.5)
+            assert ada.refused["settings"] > 0
+            assert bob.refused["settings"] > 0
+            told = [r.getMessage() for r in caplog.records if "settings" in r.getMessage()]
+            assert any(f"{ada.me}: refuses {bob.me}" in t and "order" in t for t in told)
+            assert any(f"{bob.me}: refuses {ada.me}" in t and "order" in t for t in told)
+            assert len(told) <= 4, "once for each pair"
+
+    with caplog.at_level("WARNING", "phalanx"):
+        play(scene())

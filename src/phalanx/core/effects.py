@@ -342,6 +342,15 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     count: int = 1
 
 
+class SettingsDiffer(msgspec.Struct, frozen=True, gc=False):
+    """A process of this group runs with other settings that must agree: its packets are refused,
+    and no view is formed with it. `theirs` names the settings that differ with the values that the
+    peer has; empty if they are unknown here. At most once a minute for each peer."""
+
+    peer: MemberId
+    theirs: tuple[tuple[str, str], ...]
+
+
 Effect = (
     Transmit
     | Accepted
@@ -359,4 +368,5 @@ Effect = (
     | LinkCounted
     | Stopped
     | Refused
+    | SettingsDiffer
 )

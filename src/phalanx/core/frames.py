@@ -29,6 +29,7 @@ REASONS = (
     "version",  # another protocol version
     "cluster",  # another cluster on this address
     "group",  # another group of this cluster
+    "settings",  # this group, with other settings that must agree
     "kind",  # a packet kind this version does not know
     "checksum",  # damaged on the way
     "malformed",  # the inside does not parse
@@ -55,9 +56,12 @@ class FrameKind(IntEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """What became of bytes that are no packet for this member."""
+    """What became of bytes that are no packet for this member. If only the settings differ, `peer`
+    is the sender, where the packet names it, and `settings` the digest of its settings."""
 
     reason: str
+    peer: MemberId | None = None
+    settings: bytes = b""
 
 
 # ------------------------------------------------------------------ inside a frame

@@ -219,6 +219,9 @@ class Member(Mover):
                     out.append(Transmit(answer))
             elif type(packet) is Refusal:
                 lansis.refused[packet.reason] += 1
+                differs = self._mismatches.heard(now, packet)
+                if differs is not None:
+                    out.append(differs)
             else:
                 self._entered(now, entered, out)
                 entered = []

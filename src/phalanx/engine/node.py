@@ -371,6 +371,9 @@ class Node:
             case fx.Refused(reason, count):
                 self.refused[reason] = self.refused.get(reason, 0) + count
                 return False
+            case fx.SettingsDiffer(peer, theirs):
+                log.warning(*differing(self.group, self.me, self.config, peer, theirs))
+                return False
             case fx.Stopped(reason):
                 self._reason = reason
                 return False
@@ -453,6 +456,22 @@ class Node:
         for _, call in self._watches:
             call()
         self._watches = []
+
+
+def differing(
+    group: str,
+    me: MemberId,
+    ours: Config,
+    peer: MemberId,
+    theirs: tuple[tuple[str, str], ...],
+) -> tuple[object, ...]:
+    """The log line for a peer that runs with other settings."""
+    named = [
+        f"{name} is {value!r} there, {str(getattr(ours, name))!r} here" for name, value in theirs
+    ]
+    text = "group %r: %s: refuses %s, whose settings differ (%s): no view is formed with it; "
+    text += "give all members of the group the same settings"
+    return text, group, me, peer, "; ".join(named) or "unknown to this release"
 
 
 def view_of(effect: fx.ViewInstalled) -> events.View:
