@@ -266,11 +266,14 @@ def test_a_member_that_comes_back_under_its_name_is_a_new_incarnation(
     group_name: str, tmp_path: Path
 ) -> None:
     async def scene() -> None:
-        for life in (1, 2):
+        lives = []
+        for _ in range(2):
             async with phalanx.join(
                 group_name, name="ada", config=LOCAL, state=tmp_path / "state"
             ) as ada:
-                assert ada.me == phalanx.MemberId("ada", life)
+                lives.append(ada.me)
+        assert [life.name for life in lives] == ["ada", "ada"]
+        assert lives[0].incarnation < lives[1].incarnation
 
     play(scene())
 
@@ -503,3 +506,23 @@ def test_members_whose_order_differs_refuse_each_other_by_name(
 
     with caplog.at_level("WARNING", "phalanx"):
         play(scene())
+
+
+def test_a_member_whose_state_directory_was_lost_joins_again(
+    group_name: str, tmp_path: Path
+) -> None:
+    """The others have met its first life, and ignore what was in a view with them."""
+
+    async def scene() -> None:
+        async with phalanx.join(group_name, name="bob", config=LOCAL) as bob:
+            lives = []
+            for state in (tmp_path / "one", tmp_path / "two"):
+                async with phalanx.join(group_name, name="ada", config=LOCAL, state=state) as ada:
+                    view = await bob.wait_for(["ada", "bob"], 5)
+                    assert ada.me in view.members
+                    lives.append(ada.me)
+                while len(bob.view.members) > 1:
+                    await asyncio.sleep(0.01)
+            assert lives[0] < lives[1]
+
+    play(scene())
