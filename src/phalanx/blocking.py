@@ -20,7 +20,7 @@ from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, fits, open_node
+from phalanx.engine.face import Arm, Face, Opening, Slip, fits, open_node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State
 from phalanx.errors import TimedOut
@@ -165,13 +165,17 @@ def join(
     """
     settings = lan() if config is None else config
     keep = journal_settings or JournalSettings()
-    node = open_node(group, name, settings, state, journal, keep)
-    joined = Group(node, PROCESS.run(node))
-    try:
-        _wait(joined._until(lambda: node.stopped or node.member.named), "joining", None)
-    except BaseException:
-        joined._begin_leaving()
-        raise
+    opening = Opening(lambda above: open_node(group, name, settings, state, journal, keep, above))
+    while True:
+        node = opening()
+        joined = Group(node, PROCESS.run(node))
+        try:
+            _wait(joined._until(node.is_named_or_stopped), "joining", None)
+        except BaseException:
+            joined._begin_leaving()
+            raise
+        if not opening.is_due_again(node):
+            break
     if node.stopped:
         joined._check_open()
     return joined

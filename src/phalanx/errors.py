@@ -9,6 +9,7 @@
     ├── NetworkError            the system refuses a socket as configured (also an OSError)
     ├── StateError              the state directory cannot be used (also an OSError)
     ├── NameInUse               another live process has this name in the group
+    ├── IncarnationUsed         an earlier process had this name and incarnation
     ├── NotDelivered            messages that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
     ├── TimedOut                what was waited for did not come (also a TimeoutError)
@@ -121,6 +122,21 @@ class NameInUse(PhalanxError):
         self.name = name
         self.group = group
         self.where = where
+
+
+class IncarnationUsed(PhalanxError):
+    """An earlier process had this name and incarnation in the group, so its members would ignore
+    this one. This one is not in it."""
+
+    def __init__(self, name: str, group: str, incarnation: int) -> None:
+        super().__init__(
+            f"name = {name!r}: an earlier process had it with incarnation {incarnation} in group "
+            f"{group!r} (was a state directory lost, or the clock set back?); join again, which "
+            "takes a later incarnation"
+        )
+        self.name = name
+        self.group = group
+        self.incarnation = incarnation
 
 
 class NotDelivered(PhalanxError):

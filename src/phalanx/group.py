@@ -23,7 +23,7 @@ from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, fits, open_node
+from phalanx.engine.face import Arm, Face, Opening, Slip, fits, open_node
 from phalanx.engine.node import Node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import State
@@ -156,21 +156,24 @@ class Group(Face):
 class Joining(Awaitable[Group]):
     """A group that is about to be joined: `await` it, or enter it with `async with`."""
 
-    def __init__(self, open_group: Callable[[], Node]) -> None:
-        self._open = open_group
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
         self._group: Group | None = None
 
     def __await__(self) -> Generator[Any, None, Group]:
         return self._join().__await__()
 
     async def _join(self) -> Group:
-        node = await _in_thread(self._open, Node.abandon)
-        group = Group(node, PROCESS.run(node))
-        try:
-            await _wait(group._until(lambda: node.stopped or node.member.named))
-        except asyncio.CancelledError:
-            group._begin_leaving()
-            raise
+        while True:
+            node = await _in_thread(self._opening, Node.abandon)
+            group = Group(node, PROCESS.run(node))
+            try:
+                await _wait(group._until(node.is_named_or_stopped))
+            except asyncio.CancelledError:
+                group._begin_leaving()
+                raise
+            if not self._opening.is_due_again(node):
+                break
         if node.stopped:
             group._check_open()
         return group
@@ -208,7 +211,9 @@ def join(
     """
     settings = lan() if config is None else config
     keep = journal_settings or JournalSettings()
-    return Joining(lambda: open_node(group, name, settings, state, journal, keep))
+    return Joining(
+        Opening(lambda above: open_node(group, name, settings, state, journal, keep, above))
+    )
 
 
 # ---------------------------------------------------------------------------- waiting

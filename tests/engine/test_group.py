@@ -14,6 +14,7 @@ import phalanx
 from phalanx.errors import (
     ConfigurationError,
     EventsUnread,
+    IncarnationUsed,
     JournalError,
     MemberClosed,
     MessageTooLarge,
@@ -526,3 +527,43 @@ def test_a_member_whose_state_directory_was_lost_joins_again(
             assert lives[0] < lives[1]
 
     play(scene())
+
+
+def test_a_member_whose_clock_repeats_itself_takes_a_later_incarnation(
+    group_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a state directory, and with a clock that starts at the same time at each boot."""
+    boot_ms = 1_800_000_000_000
+    monkeypatch.setattr("phalanx.engine.identity.time.time_ns", lambda: boot_ms * 1_000_000)
+
+    async def scene() -> None:
+        config = phalanx.local()
+        async with phalanx.join(group_name, name="bob", config=config) as bob:
+            for life in range(3):
+                async with phalanx.join(group_name, name="ada", config=config) as ada:
+                    assert ada.me == phalanx.MemberId("ada", boot_ms + life)
+                    view = await bob.wait_for(["ada", "bob"], 5)
+                    assert ada.me in view.members
+                while len(bob.view.members) > 1:
+                    await asyncio.sleep(0.01)
+
+    with caplog.at_level("WARNING", "phalanx"):
+        play(scene())
+    assert f"incarnation {boot_ms} in group" in caplog.text
+
+
+def test_a_member_that_is_always_told_that_its_incarnation_was_used_gives_up(
+    group_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.core.membership.members_met.MembersMet.__contains__", _yes)
+
+    async def scene() -> None:
+        async with phalanx.join(group_name, name="bob", config=LOCAL):
+            with pytest.raises(IncarnationUsed, match=r"'ada'.*join again"):
+                await phalanx.join(group_name, name="ada", config=LOCAL)
+
+    play(scene())
+
+
+def _yes(*given: object) -> bool:
+    return True

@@ -27,9 +27,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return set_to
 
 
-def life(state: Path | None) -> int:
+def life(state: Path | None, above: int = 0) -> int:
     """The incarnation of the next life of ada."""
-    identity = identify("c", "g", "ada", None if state is None else str(state))
+    identity = identify("c", "g", "ada", None if state is None else str(state), above)
     identity.close()
     assert identity.member.name == "ada"
     return identity.member.incarnation
@@ -73,6 +73,16 @@ def test_lives_with_and_without_a_state_directory_can_be_compared(
     second = life(tmp_path)
     clock(NOW_MS + 2)
     assert first < second < life(None)
+
+
+def test_an_incarnation_that_was_used_is_passed_over_and_remembered(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    assert life(None, above=NOW_MS + 9) == NOW_MS + 10
+    assert life(tmp_path, above=NOW_MS + 9) == NOW_MS + 10
+    assert life(tmp_path) == NOW_MS + 11
+    assert life(tmp_path, above=5) == NOW_MS + 12
 
 
 def test_a_counter_of_earlier_releases_is_passed(

@@ -329,10 +329,10 @@ class LinkCounted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
-    """The member is no more: it left as asked, or another live process has its name. It takes
-    no input after this and has no deadline."""
+    """The member is no more: it left as asked, another live process has its name, or an earlier
+    process had its name and incarnation. It takes no input after this and has no deadline."""
 
-    reason: Literal["left", "name-in-use"]
+    reason: Literal["left", "name-in-use", "incarnation-used"]
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):

@@ -106,6 +106,9 @@ class Member(Mover):
         if self._presence.lost_name and not self._stopped:
             self._stopped = True
             out.append(Stopped("name-in-use"))
+        elif self._presence.repeats and not self._stopped:
+            self._stopped = True
+            out.append(Stopped("incarnation-used"))
         return out
 
     def deadline(self) -> int | None:
@@ -145,7 +148,8 @@ class Member(Mover):
     @property
     def named(self) -> bool:
         """It has claimed its name and nobody objected: it takes part."""
-        return not self._presence.claim.pending and not self._presence.lost_name
+        presence = self._presence
+        return not (presence.claim.pending or presence.lost_name or presence.repeats)
 
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""

@@ -7,6 +7,7 @@ application holds; the asyncio and the blocking group add how one waits.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -25,15 +26,19 @@ from phalanx.engine.identity import identify
 from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
-from phalanx.errors import ConfigurationError, Forked, UnknownMember
+from phalanx.errors import ConfigurationError, Forked, IncarnationUsed, UnknownMember
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.link import Link
 from phalanx.net.opening import open_link
 
+log = logging.getLogger("phalanx")
+
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
 GROUP_LENGTH_MAX = 128
+RENEWALS_MAX = 8
+"""So often a member takes a later incarnation because its own was used before."""
 IPV6_BYTES = 20
 """So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
 
@@ -45,8 +50,9 @@ def open_node(
     state: str | os.PathLike[str] | None,
     journal: str | os.PathLike[str] | None,
     settings: JournalSettings,
+    above: int = 0,
 ) -> Node:
-    """A member that is ready to be driven."""
+    """A member that is ready to be driven, with an incarnation above `above`."""
     if type(group) is not str or not 0 < len(group) <= GROUP_LENGTH_MAX:
         remedy = f"must be a name of 1 to {GROUP_LENGTH_MAX} characters"
         raise ConfigurationError("group", group, remedy)
@@ -55,7 +61,7 @@ def open_node(
     checked(config)
     with ExitStack() as undo:
         where = None if state is None else os.fspath(state)
-        identity = identify(config.cluster, group, name, where)
+        identity = identify(config.cluster, group, name, where, above)
         undo.callback(identity.close)
         link = open_link(config, group, Faults())
         undo.callback(link.close)
@@ -67,6 +73,30 @@ def open_node(
         node = Node(group, identity, sized, link, diary, secrets.randbits(62))
         undo.pop_all()
         return node
+
+
+class Opening:
+    """Opens a member, and once more with a later incarnation when others say that an earlier
+    process had the first one."""
+
+    def __init__(self, open_above: Callable[[int], Node]) -> None:
+        self._open_above = open_above
+        self._used = 0
+        self._left = RENEWALS_MAX
+
+    def __call__(self) -> Node:
+        return self._open_above(self._used)
+
+    def is_due_again(self, node: Node) -> bool:
+        """Whether the member has stopped because its incarnation was used before it claimed its
+        name, and is to be opened again."""
+        error = node.error
+        if not isinstance(error, IncarnationUsed) or not self._left:
+            return False
+        self._used = max(self._used, error.incarnation)
+        self._left -= 1
+        log.warning("%s", error)
+        return True
 
 
 def _sized(config: Config, link: Link) -> Config:

@@ -6,7 +6,9 @@ life without one, repeats none because the clock has gone on. The file is writte
 first packet leaves (temporary file, fsync, rename, fsync of the folder); a lock on another file
 keeps a second process of this machine from taking the name while the first one lives.
 
-The network is the last judge: a member claims its name there before it speaks.
+The network is the last judge: a member claims its name there before it speaks. Members that met an
+earlier process with the same name and incarnation say so, and the claim is made again with a later
+one (`face.Opening`).
 """
 
 from __future__ import annotations
@@ -53,11 +55,14 @@ class Identity:
             self._lock = None
 
 
-def identify(cluster: str, group: str, name: str | None, state: str | None) -> Identity:
-    """Take the name. ConfigurationError, StateError or NameInUse if that cannot be."""
+def identify(
+    cluster: str, group: str, name: str | None, state: str | None, above: int = 0
+) -> Identity:
+    """Take the name, with an incarnation above one that is known to have been used.
+    ConfigurationError, StateError or NameInUse if that cannot be."""
     name = default_name() if name is None else name
     _checked(name, 1)
-    clock = max(1, time.time_ns() // 1_000_000)
+    clock = max(above + 1, time.time_ns() // 1_000_000)
     if state is None:
         return Identity(_checked(name, clock))
     folder = Path(state)

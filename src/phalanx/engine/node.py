@@ -30,6 +30,7 @@ from phalanx.errors import (
     EngineFailed,
     EventsUnread,
     Forked,
+    IncarnationUsed,
     MemberClosed,
     MessageTooLarge,
     NameInUse,
@@ -168,6 +169,10 @@ class Node:
         if self._level and self.buffer.has_drained:
             return True
         return bool(self._queue) and self.member.room > 0
+
+    def is_named_or_stopped(self) -> bool:
+        """Whether it is known if the member may use its name."""
+        return self.stopped or self.member.named
 
     def wait_for_disk(self, seconds: float) -> None:
         """After the end: until the journal is closed."""
@@ -419,6 +424,8 @@ class Node:
     def _gone(self, now: int, reason: str) -> None:
         if reason == "name-in-use":
             self.end(now, NameInUse(self.me.name, self.group, "on the network"))
+        elif reason == "incarnation-used":
+            self.end(now, IncarnationUsed(self.me.name, self.group, self.me.incarnation))
         else:
             self.end(now, None)
 

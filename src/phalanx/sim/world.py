@@ -334,6 +334,7 @@ class World:
         """Processes have ended themselves."""
         while self._driver.stopped:
             seat, reason = self._driver.stopped.pop(0)
+            assert reason != "incarnation-used", f"no other process was {seat.me}"
             if reason == "name-in-use" and not self._population.rivals(seat):
                 self._driver.cases.stopped_for_nothing()
             self._driver.count_links(now, seat)
