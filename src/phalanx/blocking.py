@@ -29,7 +29,7 @@ from phalanx.engine.arguments import (
     checked_timeout,
 )
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, open_node
+from phalanx.engine.face import Arm, Face, Opening, Slip, open_node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import Outcome, State
 from phalanx.engine.view_condition import Named, ViewCondition, Wanted
@@ -260,10 +260,18 @@ def join(
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
     limit = Limit(checked_timeout(timeout))
-    node = open_node(group, name, settings, state, journal, journal_settings, receive)
-    joined = Group(node, PROCESS.run(node))
-    with _leaving_on_error(joined):
-        limit.wait("joining", joined._until(lambda: node.stopped or node.member.named))
+    opening = Opening(
+        lambda above: open_node(
+            group, name, settings, state, journal, journal_settings, receive, above
+        )
+    )
+    while True:
+        node = opening()
+        joined = Group(node, PROCESS.run(node))
+        with _leaving_on_error(joined):
+            limit.wait("joining", joined._until(node.is_named_or_stopped))
+        if not opening.is_due_again(node):
+            break
     if node.stopped:
         joined._check_open()
     if condition is not None:

@@ -2,7 +2,8 @@
 
 Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with
 delays well under a millisecond. Every member of a group must run with the same
-`order`, `early`, `mode` and `message_bytes_max`; the rest may differ.
+`order`, `early` and `mode`; members that differ in one refuse each other by name
+(`core.shared_settings`). docs/network.md says of every setting whether it must agree, and why.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
     ├── NetworkError            the system refuses a socket as configured (also an OSError)
     ├── StateError              the state directory cannot be used (also an OSError)
     ├── NameInUse               another live process has this name in the group
+    ├── IncarnationUsed         an earlier process had this name and incarnation
     ├── NotEverywhere           messages that some of their receivers may not have
     │   └── NotDelivered        ... that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
@@ -129,6 +130,21 @@ class NameInUse(PhalanxError):
         self.where = where
 
 
+class IncarnationUsed(PhalanxError):
+    """An earlier process had this name and incarnation in the group, so its members would ignore
+    this one. This one is not in it."""
+
+    def __init__(self, name: str, group: str, incarnation: int) -> None:
+        super().__init__(
+            f"name = {name!r}: an earlier process had it with incarnation {incarnation} in group "
+            f"{group!r} (was a state directory lost, or the clock set back?); join again, which "
+            "takes a later incarnation"
+        )
+        self.name = name
+        self.group = group
+        self.incarnation = incarnation
+
+
 class NotEverywhere(PhalanxError):
     """Own messages that members they were meant for may not have. `missing` names these members (as
     `MemberId`), `outcome` (an `Outcome`) says at which members the messages are."""
@@ -225,7 +241,7 @@ class MessageTooLarge(SubmissionError):
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
             f"message of {size} bytes is over message_bytes_max = {limit}: "
-            "split it, or raise the limit at every member"
+            "split it, or raise the limit at this member"
         )
         self.size = size
         self.limit = limit

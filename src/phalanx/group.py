@@ -32,7 +32,7 @@ from phalanx.engine.arguments import (
     checked_timeout,
 )
 from phalanx.engine.events import Batch, Event, View
-from phalanx.engine.face import Arm, Face, Slip, open_node
+from phalanx.engine.face import Arm, Face, Opening, Slip, open_node
 from phalanx.engine.node import Node
 from phalanx.engine.process import PROCESS
 from phalanx.engine.tickets import Outcome, State
@@ -231,13 +231,13 @@ class Joining(Coroutine[Any, Any, Group]):
     def __init__(
         self,
         group: str,
-        open_group: Callable[[], Node],
+        opening: Opening,
         condition: ViewCondition | None,
         timeout: float | None,
     ) -> None:
         self._begun = False
         self._name = group
-        self._open = open_group
+        self._opening = opening
         self._condition = condition
         self._timeout = timeout
         self._driven: Coroutine[Any, Any, Group] | None = None
@@ -286,11 +286,13 @@ class Joining(Coroutine[Any, Any, Group]):
 
     async def _named(self, limit: Limit) -> Group:
         """The group, once this member has its name."""
-        node = await _in_thread(self._open, Node.abandon)
-        group = Group(node, PROCESS.run(node))
-        async with _leaving_on_error(group):
-            arm = group._until(lambda: node.stopped or node.member.named)
-            await limit.wait("joining", arm)
+        while True:
+            node = await _in_thread(self._opening, Node.abandon)
+            group = Group(node, PROCESS.run(node))
+            async with _leaving_on_error(group):
+                await limit.wait("joining", group._until(node.is_named_or_stopped))
+            if not self._opening.is_due_again(node):
+                break
         if node.stopped:
             group._check_open()
         return group
@@ -352,11 +354,12 @@ def join(
     """
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
-
-    def open_group() -> Node:
-        return open_node(group, name, settings, state, journal, journal_settings, receive)
-
-    return Joining(group, open_group, condition, checked_timeout(timeout))
+    opening = Opening(
+        lambda above: open_node(
+            group, name, settings, state, journal, journal_settings, receive, above
+        )
+    )
+    return Joining(group, opening, condition, checked_timeout(timeout))
 
 
 # ---------------------------------------------------------------------------- waiting

@@ -204,6 +204,40 @@ def test_whatever_is_missing_of_a_sound_run_violates_nothing(seed: int, tmp_path
         assert check(rows, expect_liveness=False).violated == ()
 
 
+# ---------------------------------------------------------------------------- settings
+
+
+def test_settings_that_differ_within_a_view_are_told_first(tmp_path: Path) -> None:
+    orders = {"a": {"order": "toto"}, "b": {"order": "all-ack"}, "c": {"order": "toto"}}
+    keep(tmp_path, calm().rows, settings=orders)
+    lines = phalanx("check", tmp_path).stdout.splitlines()
+    assert lines[0] == (
+        "settings differ in group g of c: order is 'all-ack' at b.1, 'toto' at a.1, c.1; "
+        "they must agree"
+    )
+    assert lines[1].startswith("  members that differ were in one view (v1)")
+    (group,) = checked(tmp_path)["groups"]
+    assert group["settings"] == {"order": {"all-ack": ["b.1"], "toto": ["a.1", "c.1"]}}
+    assert group["mixed"] == ["v1"]
+
+
+def test_lives_with_other_settings_that_shared_no_view_are_told_apart(tmp_path: Path) -> None:
+    tale = Tale("abc", boot="").install("ab", "v1", "ab").install("c", "w1", "c")
+    orders = {"a": {"order": "toto"}, "b": {"order": "toto"}, "c": {"order": "all-ack"}}
+    keep(tmp_path, tale.rows, settings=orders)
+    lines = phalanx("check", tmp_path).stdout.splitlines()
+    assert "'all-ack' at c.1, 'toto' at a.1, b.1" in lines[0]
+    assert lines[1] == "  no view has members that differ"
+    assert checked(tmp_path)["groups"][0]["mixed"] == []
+
+
+def test_settings_that_agree_or_need_not_are_not_mentioned(tmp_path: Path) -> None:
+    own = {name: {"order": "toto", "hello_ns": ord(name)} for name in "ab"}
+    keep(tmp_path, calm().rows, settings=own)
+    assert "settings" not in phalanx("check", tmp_path).stdout
+    assert checked(tmp_path)["groups"][0]["settings"] == {}
+
+
 # ---------------------------------------------------------------------------- bad input
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
 
+from phalanx import blocking
 from phalanx.cli import doctor as command
 from phalanx.cli import machine
 from phalanx.cli.main import main
+from phalanx.config import local
 from phalanx.net.health import Finding
 
 CHECKS = ["multicast", "broadcast", "receive buffer", "offload", "own name"]
@@ -99,3 +102,19 @@ def test_the_clock_is_judged_by_what_the_kernel_says(
 def test_an_old_python_is_a_problem() -> None:
     assert machine.python((3, 10, 1)).verdict == "problem"
     assert machine.python().verdict == "ok"
+
+
+def test_settings_that_differ_in_a_group_are_a_problem() -> None:
+    group = f"doctor-{os.getpid()}"
+    with (
+        blocking.join(group, name="ada", config=local()),
+        blocking.join(group, name="bob", config=local(order="all-ack")),
+    ):
+        arguments = ["doctor", "--interface", "127.0.0.1", "--group", group]
+        result = CliRunner().invoke(main, arguments)
+        assert CliRunner().invoke(main, [*arguments, "--cluster", "other"]).exit_code == 0
+    assert result.exit_code == 1
+    last = result.output.splitlines()[-1]
+    assert last.startswith("problem  settings")
+    assert "order=all-ack, early=False, mode=hold at bob." in last
+    assert "order=toto, early=False, mode=hold at ada." in last

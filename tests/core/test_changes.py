@@ -11,6 +11,7 @@ from phalanx.config import lan
 from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Break,
+    Datagrams,
     Deliver,
     Leave,
     NotSent,
@@ -26,7 +27,7 @@ from phalanx.core.effects import (
     Transmit,
     ViewInstalled,
 )
-from phalanx.core.frames import Attempt, Claim, Fragment, Hello
+from phalanx.core.frames import Attempt, Claim, Fragment, Hello, Reused
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member import Member
 
@@ -41,7 +42,7 @@ def last(group: Any, i: int, kind: type) -> Any:
 
 def packets(group: Any, i: int) -> list[Any]:
     return [
-        CODEC.decode(packet)
+        group.members[i]._codec.decode(packet)
         for effect in group.seen[i]
         if isinstance(effect, Transmit)
         for packet in effect.packets
@@ -456,3 +457,131 @@ def test_a_removal_that_closes_while_components_are_collected_stops_nobody(mesh:
     group.submit(0, b"fine")
     group.pump(100)
     assert group.bodies(1) == [b"fine"]
+
+
+# ---------------------------------------------------------------------------- incarnations
+
+
+def started(group: Any, me: MemberId, entropy: int = 9) -> int:
+    """A process that starts alone, now."""
+    return int(group.add(Member(me, boot_view([me]), "g", lan(), entropy)))
+
+
+def reasons(group: Any, i: int) -> list[str]:
+    return [effect.reason for effect in group.seen[i] if isinstance(effect, Stopped)]
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["joined", "booted together"])
+@pytest.mark.parametrize("after_ms", [0, 400, 5000], ids=["at once", "suspected", "removed"])
+def test_a_process_with_an_incarnation_that_others_met_stops_and_says_so(
+    mesh: Build, alone: bool, after_ms: int
+) -> None:
+    """It was ignored for ever before: its view had been merged (rule N.1)."""
+    group = mesh("abc", alone=alone)
+    group.pump(2000)
+    assert group.members[0].view.members == (A, B, C)
+    group.crash(2)
+    group.pump(after_ms)
+    again = started(group, C)
+    group.pump(100)
+    assert reasons(group, again) == ["incarnation-used"]
+    assert not group.members[again].named
+    later = started(group, MemberId("c", 2), 10)
+    group.pump(5000)
+    assert group.members[later].view.members == (A, B, MemberId("c", 2))
+    assert group.members[0].view == group.members[1].view == group.members[later].view
+
+
+def test_a_process_whose_claim_nobody_heard_is_told_when_it_is_met(mesh: Build) -> None:
+    group = mesh("abc", alone=True)
+    group.pump(2000)
+    group.crash(2)
+    group.pump(3000)
+    again = started(group, C)
+    group.cut({0, 1}, {again})
+    group.pump(1000)
+    assert group.members[again].named
+    group.cut()
+    group.pump(1000)
+    assert reasons(group, again) == ["incarnation-used"]
+    assert group.views(0)[-1] == group.views(1)[-1] == "ab"
+
+
+@pytest.mark.parametrize("after_ms", [0, 400, 5000], ids=["at once", "suspected", "removed"])
+def test_a_process_with_an_earlier_incarnation_that_nobody_met_joins(
+    mesh: Build, after_ms: int
+) -> None:
+    """A clock was set back, or that of another machine is behind: the incarnation is lower, and
+    new. Only when the later one is removed: of two the later stays (rule N.3)."""
+    group = mesh("ab", alone=True)
+    late, early = MemberId("c", 7), MemberId("c", 3)
+    first = started(group, late)
+    group.pump(2000)
+    assert group.members[0].view.members == (A, B, late)
+    group.crash(first)
+    group.pump(after_ms)
+    second = started(group, early, 10)
+    group.pump(6000)
+    assert reasons(group, second) == []
+    assert group.members[second].view == group.members[0].view
+    assert group.members[0].view.members == (A, B, early)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_late_claims_and_hellos_of_a_member_stop_nobody(mesh: Build, alone: bool) -> None:
+    """What a member said in its first view comes again, long after it has joined others."""
+    group = mesh("abc", alone=alone)
+    early: list[tuple[int, bytes]] = []
+
+    def carry(i: int, j: int, packet: bytes) -> list[bytes]:
+        said = CODEC.decode(packet)
+        if isinstance(said, Claim | Hello):
+            early.append((j, packet))
+        return [packet]
+
+    group.carry = carry
+    group.pump(1500)
+    for _ in range(3):
+        for j, packet in early[:60]:
+            group.inboxes[j].append(packet)
+        group.pump(700)
+    group.cut({0}, {1, 2})
+    group.pump(3000)
+    group.cut()
+    for j, packet in early[:60]:
+        group.inboxes[j].append(packet)
+    group.pump(4000)
+    assert [reasons(group, i) for i in range(3)] == [[], [], []]
+    assert group.views(0)[-1] == group.views(1)[-1] == group.views(2)[-1] == "abc"
+
+
+def test_no_single_packet_tells_a_member_that_its_incarnation_was_used(mesh: Build) -> None:
+    group = mesh("a", alone=True)
+    group.step(0, Datagrams([CODEC.encode(Reused(A, nonce)) for nonce in (0, 1, 7)]))
+    group.pump(500)
+    assert reasons(group, 0) == []
+    group.step(0, Datagrams([CODEC.encode(Reused(A, 0))]))
+    claims = [said.nonce for said in packets(group, 0) if isinstance(said, Claim)]
+    assert len(set(claims)) == 2, "it asks, with a new draw"
+    group.pump(2000)
+    assert reasons(group, 0) == []
+
+
+def test_a_member_that_is_or_was_with_others_heeds_no_word_about_its_incarnation(
+    mesh: Build,
+) -> None:
+    group = mesh("ab", alone=True)
+    group.pump(2000)
+
+    def tell() -> None:
+        group.step(0, Datagrams([CODEC.encode(Reused(A, 0))]))
+        nonces = [said.nonce for said in packets(group, 0) if isinstance(said, Claim)]
+        group.step(0, Datagrams([CODEC.encode(Reused(A, nonce)) for nonce in nonces]))
+
+    tell()
+    group.crash(1)
+    group.pump(4000)
+    assert group.views(0)[-1] == "a"
+    tell()
+    group.pump(500)
+    assert reasons(group, 0) == []

@@ -36,6 +36,7 @@ from phalanx.core.frames import (
     Propose,
     Refusal,
     Relay,
+    Reused,
     Run,
     Want,
 )
@@ -55,6 +56,7 @@ PACKETS: list[Plain] = [
     Attempt(ADA, 4, COMPONENT, (CAL,)),
     Claim(ADA, 2),
     Held(ADA, 1),
+    Reused(ADA, 1),
     Probe(ADA, BOB, 99),
     Probe(ADA, BOB, 99, CAL, CAL),
     Alive(BOB, ADA, 99, VIEW),

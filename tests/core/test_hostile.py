@@ -57,7 +57,7 @@ def forge(
     first = runs[0][0].first if runs else 1
     members, numbers = [q for q, _ in acks], [c for _, c in acks]
     payload = encode_frame(kind, 0, tag or victim._stay.tag, members, numbers, first, runs)
-    return CODEC.encode_fragment(
+    return victim._codec.encode_fragment(
         Fragment(payload, victim._stay.table, sender, sender, number, 0, 1, 0)
     )
 

@@ -52,8 +52,9 @@ NOBODY_AT_ALL = MemberId("x")
 class Garbler:
     """Changes a few fields of some of the packets that pass."""
 
-    def __init__(self, rng: random.Random, one_in: int) -> None:
+    def __init__(self, rng: random.Random, one_in: int, codec: Codec = CODEC) -> None:
         self.rng = rng
+        self.codec = codec
         self.one_in = one_in
         self.garbled = 0
 
@@ -61,7 +62,7 @@ class Garbler:
         if self.rng.randrange(self.one_in):
             return packet
         self.garbled += 1
-        rng, got = self.rng, CODEC.decode(packet)
+        rng, got = self.rng, self.codec.decode(packet)
         match got:
             case Fragment(count=1):
                 return self.frame(got) or packet
@@ -69,10 +70,10 @@ class Garbler:
                 joins = got.component.view.joins + rng.randrange(2)
                 members = rng.choice([(B,), (B, C), (B, NOBODY_AT_ALL)])
                 lie = made_up(members, joins, rng.randrange(2))
-                return CODEC.encode(msgspec.structs.replace(got, component=lie))
+                return self.codec.encode(msgspec.structs.replace(got, component=lie))
             case Hello():
                 view = ViewId(rng.randrange(4), 0, rng.randbytes(8))
-                return CODEC.encode(msgspec.structs.replace(got, view=view))
+                return self.codec.encode(msgspec.structs.replace(got, view=view))
         return packet
 
     def frame(self, got: Fragment) -> bytes | None:
@@ -97,7 +98,7 @@ class Garbler:
         payload = encode_frame(
             kind, phase, frame.tag, members, numbers, frame.first, runs, announce
         )
-        return CODEC.encode_fragment(msgspec.structs.replace(got, piece=payload))
+        return self.codec.encode_fragment(msgspec.structs.replace(got, piece=payload))
 
     def announce(self, announce: Announce, kind: int) -> tuple[Announce, int]:
         rng = self.rng
@@ -151,7 +152,7 @@ def test_a_member_that_garbles_what_it_says_stops_nobody(mesh: Build, seed: int)
     config = lan(mode=rng.choice(["hold", "flow"]), order=rng.choice(["toto", "all-ack"]))
     group = mesh("abc", config, alone=bool(rng.randrange(2)))
     group.pump(800)
-    garbler = Garbler(rng, rng.choice([2, 3, 8]))
+    garbler = Garbler(rng, rng.choice([2, 3, 8]), group.members[0]._codec)
     loss = rng.choice([0, 0, 5, 12])
 
     def carry(a: int, b: int, packet: bytes) -> list[bytes]:

@@ -129,3 +129,25 @@ def test_bodies_are_kept_if_that_is_asked_for(group_name: str, tmp_path: Path) -
     (segment,) = tmp_path.glob("*.phj")
     kept = [body for run in reader.read(segment, bodies=True).bodies for body in run]
     assert kept == [b"one", b"two"]
+
+
+def test_a_state_directory_that_was_lost_and_a_clock_that_was_set_back_do_no_harm(
+    group_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others tell the member that its incarnation was used; the next one is remembered."""
+    boot_ms = 1_800_000_000_000
+    monkeypatch.setattr("phalanx.engine.identity.time.time_ns", lambda: boot_ms * 1_000_000)
+    lives: list[int] = []
+    with blocking.join(group_name, name="bob", config=LOCAL) as bob:
+        for state in ("one", "two", "two"):
+            with blocking.join(
+                group_name,
+                name="ada",
+                config=LOCAL,
+                state=tmp_path / state,
+                journal=tmp_path / f"journal-{len(lives)}",
+            ) as ada:
+                lives.append(ada.me.incarnation)
+                bob.wait_for(["ada", "bob"], SECONDS)
+            bob.send(b"x").stable(SECONDS)
+    assert lives == [boot_ms, boot_ms + 1, boot_ms + 2]

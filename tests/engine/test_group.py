@@ -14,6 +14,7 @@ import phalanx
 from phalanx.errors import (
     ConfigurationError,
     EventsUnread,
+    IncarnationUsed,
     JournalError,
     MemberClosed,
     MessageTooLarge,
@@ -266,11 +267,14 @@ def test_a_member_that_comes_back_under_its_name_is_a_new_incarnation(
     group_name: str, tmp_path: Path
 ) -> None:
     async def scene() -> None:
-        for life in (1, 2):
+        lives = []
+        for _ in range(2):
             async with phalanx.join(
                 group_name, name="ada", config=LOCAL, state=tmp_path / "state"
             ) as ada:
-                assert ada.me == phalanx.MemberId("ada", life)
+                lives.append(ada.me)
+        assert [life.name for life in lives] == ["ada", "ada"]
+        assert lives[0].incarnation < lives[1].incarnation
 
     play(scene())
 
@@ -478,3 +482,88 @@ def test_datagrams_of_ipv6_fit_an_ethernet_frame(group_name: str) -> None:
         await ada.leave()
 
     play(scene())
+
+
+def test_members_whose_order_differs_refuse_each_other_by_name(
+    group_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        other = phalanx.local(order="all-ack")
+        async with (
+            phalanx.join(group_name, name="ada", config=LOCAL) as ada,
+            phalanx.join(group_name, name="bob", config=other) as bob,
+            phalanx.join(group_name, name="eve", config=LOCAL),
+        ):
+            view = await ada.wait_for(2, SECONDS)
+            assert [m.name for m in view.members] == ["ada", "eve"]
+            with pytest.raises(TimedOut):
+                await bob.wait_for(2, 1.5)
+            assert ada.refused["settings"] > 0
+            assert bob.refused["settings"] > 0
+            told = [r.getMessage() for r in caplog.records if "settings" in r.getMessage()]
+            assert any(f"{ada.me}: refuses {bob.me}" in t and "order" in t for t in told)
+            assert any(f"{bob.me}: refuses {ada.me}" in t and "order" in t for t in told)
+            assert len(told) <= 4, "once for each pair"
+
+    with caplog.at_level("WARNING", "phalanx"):
+        play(scene())
+
+
+def test_a_member_whose_state_directory_was_lost_joins_again(
+    group_name: str, tmp_path: Path
+) -> None:
+    """The others have met its first life, and ignore what was in a view with them."""
+
+    async def scene() -> None:
+        async with phalanx.join(group_name, name="bob", config=LOCAL) as bob:
+            lives = []
+            for state in (tmp_path / "one", tmp_path / "two"):
+                async with phalanx.join(group_name, name="ada", config=LOCAL, state=state) as ada:
+                    view = await bob.wait_for(["ada", "bob"], 5)
+                    assert ada.me in view.members
+                    lives.append(ada.me)
+                while len(bob.view.members) > 1:
+                    await asyncio.sleep(0.01)
+            assert lives[0] < lives[1]
+
+    play(scene())
+
+
+def test_a_member_whose_clock_repeats_itself_takes_a_later_incarnation(
+    group_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a state directory, and with a clock that starts at the same time at each boot."""
+    boot_ms = 1_800_000_000_000
+    monkeypatch.setattr("phalanx.engine.identity.time.time_ns", lambda: boot_ms * 1_000_000)
+
+    async def scene() -> None:
+        config = phalanx.local()
+        async with phalanx.join(group_name, name="bob", config=config) as bob:
+            for life in range(3):
+                async with phalanx.join(group_name, name="ada", config=config) as ada:
+                    assert ada.me == phalanx.MemberId("ada", boot_ms + life)
+                    view = await bob.wait_for(["ada", "bob"], 5)
+                    assert ada.me in view.members
+                while len(bob.view.members) > 1:
+                    await asyncio.sleep(0.01)
+
+    with caplog.at_level("WARNING", "phalanx"):
+        play(scene())
+    assert f"incarnation {boot_ms} in group" in caplog.text
+
+
+def test_a_member_that_is_always_told_that_its_incarnation_was_used_gives_up(
+    group_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phalanx.core.membership.members_met.MembersMet.__contains__", _yes)
+
+    async def scene() -> None:
+        async with phalanx.join(group_name, name="bob", config=LOCAL):
+            with pytest.raises(IncarnationUsed, match=r"'ada'.*join again"):
+                await phalanx.join(group_name, name="ada", config=LOCAL)
+
+    play(scene())
+
+
+def _yes(*given: object) -> bool:
+    return True

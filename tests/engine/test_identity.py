@@ -4,19 +4,106 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from phalanx.core.ids import INCARNATION_MAX
 from phalanx.engine.identity import default_name, identify
 from phalanx.errors import ConfigurationError, NameInUse, StateError
 
+NOW_MS = 1_800_000_000_000
+"""What the wall clock shows in these tests, in milliseconds."""
 
-def test_each_life_in_a_state_directory_has_the_next_incarnation(tmp_path: Path) -> None:
-    for life in (1, 2, 3):
-        identity = identify("c", "g", "ada", str(tmp_path))
-        assert (identity.member.name, identity.member.incarnation) == ("ada", life)
-        identity.close()
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the wall clock, which then stands still."""
+
+    def set_to(ms: int) -> None:
+        monkeypatch.setattr("phalanx.engine.identity.time.time_ns", lambda: ms * 1_000_000 + 7)
+
+    return set_to
+
+
+def life(state: Path | None, above: int = 0) -> int:
+    """The incarnation of the next life of ada."""
+    identity = identify("c", "g", "ada", None if state is None else str(state), above)
+    identity.close()
+    assert identity.member.name == "ada"
+    return identity.member.incarnation
+
+
+def test_each_life_in_a_state_directory_has_a_later_incarnation(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    assert [life(tmp_path) for _ in range(3)] == [NOW_MS, NOW_MS + 1, NOW_MS + 2]
+    clock(NOW_MS + 500)
+    assert life(tmp_path) == NOW_MS + 500
+
+
+def test_a_clock_that_was_set_back_repeats_no_incarnation_of_a_state_directory(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    first = life(tmp_path)
+    for ms in (NOW_MS - 3_600_000, 0, -5):
+        clock(ms)
+        first, before = life(tmp_path), first
+        assert first == before + 1
+
+
+def test_a_state_directory_that_was_lost_repeats_no_incarnation(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    used = {life(tmp_path / "one") for _ in range(3)}
+    clock(NOW_MS + 60_000)
+    assert life(tmp_path / "another") > max(used)
+
+
+def test_lives_with_and_without_a_state_directory_can_be_compared(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    first = life(None)
+    clock(NOW_MS + 1)
+    second = life(tmp_path)
+    clock(NOW_MS + 2)
+    assert first < second < life(None)
+
+
+def test_an_incarnation_that_was_used_is_passed_over_and_remembered(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    assert life(None, above=NOW_MS + 9) == NOW_MS + 10
+    assert life(tmp_path, above=NOW_MS + 9) == NOW_MS + 10
+    assert life(tmp_path) == NOW_MS + 11
+    assert life(tmp_path, above=5) == NOW_MS + 12
+
+
+def test_a_counter_of_earlier_releases_is_passed(
+    tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    clock(NOW_MS)
+    life(tmp_path)
+    _edit(tmp_path, incarnation=41)
+    assert life(tmp_path) == NOW_MS
+
+
+def test_a_counter_that_is_used_up_is_refused(tmp_path: Path) -> None:
+    life(tmp_path)
+    _edit(tmp_path, incarnation=INCARNATION_MAX)
+    with pytest.raises(StateError, match="used up"):
+        life(tmp_path)
+
+
+def _edit(state: Path, **facts: object) -> None:
+    (kept,) = state.glob("*.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), **facts}))
 
 
 def test_names_groups_and_clusters_are_counted_apart(tmp_path: Path) -> None:
@@ -26,7 +113,7 @@ def test_names_groups_and_clusters_are_counted_apart(tmp_path: Path) -> None:
         identify("c", "h", "ada", str(tmp_path)),
         identify("d", "g", "ada", str(tmp_path)),
     ]
-    assert {identity.member.incarnation for identity in opened} == {1}
+    assert len(list(tmp_path.glob("*.json"))) == 4
     for identity in opened:
         identity.close()
 
@@ -48,9 +135,8 @@ def test_a_name_that_was_refused_costs_no_incarnation_and_no_descriptor(tmp_path
             identify("c", "g", "ada", str(tmp_path))
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     first.close()
-    second = identify("c", "g", "ada", str(tmp_path))
-    assert second.member.incarnation == 2
-    second.close()
+    (kept,) = tmp_path.glob("*.json")
+    assert json.loads(kept.read_text())["incarnation"] == first.member.incarnation
 
 
 def test_a_damaged_state_file_is_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from phalanx.engine.identity import Identity
 from phalanx.engine.node import LEAVES, Node
 from phalanx.engine.pace import ONE, STRETCH, WINDOW_NS, Pace
 from phalanx.engine.tickets import State
-from phalanx.errors import EngineFailed, MemberClosed, NameInUse, NotDelivered
+from phalanx.errors import EngineFailed, IncarnationUsed, MemberClosed, NameInUse, NotDelivered
 from phalanx.net.faults import Faults
 
 ADA = MemberId("ada")
@@ -126,6 +126,13 @@ def test_the_end_is_seen_wherever_it_stands_among_the_effects() -> None:
     assert node.stopped
     assert link.closed
     assert node.error is None
+
+
+def test_an_incarnation_that_was_used_ends_the_node_with_that_error() -> None:
+    node, _ = made()
+    node._perform(0, [fx.Stopped("incarnation-used")])
+    assert isinstance(node.error, IncarnationUsed)
+    assert node.error.incarnation == ADA.incarnation
 
 
 def test_a_name_that_is_lost_ends_the_node_with_that_error() -> None:

@@ -66,16 +66,24 @@ def segment(folder: Path, *batches: list[ev.Event], **given: Any) -> Path:
     return path
 
 
-def keep(folder: Path, events: Iterable[ev.Event], cluster: str = "c", mode: str = "hold") -> Path:
+def keep(
+    folder: Path,
+    events: Iterable[ev.Event],
+    cluster: str = "c",
+    mode: str = "hold",
+    settings: dict[str, dict[str, Any]] | None = None,
+) -> Path:
     """The journals of all members that these rows are of, as the members would write them: no
-    clock that they share, nothing that only a simulator knows."""
+    clock that they share, nothing that only a simulator knows. `settings` holds some of single
+    members."""
     lives: defaultdict[tuple[str, int, str], list[ev.Event]] = defaultdict(list)
     for event in events:
         if not isinstance(event, ev.Topology) and getattr(event, "op", "") != "CRASH":
             plain = msgspec.structs.replace(event, sim_ns=None)
             lives[event.node, event.inc, event.group].append(plain)
     for (node, inc, group), mine in lives.items():
-        written = journal(folder, node, inc, group, cluster, {"mode": mode})
+        own = {"mode": mode} | (settings or {}).get(node, {})
+        written = journal(folder, node, inc, group, cluster, own)
         count = [msgspec.structs.replace(r, lseq=i) for i, r in enumerate(mine, 1)]
         written.write(count)
         written.close()

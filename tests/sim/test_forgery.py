@@ -24,7 +24,7 @@ VIEW = boot_view([MemberId(name) for name in ("ada", "bea", "cyd")])
 
 @pytest.fixture(scope="module")
 def packets() -> list[Any]:
-    forger = Forger(Random("test"), "phalanx", "sim", VIEW)
+    forger = Forger(Random("test"), Codec("phalanx", "sim"), VIEW)
     codec = Codec("phalanx", "sim")
     return [codec.decode(forger.packet()) for _ in range(3000)]
 

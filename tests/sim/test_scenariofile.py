@@ -91,7 +91,8 @@ def test_a_good_scenario_is_read_as_written() -> None:
         ('order = "toto"', "ordre = 1", 5, "ordre = 1", "unknown setting"),
         ('order = "toto"', "frame_bytes_max = 1", 5, "frame_bytes_max = 1", "64..60000"),
         ("cpu_ns = 7", "cpu_ns = 7\n[[member]]\nname = 'ada'", 15, "two [[member]]", "one"),
-        ("cpu_ns = 7", "config = { order = 'toto' }", 13, "same at every member", "[config]"),
+        ("cpu_ns = 7", "config = { mode = 'hold' }", 13, "same at every member", "[config]"),
+        ("cpu_ns = 7", "config = { order = 'toto' }", 13, "must agree in a view", "alone"),
         ("cpu_ns = 7", "config = { nack_ns_min = 0 }", 13, "nack_ns_min = 0", "above 0"),
         ('name = "ada"', 'name = "eve"', 12, "unknown member 'eve'", "choose among"),
         ("[[traffic]]", "[[pause]]\nmember='eve'\nat_ns=1\nfor_ns=1\n[[traffic]]", 16, "eve", ""),
@@ -272,6 +273,13 @@ def test_what_changes_views_is_read_as_written_and_written_back() -> None:
             "give 0",
         ),
         (
+            "[[imposter]]",
+            "[[member]]\nname = 'c'\nconfig = { order = 'all-ack' }\n[[imposter]]",
+            28,
+            "'c' and 'a' differ in order or early",
+            "the same settings",
+        ),
+        (
             "at_ns = 4\n[[leave]]",
             "at_ns = 3\n[[leave]]",
             19,
@@ -372,9 +380,9 @@ def test_a_run_must_stay_calm_where_members_come_and_go(
         ),
         ('members = ["a"]\n[config]\nahead_frames_max = true', 3, "= true", "of type int"),
         (
-            'members = ["a"]\n[[member]]\nname = "a"\n[member.config]\n\norder = "toto"',
+            'members = ["a"]\n[[member]]\nname = "a"\n[member.config]\n\nmode = "hold"',
             6,
-            "order is the same",
+            "mode is the same",
             "",
         ),
         # names

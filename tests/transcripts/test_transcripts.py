@@ -38,6 +38,7 @@ from phalanx.core.effects import (
     Region,
     Sent,
     Service,
+    SettingsDiffer,
     Side,
     Stable,
     Stopped,
@@ -62,10 +63,10 @@ from phalanx.core.framing import decode_frame
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
 from phalanx.core.member import Member
 from phalanx.core.membership.proposals import Proposal, read_proposal
+from phalanx.core.shared_settings import shared_digest
 from phalanx.errors import SubmissionError
 
 HERE = Path(__file__).parent
-CODEC = Codec("phalanx", "g")
 US, MS = 1_000, 1_000_000
 GOES_ON = ("hello", "probe", "alive", "relay", "nack", "repeat", "ack")
 """Packets that a `run` does not show, by the first word that it would say."""
@@ -76,6 +77,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.now = 0
+        self.codec = Codec("phalanx", "g")
         self.members: dict[str, Member] = {}
         self.between: dict[tuple[str, str], list[bytes]] = {}
         self.names: list[str] = []
@@ -124,7 +126,9 @@ class Stage:
         out = []
         for i, name in enumerate(self.names):
             view = boot_view([MemberId(n) for n in ([name] if alone else self.names)])
-            self.members[name] = Member(MemberId(name), view, "g", lan(**typed), i)
+            config = lan(**typed)
+            self.codec = Codec(config.cluster, "g", shared_digest(config))
+            self.members[name] = Member(MemberId(name), view, "g", config, i)
             out += self.show(name, self.members[name].start(0))
         return out
 
@@ -242,6 +246,8 @@ class Stage:
                 return ["window closed" if isinstance(effect, WindowClosed) else "window opened"]
             case Refused(reason, count):
                 return [f"refused {count} as {reason}"]
+            case SettingsDiffer(peer, theirs):
+                return [f"{peer.name} runs with {theirs}"]
 
     def delivery(self, deliver: Deliver) -> str:
         bodies = " ".join(body.decode() for body in deliver.bodies())
@@ -279,7 +285,7 @@ class Stage:
         return text
 
     def packet(self, packet: bytes) -> str:
-        got = CODEC.decode(packet)
+        got = self.codec.decode(packet)
         match got:
             case Nack():
                 table = got.names or self.tables[got.table]

@@ -9,7 +9,7 @@ import click
 
 from phalanx.core.short_names import ShortNames
 from phalanx.journal.reader import Reading, read_all
-from phalanx.sim.checkers.names import label
+from phalanx.sim.checkers.names import Member, label
 from phalanx.sim.evidence import Evidence, judge
 from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
@@ -26,10 +26,10 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
     """Check the guarantees of groups on the JOURNALS of their members.
 
     JOURNALS are files or folders, of any number of members and groups; each group is checked by
-    itself. Give the journals of all members: what needs one that is missing is not verified,
-    which is not the same as violated. Prints for each guarantee the verdict, the number of
-    violations, and how often the journals put it to the test. Exit 0 if nothing is violated, 1 if
-    something is, 2 if the journals cannot be read.
+    itself. Settings that must agree and differ are told first. Give the journals of all members:
+    what needs one that is missing is not verified, which is not the same as violated. Prints for
+    each guarantee the verdict, the number of violations, and how often the journals put it to the
+    test. Exit 0 if nothing is violated, 1 if something is, 2 if the journals cannot be read.
 
     \b
     Example:
@@ -42,6 +42,9 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
         facts = {"violated": violated, "groups": [_facts(e) for e in found]}
         click.echo(json.dumps(facts | {"problems": _problems(reading)}))
     else:
+        for evidence in found:
+            for line in _settings(evidence):
+                click.echo(one_line(line))
         for problem in _problems(reading):
             click.echo(one_line(problem))
         for evidence in found:
@@ -56,6 +59,30 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
 
 def _problems(reading: Reading) -> list[str]:
     return [f"{s.path}: {what}" for s in reading.segments for what in s.problems]
+
+
+def _settings(evidence: Evidence) -> list[str]:
+    """Settings that must agree and do not: said first, for no guarantee holds between members that
+    differ in one."""
+    if not evidence.settings:
+        return []
+    told = [
+        f"{name} is " + ", ".join(f"{value!r} at {_labels(who)}" for value, who in values.items())
+        for name, values in evidence.settings.items()
+    ]
+    where = f"group {evidence.group} of {evidence.cluster}"
+    lines = [f"settings differ in {where}: {'; '.join(told)}; they must agree"]
+    if not evidence.mixed:
+        return [*lines, "  no view has members that differ"]
+    views = ", ".join(evidence.mixed[:EXAMPLES_MAX])
+    more = len(evidence.mixed) - EXAMPLES_MAX
+    views += f" and {more} more" if more > 0 else ""
+    text = f"  members that differ were in one view ({views}): the guarantees do not hold there; "
+    return [*lines, text + "give all members of the group the same settings"]
+
+
+def _labels(members: list[Member]) -> str:
+    return ", ".join(map(label, members))
 
 
 def _facts(evidence: Evidence) -> dict[str, Any]:
@@ -79,6 +106,11 @@ def _facts(evidence: Evidence) -> dict[str, Any]:
         "absent": [label(member) for member in evidence.absent],
         "torn": {label(member): lack for member, lack in evidence.torn.items()},
         "unended": [label(member) for member in evidence.unended],
+        "settings": {
+            name: {value: [label(member) for member in who] for value, who in values.items()}
+            for name, values in evidence.settings.items()
+        },
+        "mixed": evidence.mixed,
         "violated": list(evidence.report.violated),
         "properties": properties,
     }

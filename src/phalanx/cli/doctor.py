@@ -10,6 +10,7 @@ import click
 from phalanx.cli.machine import machine_findings
 from phalanx.cli.options import Whole
 from phalanx.config import lan
+from phalanx.net.group_settings import group_settings
 from phalanx.net.health import Finding, network_findings
 from phalanx.sim.spelling import one_line
 
@@ -17,18 +18,26 @@ from phalanx.sim.spelling import one_line
 @click.command("doctor")
 @click.option("--interface", default="", metavar="NAME", help="Name or address; as by default.")
 @click.option("--port", type=Whole(1, 65_535), default=7117, help="UDP port; 7117.")
+@click.option("--group", metavar="NAME", help="Listen for its members, and compare settings.")
+@click.option("--cluster", default="phalanx", metavar="NAME", help="Of that group; phalanx.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-def doctor(interface: str, port: int, as_json: bool) -> None:
+def doctor(interface: str, port: int, group: str | None, cluster: str, as_json: bool) -> None:
     """Check that this machine can carry a group.
 
     Prints a line for each check: ok, note, warning or problem, and how to mend it. Exit code 0
-    without problems, 1 with one, 2 if there is no such interface.
+    without problems, 1 with one, 2 if there is no such interface. With --group it listens for two
+    seconds, by multicast, and tells whether the settings of that group's members differ where they
+    must agree.
 
     \b
     Example:
       phalanx doctor --interface eth0
+      phalanx doctor --group orders
     """
-    findings = network_findings(lan(interface=interface, port=port)) + machine_findings()
+    config = lan(interface=interface, port=port, cluster=cluster)
+    findings = network_findings(config) + machine_findings()
+    if group is not None:
+        findings.append(group_settings(config, group))
     sound = all(finding.verdict != "problem" for finding in findings)
     if as_json:
         click.echo(json.dumps({"ok": sound, "checks": [asdict(f) for f in findings]}))

@@ -1,12 +1,15 @@
 """Packets: bytes to what they are, and back.
 
-Little-endian throughout. Every packet starts with the same 18 bytes:
+Little-endian throughout. Every packet starts with the same 22 bytes:
 
-    version u8 | kind u8 | cluster u32 | group u64 | check u32 (CRC-32 of all that follows)
+    version u8 | kind u8 | cluster u32 | group u64 | settings u32 | check u32
+
+`settings` is the digest of the settings that must agree (`shared_settings`), `check` the CRC-32 of
+all that stands before and behind it.
 
 A fragment goes on with `table 8s | sender u16 | via u16 | number u64 | index u16 | count u16 |
 repeat u8` and its piece of the frame (`framing`); any other packet with one msgpack array.
-Decoding never raises: anything that is not a packet for this cluster and group is a
+Decoding never raises: anything that is not a packet for this cluster, group and settings is a
 `Refusal`.
 """
 
@@ -18,22 +21,27 @@ from zlib import crc32
 
 import msgspec
 
+from phalanx.config import Config
 from phalanx.core.frames import (
     FRAGMENTS_MAX,
+    Attempt,
+    Claim,
     Fragment,
     Frame,
+    Hello,
     Packet,
     Plain,
     Refusal,
     Whole,
 )
-from phalanx.core.ids import digest_of
+from phalanx.core.ids import MemberId, digest_of
+from phalanx.core.shared_settings import shared_digest
 
-VERSION = 2
+VERSION = 3
 FRAGMENT = 1
 PLAIN = 2
 
-_PREFIX = Struct("<BB4s8s")
+_PREFIX = Struct("<BB4s8s4s")
 _CHECK = Struct("<I")
 _FRAGMENT = Struct("<8sHHQHHB")
 _STEM = Struct("<8sHHQ")  # of a fragment's header: what stands before the index
@@ -47,22 +55,28 @@ _PIECE_AT = FRAGMENT_HEADER_BYTES
 
 _pack_plain = msgspec.msgpack.Encoder().encode
 _unpack_plain = msgspec.msgpack.Decoder(Plain).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+_DEFAULT = shared_digest(Config())
 
 
 class Codec:
-    """Encodes and decodes for one group of one cluster."""
+    """Encodes and decodes for one group of one cluster, whose members share these settings."""
 
-    def __init__(self, cluster: str, group: str) -> None:
+    def __init__(self, cluster: str, group: str, settings: bytes = _DEFAULT) -> None:
         self._cluster = digest_of(b"cluster", cluster.encode())[:4]
         self._group = digest_of(b"group", cluster.encode(), group.encode())
-        self._fragment = _PREFIX.pack(VERSION, FRAGMENT, self._cluster, self._group)
-        self._plain = _PREFIX.pack(VERSION, PLAIN, self._cluster, self._group)
+        self._settings = settings
+        names = (self._cluster, self._group, settings)
+        self._fragment = _PREFIX.pack(VERSION, FRAGMENT, *names)
+        self._plain = _PREFIX.pack(VERSION, PLAIN, *names)
+        self._fragment_crc = crc32(self._fragment)
+        self._plain_crc = crc32(self._plain)
 
     # -------------------------------------------------------------- packets
 
     def encode(self, packet: Plain) -> bytes:
         body = _pack_plain(packet)
-        return self._plain + _CHECK.pack(crc32(body)) + body
+        return self._plain + _CHECK.pack(crc32(body, self._plain_crc)) + body
 
     def encode_fragment(self, fragment: Fragment) -> bytes:
         head = _FRAGMENT.pack(
@@ -77,7 +91,7 @@ class Codec:
         return self._sealed(head + fragment.piece)
 
     def _sealed(self, inside: bytes) -> bytes:
-        return self._fragment + _CHECK.pack(crc32(inside)) + inside
+        return self._fragment + _CHECK.pack(crc32(inside, self._fragment_crc)) + inside
 
     def fragments(
         self, frame: Frame, via: int, repeat: int, wanted: Sequence[int] | None = None
@@ -119,7 +133,8 @@ class Codec:
         """The bytes of a frame, if its `count` fragments stand here in order and undamaged."""
         if count == 1:
             inside = packets[at][HEADER_BYTES:]
-            if crc32(inside) != _CHECK.unpack_from(packets[at], _PREFIX.size)[0]:
+            check = _CHECK.unpack_from(packets[at], _PREFIX.size)[0]
+            if crc32(inside, self._fragment_crc) != check:
                 return None
             return inside[_FRAGMENT.size :]
         stem, tail = packets[at][HEADER_BYTES:_INDEX_AT], packets[at][_INDEX_AT + 2 : _PIECE_AT]
@@ -130,7 +145,7 @@ class Codec:
             inside = data[HEADER_BYTES:]
             if (
                 inside[: _FRAGMENT.size] != stem + i.to_bytes(2, "little") + tail
-                or crc32(inside) != _CHECK.unpack_from(data, _PREFIX.size)[0]
+                or crc32(inside, self._fragment_crc) != _CHECK.unpack_from(data, _PREFIX.size)[0]
                 or data[: _PREFIX.size] != self._fragment
                 or (len(data) != length and (i < count - 1 or len(data) > length))
             ):
@@ -145,7 +160,7 @@ class Codec:
             if len(data) < FRAGMENT_HEADER_BYTES:
                 return Refusal("short")
             inside = data[HEADER_BYTES:]
-            if crc32(inside) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
+            if crc32(inside, self._fragment_crc) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
                 return Refusal("checksum")
             fragment = Fragment(inside[_FRAGMENT.size :], *_FRAGMENT.unpack_from(inside))
             if (
@@ -157,24 +172,49 @@ class Codec:
             return fragment
         if prefix == self._plain and len(data) >= HEADER_BYTES:
             body = data[HEADER_BYTES:]
-            if crc32(body) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
+            if crc32(body, self._plain_crc) != _CHECK.unpack_from(data, _PREFIX.size)[0]:
                 return Refusal("checksum")
             try:
                 packet: Packet = _unpack_plain(body)
                 return packet
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
+            except _UNREADABLE:
                 return Refusal("malformed")
         return self._foreign(data)
 
     def _foreign(self, data: bytes) -> Refusal:
         if len(data) < HEADER_BYTES:
             return Refusal("short")
-        version, kind, cluster, group = _PREFIX.unpack_from(data)
+        version, kind, cluster, group, settings = _PREFIX.unpack_from(data)
         if version != VERSION:
             return Refusal("version")
         if cluster != self._cluster:
             return Refusal("cluster")
         if group != self._group:
             return Refusal("group")
+        if settings != self._settings:
+            return self._other_settings(data, kind, settings)
         assert kind not in (FRAGMENT, PLAIN)
         return Refusal("kind")
+
+    def _other_settings(self, data: bytes, kind: int, settings: bytes) -> Refusal:
+        """A packet of this group that names other settings. Nothing of it is used but the name of
+        its sender, for the report."""
+        body = data[HEADER_BYTES:]
+        check = _CHECK.unpack_from(data, _PREFIX.size)[0]
+        if crc32(body, crc32(data[: _PREFIX.size])) != check:
+            return Refusal("checksum")
+        peer = _sender_of(body) if kind == PLAIN else None
+        return Refusal("settings") if peer is None else Refusal("settings", peer, settings)
+
+
+def _sender_of(body: bytes) -> MemberId | None:
+    """Who sent a packet by which members find each other; None for any other packet."""
+    try:
+        packet = _unpack_plain(body)
+    except _UNREADABLE:
+        return None
+    match packet:
+        case Hello(sender=sender) | Attempt(sender=sender) | Claim(member=sender):
+            return sender
+        case _:
+            return None

@@ -352,10 +352,10 @@ class LinkCounted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stopped(msgspec.Struct, frozen=True, gc=False):
-    """The member is no more: it left as asked, or another live process has its name. It takes
-    no input after this and has no deadline."""
+    """The member is no more: it left as asked, another live process has its name, or an earlier
+    process had its name and incarnation. It takes no input after this and has no deadline."""
 
-    reason: Literal["left", "name-in-use"]
+    reason: Literal["left", "name-in-use", "incarnation-used"]
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
@@ -363,6 +363,15 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
     reason: str
     count: int = 1
+
+
+class SettingsDiffer(msgspec.Struct, frozen=True, gc=False):
+    """A process of this group runs with other settings that must agree: its packets are refused,
+    and no view is formed with it. `theirs` names the settings that differ with the values that the
+    peer has; empty if they are unknown here. At most once a minute for each peer."""
+
+    peer: MemberId
+    theirs: tuple[tuple[str, str], ...]
 
 
 Effect = (
@@ -383,4 +392,5 @@ Effect = (
     | LinkCounted
     | Stopped
     | Refused
+    | SettingsDiffer
 )

@@ -29,6 +29,7 @@ REASONS = (
     "version",  # another protocol version
     "cluster",  # another cluster on this address
     "group",  # another group of this cluster
+    "settings",  # this group, with other settings that must agree
     "kind",  # a packet kind this version does not know
     "checksum",  # damaged on the way
     "malformed",  # the inside does not parse
@@ -55,9 +56,12 @@ class FrameKind(IntEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """What became of bytes that are no packet for this member."""
+    """What became of bytes that are no packet for this member. If only the settings differ, `peer`
+    is the sender, where the packet names it, and `settings` the digest of its settings."""
 
     reason: str
+    peer: MemberId | None = None
+    settings: bytes = b""
 
 
 # ------------------------------------------------------------------ inside a frame
@@ -302,6 +306,14 @@ class Held(msgspec.Struct, frozen=True, array_like=True, tag="held"):
     nonce: Counter
 
 
+class Reused(msgspec.Struct, frozen=True, array_like=True, tag="reused"):
+    """An earlier process had this name and incarnation, and its sender met that one. Answers a
+    claim, or a HELLO from the first view of a process."""
+
+    member: MemberId
+    nonce: Counter
+
+
 class Probe(msgspec.Struct, frozen=True, array_like=True, tag="probe"):
     """Are you there? By the reserved path, before a verdict (S0 footnote 4). `helper` passes it on
     once, as `via`, for the case that only it hears both."""
@@ -342,7 +354,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     piece: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES_MAX)]
 
 
-Plain = Nack | Hello | Attempt | Claim | Held | Probe | Alive | Relay | Part
+Plain = Nack | Hello | Attempt | Claim | Held | Reused | Probe | Alive | Relay | Part
 ANOTHER = 0xFFFF
 """As `via` of a fragment: transmitted by somebody who is not in the frame's table."""
 Packet = Fragment | Plain

@@ -109,6 +109,9 @@ class Member(Mover):
         if self._presence.lost_name and not self._stopped:
             self._stopped = True
             out.append(Stopped("name-in-use"))
+        elif self._presence.repeats and not self._stopped:
+            self._stopped = True
+            out.append(Stopped("incarnation-used"))
         return out
 
     def deadline(self) -> int | None:
@@ -148,7 +151,8 @@ class Member(Mover):
     @property
     def named(self) -> bool:
         """It has claimed its name and nobody objected: it takes part."""
-        return not self._presence.claim.pending and not self._presence.lost_name
+        presence = self._presence
+        return not (presence.claim.pending or presence.lost_name or presence.repeats)
 
     @property
     def changing(self) -> bool:
@@ -227,6 +231,9 @@ class Member(Mover):
                     out.append(Transmit(answer))
             elif type(packet) is Refusal:
                 lansis.refused[packet.reason] += 1
+                differs = self._mismatches.heard(now, packet)
+                if differs is not None:
+                    out.append(differs)
             else:
                 self._entered(now, entered, out)
                 entered = []

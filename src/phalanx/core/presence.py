@@ -20,12 +20,14 @@ from phalanx.core.frames import (
     Plain,
     Probe,
     Relay,
+    Reused,
 )
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership import proposals
 from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.members_met import MembersMet
 from phalanx.core.membership.name_claim import NameClaim
-from phalanx.core.membership.proposals import component_of
+from phalanx.core.membership.proposals import component_of, epoch
 from phalanx.core.membership.statements import Statement
 from phalanx.core.membership.steps import Attempted, Heard, Input, Met, Suspected
 from phalanx.core.stay import Stay
@@ -42,6 +44,9 @@ class Presence:
         self.search = Discovery(me, config, dice)
         self.claim = NameClaim(me, config, dice, needed=alone)
         self.lost_name = False
+        self.repeats = False
+        """Another process had this member's incarnation before."""
+        self._met = MembersMet(me)
         self._relayed: dict[MemberId, int] = {}
         """For whom to forward, until when."""
         self._asked: dict[MemberId, int] = {}
@@ -56,12 +61,14 @@ class Presence:
         many of its frames were here."""
 
     def start(self, now: int, stay: Stay) -> None:
+        self._met.add(stay.view.members)
         self.detector.reset(now, stay.view.members, stay.rank)
         self.search.start(now)
         self.claim.start(now)
 
     def moved(self, now: int, stay: Stay, joined: bool, lost: bool) -> None:
         """A view was installed."""
+        self._met.add(stay.view.members)
         self.detector.reset(now, stay.view.members, stay.rank)
         self.search.settled_with(stay.view.members)
         self.search.installed(now, joined, lost)
@@ -91,7 +98,11 @@ class Presence:
         match packet:
             case Claim():
                 held = self.claim.answer(packet) or self._vouched(now, packet, stay)
+                if held is None and packet.member in self._met:
+                    return [Reused(packet.member, packet.nonce)]
                 return [] if held is None else [held]
+            case Reused():
+                return self._reused(now, packet, stay)
             case Held():
                 self.lost_name = self.lost_name or self.claim.loses(now, packet)
                 doubt = self.claim.doubts(now, packet)
@@ -105,6 +116,15 @@ class Presence:
                     if len(self._relayed) < RELAYS_MAX or packet.target in self._relayed:
                         self._relayed[packet.target] = now + self._config.fail_ns
         return []
+
+    def _reused(self, now: int, reused: Reused, stay: Stay) -> list[Plain]:
+        """Somebody met a process with this member's id. It was not this one if this one is alone
+        in its first view and has proposed no other (`members_met`)."""
+        if len(stay.view.members) > 1 or epoch(stay.view.id) != (0, 0) or stay.issued:
+            return []
+        self.repeats = self.repeats or self.claim.repeats(now, reused)
+        doubt = self.claim.doubts_incarnation(now, reused)
+        return [] if doubt is None else [doubt]
 
     def _probe(self, probe: Probe, view: ViewId) -> list[Plain]:
         if probe.sender == self.me:
@@ -134,18 +154,26 @@ class Presence:
             held = self.claim.met(sender, len(stay.view.members) == 1)
             return ([] if held is None else [held]), []
         ours, inputs = sender in stay.ranked, list[Input]()
+        told: list[Plain] = [Reused(sender, 0)] if self._starts_again(hello, stay) else []
         if hello.view != stay.view.id:  # it is a stranger, lags, or has moved
             said = Statement(sender, hello.number, Component(hello.view, ()))
             inputs.append(Heard(said, False))
             if ours:
-                return [], inputs
+                return told, inputs
         elif ours:
             self._sign(now, sender, stay)
         if not ours and self.me in hello.heard:
             self.search.made_contact(now, hello.view)
         if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
             inputs.append(Met(sender, hello.view))
-        return [], inputs
+        return told, inputs
+
+    def _starts_again(self, hello: Hello, stay: Stay) -> bool:
+        """Whether a member that was met speaks from its first view: it is another process with its
+        id, or an old packet, which tells nothing."""
+        if hello.sender not in self._met or epoch(hello.view) != (0, 0):
+            return False
+        return hello.view != stay.view.id and hello.view == boot_view([hello.sender]).id
 
     def _attempt(self, now: int, attempt: Attempt, stay: Stay) -> tuple[list[Plain], list[Input]]:
         sender, component = attempt.sender, attempt.component

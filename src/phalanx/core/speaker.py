@@ -32,12 +32,14 @@ from phalanx.core.frames import Announce, ControlMessage, Frame, Plain, Propose
 from phalanx.core.ids import MemberId, View
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.steps import AllSpoke
+from phalanx.core.mismatch import Mismatches
 from phalanx.core.packing import Outbox
 from phalanx.core.parcels import Parcels
 from phalanx.core.presence import Presence
 from phalanx.core.receipts import Receipts
 from phalanx.core.reconciliation import Progress
 from phalanx.core.sealing import Content, seal
+from phalanx.core.shared_settings import shared_digest
 from phalanx.core.stay import Means, Stay
 from phalanx.errors import (
     MemberClosed,
@@ -57,7 +59,8 @@ class Speaker:
     def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
         self.me = me
         self._config = config
-        self._codec = Codec(config.cluster, group)
+        self._codec = Codec(config.cluster, group, shared_digest(config))
+        self._mismatches = Mismatches(config)
         self._parcels = Parcels(self._codec, config)
         dice = Dice(entropy)
         self._protocol = MembershipProtocol(me, view, config)

@@ -7,6 +7,7 @@ application holds; the asyncio and the blocking group add how one waits.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
@@ -35,14 +36,25 @@ from phalanx.engine.loop import Engine
 from phalanx.engine.node import Node
 from phalanx.engine.tickets import Ticket
 from phalanx.engine.view_feed import ViewFeed
-from phalanx.errors import ConfigurationError, Forked, MemberClosed, NotReceiving, UnknownMember
+from phalanx.errors import (
+    ConfigurationError,
+    Forked,
+    IncarnationUsed,
+    MemberClosed,
+    NotReceiving,
+    UnknownMember,
+)
 from phalanx.journal.settings import JournalSettings
 from phalanx.net.faults import Faults
 from phalanx.net.link import Link
 from phalanx.net.opening import open_link
 
+log = logging.getLogger("phalanx")
+
 Arm = Callable[[Callable[[], None]], None]
 """Has its argument called, from any thread, when something has happened."""
+RENEWALS_MAX = 8
+"""So often a member takes a later incarnation because its own was used before."""
 IPV6_BYTES = 20
 """So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
 
@@ -55,8 +67,9 @@ def open_node(
     journal: str | os.PathLike[str] | None,
     settings: JournalSettings | None,
     receive: bool,
+    above: int = 0,
 ) -> Node:
-    """A member that is ready to be driven."""
+    """A member that is ready to be driven, with an incarnation above `above`."""
     group, name = checked_group(group), checked_name(name)
     state_folder, journal_folder = (
         checked_folder("state", state),
@@ -70,7 +83,7 @@ def open_node(
         raise ConfigurationError("receive", receive, "must be True or False")
     with ExitStack() as undo:
         where = None if state_folder is None else str(state_folder)
-        identity = identify(config.cluster, group, name, where)
+        identity = identify(config.cluster, group, name, where, above)
         undo.callback(identity.close)
         link = open_link(config, group, Faults())
         undo.callback(link.close)
@@ -82,6 +95,30 @@ def open_node(
         node = Node(group, identity, sized, link, diary, secrets.randbits(62), receive)
         undo.pop_all()
         return node
+
+
+class Opening:
+    """Opens a member, and once more with a later incarnation when others say that an earlier
+    process had the first one."""
+
+    def __init__(self, open_above: Callable[[int], Node]) -> None:
+        self._open_above = open_above
+        self._used = 0
+        self._left = RENEWALS_MAX
+
+    def __call__(self) -> Node:
+        return self._open_above(self._used)
+
+    def is_due_again(self, node: Node) -> bool:
+        """Whether the member has stopped because its incarnation was used before it claimed its
+        name, and is to be opened again."""
+        error = node.error
+        if not isinstance(error, IncarnationUsed) or not self._left:
+            return False
+        self._used = max(self._used, error.incarnation)
+        self._left -= 1
+        log.warning("%s", error)
+        return True
 
 
 def _sized(config: Config, link: Link) -> Config:

@@ -1,12 +1,14 @@
 """Who a process is: a name, and an incarnation that no earlier life of that name had.
 
-With a state directory the incarnation is counted in a file there, written durably before the
-first packet leaves (temporary file, fsync, rename, fsync of the folder); a lock on another
-file keeps a second process of this machine from taking the name while the first one lives.
-Without one the incarnation is the wall clock in milliseconds: unique as long as a process does
-not come back under its name within one of them, or with a clock that was set back.
+The incarnation is the wall clock in milliseconds. With a state directory it is also above the one
+that is stored there, so a clock that was set back repeats none; and a directory that was lost, or a
+life without one, repeats none because the clock has gone on. The file is written durably before the
+first packet leaves (temporary file, fsync, rename, fsync of the folder); a lock on another file
+keeps a second process of this machine from taking the name while the first one lives.
 
-The network is the last judge in either case: a member claims its name there before it speaks.
+The network is the last judge: a member claims its name there before it speaks. Members that met an
+earlier process with the same name and incarnation say so, and the claim is made again with a later
+one (`face.Opening`).
 """
 
 from __future__ import annotations
@@ -53,12 +55,16 @@ class Identity:
             self._lock = None
 
 
-def identify(cluster: str, group: str, name: str | None, state: str | None) -> Identity:
-    """Take the name. ConfigurationError, StateError or NameInUse if that cannot be."""
+def identify(
+    cluster: str, group: str, name: str | None, state: str | None, above: int = 0
+) -> Identity:
+    """Take the name, with an incarnation above one that is known to have been used.
+    ConfigurationError, StateError or NameInUse if that cannot be."""
     name = default_name() if name is None else name
     _checked(name, 1)
+    clock = max(above + 1, time.time_ns() // 1_000_000)
     if state is None:
-        return Identity(_checked(name, time.time_ns() // 1_000_000))
+        return Identity(_checked(name, clock))
     folder = Path(state)
     stem = _stem(cluster, group, name)
     try:
@@ -75,7 +81,10 @@ def identify(cluster: str, group: str, name: str | None, state: str | None) -> I
             name,
         ):
             raise StateError(state, f"{stem}.json is another member's", "choose another directory")
-        incarnation = 1 if before is None else before.incarnation + 1
+        incarnation = clock if before is None else max(clock, before.incarnation + 1)
+        if incarnation > INCARNATION_MAX:
+            remedy = "start under a name that was never used"
+            raise StateError(state, f"the incarnations in {stem}.json are used up", remedy)
         member = _checked(name, incarnation)
         _write(folder, stem, Kept(cluster, group, name, incarnation), state)
         return Identity(member, lock)
@@ -86,7 +95,7 @@ def identify(cluster: str, group: str, name: str | None, state: str | None) -> I
 
 def _checked(name: Any, incarnation: int) -> MemberId:
     try:
-        return MemberId(name, min(incarnation, INCARNATION_MAX))
+        return MemberId(name, incarnation)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigurationError("name", name, str(error)) from None
 
@@ -118,7 +127,7 @@ def _read(path: Path, state: str) -> Kept | None:
     except OSError as error:
         raise _unusable(state, error) from error
     except (msgspec.DecodeError, ValueError) as error:
-        remedy = f"restore {path.name}, or remove it and start under a name that was never used"
+        remedy = f"restore {path.name}, or remove it if the clock of this machine is right"
         raise StateError(state, f"{path.name} is damaged ({error})", remedy) from error
 
 

@@ -33,6 +33,7 @@ from phalanx.errors import (
     EngineFailed,
     EventsUnread,
     Forked,
+    IncarnationUsed,
     MemberClosed,
     MessageTooLarge,
     NameInUse,
@@ -177,6 +178,10 @@ class Node:
         if self._level and self.buffer.has_drained:
             return True
         return bool(self._queue) and self.member.room > 0
+
+    def is_named_or_stopped(self) -> bool:
+        """Whether it is known if the member may use its name."""
+        return self.stopped or self.member.named
 
     def wait_for_disk(self, seconds: float) -> None:
         """After the end: until the journal is closed."""
@@ -431,6 +436,9 @@ class Node:
             case fx.Refused(reason, count):
                 self.refused[reason] = self.refused.get(reason, 0) + count
                 return False
+            case fx.SettingsDiffer(peer, theirs):
+                log.warning(*differing(self.group, self.me, self.config, peer, theirs))
+                return False
             case fx.Stopped(reason):
                 self._reason = reason
                 return False
@@ -477,6 +485,8 @@ class Node:
     def _gone(self, now: int, reason: str) -> None:
         if reason == "name-in-use":
             self.end(now, NameInUse(self.me.name, self.group, "on the network"))
+        elif reason == "incarnation-used":
+            self.end(now, IncarnationUsed(self.me.name, self.group, self.me.incarnation))
         else:
             self.end(now, None)
 
@@ -520,3 +530,19 @@ class Node:
         for _, call in self._watches:
             call()
         self._watches = []
+
+
+def differing(
+    group: str,
+    me: MemberId,
+    ours: Config,
+    peer: MemberId,
+    theirs: tuple[tuple[str, str], ...],
+) -> tuple[object, ...]:
+    """The log line for a peer that runs with other settings."""
+    named = [
+        f"{name} is {value!r} there, {str(getattr(ours, name))!r} here" for name, value in theirs
+    ]
+    text = "group %r: %s: refuses %s, whose settings differ (%s): no view is formed with it; "
+    text += "give all members of the group the same settings"
+    return text, group, me, peer, "; ".join(named) or "unknown to this release"

@@ -35,6 +35,7 @@ from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Proposal, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement, Statements
+from phalanx.core.mismatch import Mismatches
 from phalanx.core.pieces import Pieces
 from phalanx.core.presence import Presence
 from phalanx.core.pulse import Pulse
@@ -63,6 +64,7 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Pieces,  # every frame comes whole
     Presence,  # the detector, the search and the claim are replaced by inputs
     Counter,  # statistics
+    Mismatches,  # all settings agree
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
     object: _names("config codec dice _config _codec _dice"),

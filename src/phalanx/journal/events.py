@@ -262,8 +262,8 @@ class Life(Row, frozen=True, kw_only=True, tag="life"):
 
     op: Literal["START", "STOP", "CRASH", "RECOVER"]
     reason: str | None = None
-    """Of a STOP: `left`, `name-in-use`, `failed`, or `ended` where the run ended. Null in older
-    journals."""
+    """Of a STOP: `left`, `name-in-use`, `incarnation-used`, `failed`, or `ended` where the run
+    ended. Null in older journals."""
 
 
 class Clock(Row, frozen=True, kw_only=True, tag="clock"):

@@ -111,7 +111,7 @@ class Recorder:
         lseq = self._lseq
         for effect in effects:
             match effect:
-                case fx.Transmit() | fx.Stopped():
+                case fx.Transmit() | fx.Stopped() | fx.SettingsDiffer():
                     continue
                 case fx.Deliver():
                     row = self._deliver(effect, lseq + 1, common)

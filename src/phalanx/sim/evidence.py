@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from phalanx.core.shared_settings import SHARED
 from phalanx.errors import JournalError
 from phalanx.journal import eventfile
 from phalanx.journal.events import Corrupt, Event, Gap, Life, ViewInstall
@@ -88,6 +89,10 @@ class Evidence:
     torn: dict[Member, str] = field(default_factory=dict)
     """And what they lack."""
     unended: list[Member] = field(default_factory=list)
+    settings: dict[str, dict[str, list[Member]]] = field(default_factory=dict)
+    """Settings that must agree and do not: which members have which value."""
+    mixed: list[str] = field(default_factory=list)
+    """Views with members that differ in one of them."""
     mode: Mode | None = None
     truth: Truth = field(default_factory=Truth)
     """What a simulator knows; nothing of real members, nor where a part is missing."""
@@ -191,6 +196,9 @@ def _judge(evidence: Evidence) -> None:
             if isinstance(row, ViewInstall):
                 named.update(zip(row.members, row.member_incs, strict=True))
     evidence.absent = sorted(named - evidence.journals.keys())
+    evidence.settings = _differing(evidence)
+    if evidence.settings:
+        evidence.mixed = _mixed(evidence)
     if modes in ({"hold"}, {"flow"}):
         evidence.mode = "hold" if modes == {"hold"} else "flow"
     truth = truths.pop()
@@ -210,6 +218,36 @@ def _judge(evidence: Evidence) -> None:
         undisturbed_ns=evidence.truth.undisturbed_ns,
         changes_max=evidence.truth.changes_max,
     )
+
+
+def _differing(evidence: Evidence) -> dict[str, dict[str, list[Member]]]:
+    """Which of the settings that must agree differ among the headers that have them."""
+    found: dict[str, dict[str, list[Member]]] = {}
+    for name in SHARED:
+        values: dict[str, list[Member]] = {}
+        for member in sorted(evidence.headers):
+            config = evidence.headers[member].config
+            if name in config:
+                values.setdefault(str(config[name]), []).append(member)
+        if len(values) > 1:
+            found[name] = {value: values[value] for value in sorted(values)}
+    return found
+
+
+def _mixed(evidence: Evidence) -> list[str]:
+    views = {
+        row.vid: list(zip(row.members, row.member_incs, strict=True))
+        for row in evidence.rows
+        if isinstance(row, ViewInstall)
+    }
+    return [
+        view
+        for view, members in views.items()
+        if any(
+            sum(any(m in members for m in having) for having in values.values()) > 1
+            for values in evidence.settings.values()
+        )
+    ]
 
 
 def _ended(rows: Sequence[Event]) -> bool:

@@ -29,7 +29,10 @@ class Flaw(msgspec.Struct, frozen=True):
     remedy: str
 
 
-_GROUP_WIDE = ("order", "early", "mode", "message_bytes_max", "cluster")
+_GROUP_WIDE = ("mode", "message_bytes_max", "cluster")
+"""Settings that no member may have for itself: runs are judged, and traffic is planned, by one."""
+_APART = ("order", "early")
+"""Settings that must agree: members that differ in one start alone, and stay apart."""
 
 
 def flaw_of(scenario: Scenario) -> Flaw | None:
@@ -124,6 +127,9 @@ def _bad_config(scenario: Scenario) -> Flaw | None:
             if key in _GROUP_WIDE:
                 remedy = "set it in [config]"
                 return Flaw((*path, key), f"{key} is the same at every member", remedy)
+            if key in _APART and scenario.start == "together":
+                remedy = 'set it in [config], or start = "alone": they form no view together'
+                return Flaw((*path, key), f"{key} must agree in a view", remedy)
         try:
             lan(**{**scenario.config, **own.config})
         except ConfigurationError as error:
@@ -218,6 +224,9 @@ def _bad_imposter(scenario: Scenario) -> Flaw | None:
     taken: list[tuple[str, int]] = []
     for i, imposter in enumerate(scenario.imposter):
         name, incarnation = imposter.member, imposter.incarnation
+        if _apart(scenario, name) != _apart(scenario, imposter.beside):
+            problem = f"{quoted(name)} and {quoted(imposter.beside)} differ in order or early"
+            return Flaw(("imposter", i, "beside"), problem, "choose one with the same settings")
         if incarnation is None:
             continue
         if (name, incarnation) in taken or scenario.in_line(name, incarnation):
@@ -226,6 +235,11 @@ def _bad_imposter(scenario: Scenario) -> Flaw | None:
             return Flaw(("imposter", i, "incarnation"), problem, remedy)
         taken.append((name, incarnation))
     return None
+
+
+def _apart(scenario: Scenario, name: str) -> list[object]:
+    config = scenario.config_of(name)
+    return [getattr(config, key) for key in _APART]
 
 
 def _bad_break(scenario: Scenario) -> Flaw | None:

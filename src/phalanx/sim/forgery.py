@@ -47,9 +47,9 @@ _PLAIN = get_args(frames.Plain)
 class Forger:
     """Makes packets for one group from dice. Tell it the views that members install."""
 
-    def __init__(self, dice: Random, cluster: str, group: str, view: View) -> None:
+    def __init__(self, dice: Random, codec: Codec, view: View) -> None:
         self._dice = dice
-        self._codec = Codec(cluster, group)
+        self._codec = codec
         self._views = [view]
 
     def saw(self, view: View) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from phalanx.core.ids import MemberId, View, boot_view
+from phalanx.core.shared_settings import shared_digest
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.connectivity import components
 from phalanx.sim.network import Links
@@ -26,6 +27,8 @@ class Population:
         self._make = make
         self._links = links
         self._own = {p.name: p for p in scenario.member}
+        self._shared = [shared_digest(scenario.config_of(name)) for name in scenario.members]
+        """Per machine, what its member's settings that must agree are."""
         self._imposters = 0
         self._ended: list[tuple[MemberId, int]] = []
         self._groups: list[list[Seat]] = []
@@ -101,7 +104,7 @@ class Population:
         machines = [i for i, seats in enumerate(self.at) if seats]
         self._groups = [
             [seat for machine in group for seat in self.at[machine]]
-            for group in components(machines, self._links.linked)
+            for group in components(machines, self._joined)
         ]
         changed: list[Seat] = []
         for group in self._groups:
@@ -111,6 +114,10 @@ class Population:
                     seat.component = names
                     changed.append(seat)
         return changed
+
+    def _joined(self, one: int, other: int) -> bool:
+        """Whether processes of two machines may be in one view: packets pass, settings agree."""
+        return self._shared[one] == self._shared[other] and self._links.linked(one, other)
 
     def agrees(self) -> bool:
         """Whether all who reach each other are in one view, and nobody else is in it."""

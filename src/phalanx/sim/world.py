@@ -19,7 +19,9 @@ from random import Random
 from typing import Any
 
 from phalanx.core import member as core
+from phalanx.core.codec import Codec
 from phalanx.core.effects import Backlog, Break, Leave
+from phalanx.core.shared_settings import shared_digest
 from phalanx.journal.events import Event
 from phalanx.sim import scenario as sc
 from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
@@ -58,7 +60,7 @@ class World:
         config = scenario.config_of(everybody.members[0].name)
         foreign = partial(foreign_packets, made, everybody, GROUP, config)
         dice = Random(f"{scenario.seed} forger")
-        forger = Forger(dice, config.cluster, GROUP, everybody)
+        forger = Forger(dice, Codec(config.cluster, GROUP, shared_digest(config)), everybody)
         self._rubbish = Rubbish(scenario.seed, foreign, forger)
         self._driver = Driver(
             scenario,
@@ -332,6 +334,7 @@ class World:
         """Processes have ended themselves."""
         while self._driver.stopped:
             seat, reason = self._driver.stopped.pop(0)
+            assert reason != "incarnation-used", f"no other process was {seat.me}"
             if reason == "name-in-use" and not self._population.rivals(seat):
                 self._driver.cases.stopped_for_nothing()
             self._driver.count_links(now, seat)

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.config import lan
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Claim, Held
+from phalanx.core.frames import Claim, Held, Reused
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.name_claim import NEVER, NameClaim
 
@@ -156,3 +156,28 @@ def test_a_holder_does_not_stop_for_an_answer_that_it_did_not_ask_for() -> None:
     assert not holder(OLD).loses(0, Held(YOUNG, 0))
     assert not holder(OLD).loses(0, Held(OLD, 0)), "nor for its own"
     assert not holder(YOUNG).loses(0, Held(OLD, 12345)), "nor for an answer to no claim of its own"
+
+
+# ---------------------------------------------------------------------------- incarnations
+
+
+def test_a_claimant_is_told_that_its_incarnation_was_used_by_an_answer_to_its_claim() -> None:
+    made = claimant(OLD)
+    claim = claim_of(made)
+    assert made.repeats(0, Reused(OLD, claim.nonce))
+    assert not made.repeats(0, Reused(OLD, claim.nonce + 1)), "to another claim"
+    assert not made.repeats(0, Reused(OLD, 0)), "unasked"
+    assert not made.repeats(0, Reused(YOUNG, claim.nonce)), "of another incarnation"
+    assert made.doubts_incarnation(0, Reused(OLD, 0)) is None, "it asks already"
+
+
+def test_a_holder_that_is_told_unasked_asks_once_before_it_believes_it() -> None:
+    made = holder(OLD)
+    claim = made.doubts_incarnation(0, Reused(OLD, 0))
+    assert claim is not None
+    assert claim.member == OLD
+    assert made.doubts_incarnation(0, Reused(OLD, 0)) is None, "once is enough for a while"
+    answer = Reused(OLD, claim.nonce)
+    assert made.repeats(ANSWER_NS - 1, answer)
+    assert not made.repeats(ANSWER_NS, answer), "that was long ago"
+    assert holder(OLD).doubts_incarnation(0, Reused(YOUNG, 0)) is None

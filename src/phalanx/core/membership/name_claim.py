@@ -14,6 +14,10 @@ stopped goes on after another has taken its place. The member that a group has a
     all of one group have later namesakes     no view can hold members of both: the members of the
     in the other                              earlier group go on alone
 
+A process must not use an incarnation that another process of its name had: those that met the other
+would ignore it. They answer with Reused (`members_met`), and the process stops; one that has its
+name already asks once more, as for Held.
+
 Packets are not authenticated, so no packet stops a member that is in a view with others. One that
 is alone and receives Held for its name claims it once more, with a new draw, and stops when that is
 answered: one stray packet stops no member.
@@ -23,7 +27,7 @@ from __future__ import annotations
 
 from phalanx.config import Config
 from phalanx.core.dice import Dice
-from phalanx.core.frames import Claim, Held
+from phalanx.core.frames import Claim, Held, Reused
 from phalanx.core.ids import MemberId
 
 CLAIMS = 3
@@ -86,9 +90,25 @@ class NameClaim:
         """Somebody says unasked that the name is another's: ask whether that is so."""
         if held.nonce or not self._is_rival(held.member) or self.pending or now < self._doubt_until:
             return None
+        return self._once_more(now)
+
+    def _once_more(self, now: int) -> Claim:
+        """Claim with a new draw: answers to it are answers of now."""
         self._nonce = self._dice.between(1, NONCE_MAX)
         self._doubt_until = now + max(self._config.change_ns, CLAIMS * self._config.claim_ns)
         return Claim(self.me, self._nonce)
+
+    def doubts_incarnation(self, now: int, reused: Reused) -> Claim | None:
+        """Somebody says unasked that this incarnation was used before: ask whether that is so."""
+        if reused.nonce or reused.member != self.me or self.pending or now < self._doubt_until:
+            return None
+        return self._once_more(now)
+
+    def repeats(self, now: int, reused: Reused) -> bool:
+        """Whether this answer means that another process had this incarnation before."""
+        if reused.member != self.me or reused.nonce != self._nonce:
+            return False
+        return self.pending or now < self._doubt_until
 
     def loses(self, now: int, held: Held) -> bool:
         """Whether this answer means that the name is another's."""

@@ -1,7 +1,9 @@
-"""Mutants of seeing and being seen: silence, HELLO, names, members that never speak."""
+"""Mutants of seeing and being seen: silence, HELLO, settings, names, members that never speak."""
 
 from __future__ import annotations
 
+from phalanx.config import Config
+from phalanx.core import speaker
 from phalanx.core.frames import Attempt, Claim, Component, Held, Hello, Plain
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.lansis import Lansis
@@ -11,6 +13,7 @@ from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.steps import Input, Instruction, Met
 from phalanx.core.presence import Presence
 from phalanx.core.recovery import Recovery
+from phalanx.core.shared_settings import DIGEST_BYTES
 from phalanx.core.stay import Stay
 from phalanx.sim.mutants.mutant import Mutant
 
@@ -48,6 +51,13 @@ def one_way_will_do(
 
 _ON_MET = MembershipProtocol._on_met
 _SEARCH_HEARD = Discovery.heard
+
+# ------------------------------------------------------------------ settings
+
+
+def any_settings_will_do(config: Config) -> bytes:
+    return bytes(DIGEST_BYTES)
+
 
 # ------------------------------------------------------------------ names
 
@@ -123,6 +133,11 @@ MUTANTS: dict[str, Mutant] = {
     "joins-over-one-way-links": Mutant(
         "start a join with whoever can be heard, whether it hears us or not",
         ((Discovery, "heard", one_way_will_do),),
+        "membership",
+    ),
+    "settings-not-compared": Mutant(
+        "let members join that order messages by another rule",
+        ((speaker, "shared_digest", any_settings_will_do),),
         "membership",
     ),
     "claim-not-answered": Mutant(
