@@ -95,7 +95,7 @@ def test_receivers_that_all_left_in_between_fail_the_ticket_not_the_node() -> No
     now = named(node)
     ticket = node.submit([b"x"], phalanx.AGREED, [ADA])
     gone = MemberId("bob")
-    node._queue[0] = node._queue[0]._replace(to=(gone,))
+    node._queue.waiting[0] = node._queue.waiting[0]._replace(to=(gone,))
     node.push(now)
     assert isinstance(ticket.error, NotDelivered)
     assert ticket.error.missing == (gone,)
@@ -109,7 +109,7 @@ def test_a_receiver_that_left_in_between_costs_the_others_nothing() -> None:
     now = named(node)
     ticket = node.submit([b"x"], phalanx.AGREED, [ADA])
     gone = MemberId("bob")
-    node._queue[0] = node._queue[0]._replace(to=(ADA, gone))
+    node._queue.waiting[0] = node._queue.waiting[0]._replace(to=(ADA, gone))
     ticket.meant = ticket.to = (ADA, gone)
     node.push(now)
     assert ticket.error is None

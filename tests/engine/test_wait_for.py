@@ -190,7 +190,7 @@ def test_an_error_of_the_function_reaches_the_caller_and_the_group_goes_on(
             async with faces.joined(group_name, "bea"):
                 with pytest.raises(ZeroDivisionError):
                     await waiting
-            await faces.call((await faces.call(ada.send, b"x")).stable)
+            await faces.call((await faces.call(ada.send, b"x")).ordered)
 
     faces.play(scene())
     assert not caplog.records

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from phalanx.config import Config
 from phalanx.core import effects as fx
 from phalanx.core.blocked import Wait
 from phalanx.core.ids import MemberId
@@ -281,3 +282,19 @@ def _time(ns: int) -> str:
     if ns >= 1_000_000_000:
         return f"{ns / 1e9:.1f} s"
     return f"{ns / 1e6:.0f} ms" if ns >= 1_000_000 else "under 1 ms"
+
+
+def differing(
+    group: str,
+    me: MemberId,
+    ours: Config,
+    peer: MemberId,
+    theirs: tuple[tuple[str, str], ...],
+) -> tuple[object, ...]:
+    """The log line for a peer that runs with other settings."""
+    named = [
+        f"{name} is {value!r} there, {str(getattr(ours, name))!r} here" for name, value in theirs
+    ]
+    text = "group %r: %s: refuses %s, whose settings differ (%s): no view is formed with it; "
+    text += "give all members of the group the same settings"
+    return text, group, me, peer, "; ".join(named) or "unknown to this release"

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
@@ -23,10 +21,11 @@ from phalanx.core.member import Member
 from phalanx.engine import events
 from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
-from phalanx.engine.event_log import WATCH_NS, EventLog, log
+from phalanx.engine.event_log import WATCH_NS, EventLog, differing, log
 from phalanx.engine.identity import Identity
 from phalanx.engine.pace import steady
 from phalanx.engine.settlement import Settlement
+from phalanx.engine.submissions import Submission, SubmissionQueue
 from phalanx.engine.tickets import Ticket, Tickets
 from phalanx.engine.view_feed import ViewFeeds
 from phalanx.errors import (
@@ -50,14 +49,6 @@ LEAVES = 3
 core bounds the last two, but its clock may be slow."""
 DRAINS_MAX = 4
 """A timer waits for packets that are already here, so many times."""
-
-
-class Submission(NamedTuple):
-    bodies: Sequence[bytes]
-    size: int
-    service: Service
-    to: tuple[MemberId, ...] | None
-    ticket: Ticket
 
 
 class Node:
@@ -97,14 +88,7 @@ class Node:
         self._log = EventLog(group, me)
         self._watch_at = 0
         self._tickets = Tickets()
-        self._queue: deque[Submission] = deque()
-        self._lock = threading.Lock()
-        self._queued_bytes = 0
-        self._moved_bytes = 0
-        self._accepted = 0
-        """Messages that `submit` took; each goes to the core or is refused after all."""
-        self._submitted = 0
-        self._refused = 0
+        self._queue = SubmissionQueue()
         self._level = 0
         self._watches: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._more = False
@@ -140,11 +124,7 @@ class Node:
         if not bodies:
             ticket.complete(self.view.id, self.view.members)
             return ticket
-        size = sum(lengths)
-        with self._lock:
-            self._queue.append(Submission(bodies, size, service, receivers, ticket))
-            self._queued_bytes += size
-            self._accepted += ticket.count
+        self._queue.put(Submission(bodies, sum(lengths), service, receivers, ticket))
         self.wake()
         self._refuse_if_over()  # it may have ended in between: nobody looks at the queue then
         return ticket
@@ -161,14 +141,16 @@ class Node:
     @property
     def has_room(self) -> bool:
         """A submission would not have to wait long; also when it would be refused."""
-        waiting = self._queued_bytes - self._moved_bytes
-        return waiting < self.config.outbox_bytes_max or self.stopped or self._level == 2
+        return self._queue.bytes < self.config.outbox_bytes_max or self.stopped or self._level == 2
 
     @property
     def has_much_room(self) -> bool:
         """Those that waited for room may go on: not one by one."""
-        waiting = self._queued_bytes - self._moved_bytes
-        return 2 * waiting <= self.config.outbox_bytes_max or self.stopped or self._level == 2
+        return (
+            2 * self._queue.bytes <= self.config.outbox_bytes_max
+            or self.stopped
+            or self._level == 2
+        )
 
     @property
     def has_news(self) -> bool:
@@ -221,7 +203,7 @@ class Node:
         self._watch_at = now + WATCH_NS
         member = self.member
         self.blocked_by = {} if self.stopped else member.blocked_by
-        waiting = self._queued_bytes - self._moved_bytes + self.config.outbox_bytes_max
+        waiting = self._queue.bytes + self.config.outbox_bytes_max
         self._log.sending(now, member.following, waiting - member.room, self.blocked_by)
         self._log.counted(now, self.link.address, self.link.counts, self.buffer.dropped)
 
@@ -262,20 +244,8 @@ class Node:
 
     def push(self, now: int) -> None:
         """Give the core what was submitted, as much as it takes."""
-        queue = self._queue
-        while queue and self.member.room > 0 and not self.stopped:
-            taken = [queue.popleft()]
-            first = taken[0]
-            size = first.size
-            # Small ones of one kind go together: a step costs more than a message.
-            while queue and size < self.config.frame_bytes_max:
-                following = queue[0]
-                if following.service is not first.service or following.to != first.to:
-                    break
-                size += following.size
-                taken.append(queue.popleft())
-            self._submit(now, taken)
-            self._moved_bytes += size
+        while self._queue and self.member.room > 0 and not self.stopped:
+            self._submit(now, self._queue.take(self.config.frame_bytes_max))
 
     def _submit(self, now: int, taken: list[Submission]) -> None:
         first = taken[0]
@@ -283,20 +253,17 @@ class Node:
             bodies = first.bodies
         else:
             bodies = [body for submission in taken for body in submission.bodies]
-        to, lost = self._present(first.to)
+        to, lost = first.present(self.member.view.members)
         try:
             effects = self.member.step(
                 self.pace.core(now), fx.Submit(bodies, first.service, to, lost)
             )
         except SubmissionError as error:
-            with self._lock:
-                self._refused += sum(submission.ticket.count for submission in taken)
-            for submission in taken:
-                submission.ticket.fail(error)
+            self._queue.refuse(taken, error)
             if self._diary is not None:
-                self._diary.queue(now, *self._counts(), type(error).__name__)
+                self._diary.queue(now, *self._queue.counts(self.stopped), type(error).__name__)
             return
-        self._submitted += len(bodies)
+        self._queue.submitted(len(bodies))
         for effect in effects:
             if type(effect) is fx.Accepted:
                 number = effect.first
@@ -306,29 +273,11 @@ class Node:
                 break
         self._perform(now, effects)
 
-    def _present(
-        self, to: tuple[MemberId, ...] | None
-    ) -> tuple[tuple[MemberId, ...] | None, tuple[MemberId, ...]]:
-        """The receivers that are in the view, and those that have left it since the submission was
-        accepted: the messages go to the others."""
-        members = self.member.view.members
-        if to is None or all(member in members for member in to):
-            return to, ()
-        lost = tuple(sorted({member for member in to if member not in members}))
-        return tuple(member for member in to if member in members), lost
-
     def report_delivery(self, now: int, ticket: Ticket) -> None:
         """Watch a ticket that is stable until all members have delivered its messages."""
         with self._ending_on_bugs(now):
             for number in self._tickets.ask(ticket):
                 self.step(now, fx.AwaitDelivery(number))
-
-    def _counts(self) -> tuple[int, int, int]:
-        """Messages accepted, given to the core, and refused after they were accepted. Once the
-        member has stopped, those that still arrive in the queue are refused too."""
-        with self._lock:
-            late = sum(some.ticket.count for some in self._queue) if self.stopped else 0
-            return self._accepted, self._submitted, self._refused + late
 
     def deadline(self) -> int:
         if self.stopped:
@@ -491,15 +440,8 @@ class Node:
             self.end(now, None)
 
     def _refuse_if_over(self) -> None:
-        if not self.stopped:
-            return
-        with self._lock:
-            refused = [*self._queue]
-            self._queue.clear()
-            self._refused += sum(submission.ticket.count for submission in refused)
-        closed = self.error or MemberClosed(str(self.me))
-        for submission in refused:
-            submission.ticket.fail(closed)
+        if self.stopped:
+            self._queue.refuse_all(self.error or MemberClosed(str(self.me)))
 
     def end(self, now: int, error: PhalanxError | None) -> None:
         """This member is no more: give everything back, tell everybody who waits."""
@@ -518,7 +460,7 @@ class Node:
         self._identity.close()
         if self._diary is not None:
             reason = self._reason or ("failed" if error is not None else "left")
-            self._diary.queue(now, *self._counts())
+            self._diary.queue(now, *self._queue.counts(self.stopped))
             self._diary.stop(now, reason, sound=error is None)
             # A slow disk must not hold up the other groups of this process.
             self._closer = threading.Thread(
@@ -530,19 +472,3 @@ class Node:
         for _, call in self._watches:
             call()
         self._watches = []
-
-
-def differing(
-    group: str,
-    me: MemberId,
-    ours: Config,
-    peer: MemberId,
-    theirs: tuple[tuple[str, str], ...],
-) -> tuple[object, ...]:
-    """The log line for a peer that runs with other settings."""
-    named = [
-        f"{name} is {value!r} there, {str(getattr(ours, name))!r} here" for name, value in theirs
-    ]
-    text = "group %r: %s: refuses %s, whose settings differ (%s): no view is formed with it; "
-    text += "give all members of the group the same settings"
-    return text, group, me, peer, "; ".join(named) or "unknown to this release"
