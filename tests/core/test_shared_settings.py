@@ -7,12 +7,12 @@ import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from phalanx.config import Config, lan
+from phalanx.config import Config, Mode, Order, lan
 from phalanx.core.codec import Codec
 from phalanx.core.effects import Effect, Refused, SettingsDiffer, ViewInstalled
 from phalanx.core.frames import Claim, Fragment, Held, Hello, Refusal
@@ -69,6 +69,13 @@ def test_each_combination_of_shared_settings_has_a_digest_of_its_own() -> None:
     assert len(changed | {shared_digest(lan())}) == len(SHARED) + 1
     assert len(COMBINATIONS) == 8
     assert changed <= COMBINATIONS.keys()
+
+
+def test_all_values_that_a_shared_setting_can_have_are_listed() -> None:
+    assert SHARED["order"] == get_args(Order)
+    assert SHARED["mode"] == get_args(Mode)
+    for name, values in SHARED.items():
+        assert all(shared_digest(lan(**{name: value})) in COMBINATIONS for value in values)
 
 
 def test_other_settings_do_not_count() -> None:

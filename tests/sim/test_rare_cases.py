@@ -80,3 +80,9 @@ def test_most_runs_that_draw_a_case_go_through_it(case: Case) -> None:
         assert not result.failed, (seed, result.signature)
         came += case in result.cases
     assert came >= 3
+
+
+def test_two_cases_that_start_namesakes_of_one_member_give_no_incarnation_twice() -> None:
+    scenario = scenario_of(11_821, 3, 5, "storm")
+    assert {"lower_namesake", "third_namesake"} <= set(drawn(scenario))
+    assert flaw_of(scenario) is None

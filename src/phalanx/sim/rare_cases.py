@@ -138,6 +138,7 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
     others = dice.sample([n for n in names if n != holder], len(names) - 1)
     parts = [others[i :: len(incarnations)] for i in range(len(incarnations))]
     rows: dict[str, list[Any]] = {"imposter": []}
+    taken = [row.incarnation for row in scenario.imposter if row.member == holder]
     if others and dice.randrange(4):
         rows["partition"] = [
             Partition(at_ns=at, groups=tuple(tuple(sorted(part)) for part in parts if part))
@@ -148,9 +149,10 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
         incarnation = None if drawn in used else drawn  # an incarnation is never used twice
         at += dice.randrange(fail // 8)
         beside = dice.choice(part or names)
-        rows["imposter"].append(
-            Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
-        )
+        if incarnation is None or incarnation not in taken:  # another rare case may have it
+            rows["imposter"].append(
+                Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
+            )
     return _more(scenario, **rows)
 
 
