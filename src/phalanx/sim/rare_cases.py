@@ -138,7 +138,6 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
     others = dice.sample([n for n in names if n != holder], len(names) - 1)
     parts = [others[i :: len(incarnations)] for i in range(len(incarnations))]
     rows: dict[str, list[Any]] = {"imposter": []}
-    taken = [row.incarnation for row in scenario.imposter if row.member == holder]
     if others and dice.randrange(4):
         rows["partition"] = [
             Partition(at_ns=at, groups=tuple(tuple(sorted(part)) for part in parts if part))
@@ -146,13 +145,12 @@ def _namesakes(dice: Random, scenario: Scenario, incarnations: list[int | None])
         rows["heal"] = [Heal(at_ns=at + dice.randrange(fail // 4, 2 * fail))]
     used = {row.incarnation for row in scenario.imposter if row.member == holder}
     for part, drawn in zip(parts, incarnations, strict=True):
-        incarnation = None if drawn in used else drawn  # an incarnation is never used twice
+        incarnation = None if drawn in used else drawn  # another rare case may have it
         at += dice.randrange(fail // 8)
         beside = dice.choice(part or names)
-        if incarnation is None or incarnation not in taken:  # another rare case may have it
-            rows["imposter"].append(
-                Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
-            )
+        rows["imposter"].append(
+            Imposter(member=holder, at_ns=at, beside=beside, incarnation=incarnation)
+        )
     return _more(scenario, **rows)
 
 
