@@ -38,13 +38,9 @@ from phalanx.net.addresses import (
     text_of,
 )
 from phalanx.net.faults import Faults
-from phalanx.net.link import PACKETS_MAX
+from phalanx.net.link import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
 from phalanx.net.sockets import Inlet, Outlet
 
-CHECK_NS = 3_000_000_000
-"""How often a link looks whether its address is still there."""
-CHECK_SOON_NS = 250_000_000
-"""... at most, after the network has refused a packet, and while the address is gone."""
 LOOP_SECONDS = 0.2
 """How long a packet to this very machine may take."""
 
