@@ -128,7 +128,7 @@ class FanoutLink:
             targets = [t for t in targets if self.faults.reaches(text_of(t))]
         if targets:
             self._outlet.send(packets, targets)
-            if self.counts["unreachable"] != self._refused:
+            if self.counts.get("unreachable", 0) != self._refused:
                 self._refused = self.counts["unreachable"]
                 self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 

@@ -127,7 +127,7 @@ class UdpLink:
 
     def send(self, now: int, packets: list[bytes]) -> None:
         self._outlet.send(packets, self._targets)
-        if self.counts["unreachable"] != self._refused:
+        if self.counts.get("unreachable", 0) != self._refused:
             self._refused = self.counts["unreachable"]
             self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 
