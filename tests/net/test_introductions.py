@@ -161,6 +161,16 @@ def test_a_member_with_two_addresses_gets_one_copy() -> None:
     assert one.targets == [B]
 
 
+def test_packets_go_to_the_address_that_a_member_was_heard_from_last() -> None:
+    """Its address has changed: for a minute the old one still counts as heard."""
+    a, b = table("a"), table("b")
+    assert a.introduced(0, B, b.introduction(0, A))
+    a.heard(SECOND, B)
+    assert a.targets == [B]
+    assert a.introduced(SECOND + 1, C, b.introduction(SECOND + 1, A)), "answered at once"
+    assert a.targets == [C]
+
+
 def test_the_address_that_is_heard_goes_before_one_that_only_others_hear() -> None:
     one, other, third = table("a"), table("b"), table("d")
     one.introduced(0, B, other.introduction(0, A))

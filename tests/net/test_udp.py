@@ -15,7 +15,7 @@ from phalanx.errors import NetworkError
 from phalanx.net import sockets, udp
 from phalanx.net.addresses import Interface
 from phalanx.net.faults import Faults
-from phalanx.net.link import PACKETS_MAX, Link
+from phalanx.net.link import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX, Link
 from phalanx.net.udp import UdpLink, open_udp
 
 Opener = Callable[..., UdpLink]
@@ -187,7 +187,7 @@ def test_a_link_without_an_address_keeps_its_sockets_and_looks_again_soon(
     for _ in range(3):
         assert one.expire(due) == []
         following = one.deadline()
-        assert following == due + udp.CHECK_SOON_NS
+        assert following == due + CHECK_SOON_NS
         due = following
     assert one.counts["address-lost"] == 1, "counted once"
     two.send(0, [b"still heard"])
@@ -207,7 +207,7 @@ def test_a_refused_packet_makes_a_link_look_at_its_address_soon(opened: Opener) 
     link.send(0, [b"x"])
     soon = link.deadline()
     assert calm is not None
-    assert soon == calm - udp.CHECK_NS + udp.CHECK_SOON_NS
+    assert soon == calm - CHECK_NS + CHECK_SOON_NS
 
 
 def test_a_link_never_moves_from_a_network_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:

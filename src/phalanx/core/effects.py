@@ -68,7 +68,7 @@ class Close(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leave(msgspec.Struct, frozen=True, gc=False):
-    """Go: send what was accepted, say goodbye, serve until the others know, then `Stopped`."""
+    """Go: send what was accepted, say goodbye, serve until those that stay know, then `Stopped`."""
 
 
 class Break(msgspec.Struct, frozen=True, gc=False):

@@ -34,7 +34,9 @@ FRAME = 60_000
 
 class Puppet:
     def __init__(self, part: dict[str, Any]) -> None:
-        config = lan(**part.get("config", {}))
+        given = part.get("config", {})
+        # JSON has lists; settings of several values are tuples.
+        config = lan(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
         more: dict[str, Any] = {
             key: part[key] for key in ("name", "state", "journal") if key in part
         }

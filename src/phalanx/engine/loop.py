@@ -172,10 +172,10 @@ class Engine:
         times = self._limiter.count(now, "late")
         if times:
             log.warning(
-                "this process was not running when it should: %d times, %d ms late at most; others "
-                "suspect its members after %d ms",
-                times,
+                "this process ran late, by %d ms at most (times since the last such line: %d); "
+                "others suspect its members after %d ms",
                 self._latest_ns // 1_000_000,
+                times,
                 fail_ns // 1_000_000,
             )
             self._latest_ns = 0

@@ -3,6 +3,10 @@
 For networks without multicast: clouds, containers, members in several subnets. One socket sends and
 receives, so the address that others see is the one to answer to. Who the others are is the
 business of `introductions`; names are looked up by `names`.
+
+With an `interface` the socket is bound to the address of that interface, and the link follows it to
+another address, as links over multicast do; the others learn the new one from an introduction. A
+socket that is bound to any address need not, and one with an `address` waits until that is back.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from random import Random
 from time import monotonic_ns
 
 from phalanx.config import Config
-from phalanx.errors import ConfigurationError, NetworkError
+from phalanx.errors import ConfigurationError, NetworkError, PhalanxError
 from phalanx.net import sockets
 from phalanx.net.addresses import (
     SocketAddress,
@@ -29,7 +33,7 @@ from phalanx.net.addresses import (
 )
 from phalanx.net.faults import Faults
 from phalanx.net.introductions import MAGIC, NONCE_BYTES, Introductions
-from phalanx.net.link import PACKETS_MAX
+from phalanx.net.link import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
 from phalanx.net.names import START_SECONDS, Lookup, Names, literal, look_up
 from phalanx.net.sockets import Inlet, Outlet
 
@@ -51,20 +55,31 @@ class FanoutLink:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.faults = faults
-        self._sock = sock
+        self._config = config
         self._seeds = seeds
         self._names = names
         nonce = os.urandom(NONCE_BYTES)
         chance = Random(nonce)
         self._introductions = Introductions(config.cluster, group, nonce, chance, now)
         self._introductions.counts = self.counts
+        self._refused = 0
+        self._lost = False
+        """The address of the interface is gone, and there is no other yet."""
+        self._use(sock, now)
+        self._reseed(now)
+
+    def _use(self, sock: socket.socket, now: int) -> None:
+        """Send and receive by this socket from now on."""
+        config = self._config
+        self._sock = sock
         self._introductions.own(now, _own_addresses(sock))
-        self.address = text_of(_seen_address(sock, [*seeds, *names.found]))
+        self.address = text_of(_seen_address(sock, [*self._seeds, *self._names.found]))
         self.receive_bytes = sockets.ask_for_room(sock, False, config.receive_bytes)
         sockets.ask_for_room(sock, True, sockets.SEND_BYTES)
         self._outlet = Outlet(sock, config.offload, self.counts)
         self._inlet = Inlet(sock, config.offload, self.counts)
-        self._reseed(now)
+        self._checked_ns = now
+        self._check_ns = now + CHECK_NS
 
     @property
     def peers(self) -> list[str]:
@@ -113,22 +128,56 @@ class FanoutLink:
             targets = [t for t in targets if self.faults.reaches(text_of(t))]
         if targets:
             self._outlet.send(packets, targets)
+            if self.counts.get("unreachable", 0) != self._refused:
+                self._refused = self.counts["unreachable"]
+                self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 
     def deadline(self) -> int | None:
         delayed = self.faults.deadline()
-        introduce = self._introductions.deadline()
-        return introduce if delayed is None else min(delayed, introduce)
+        due = min(self._introductions.deadline(), self._check_ns)
+        return due if delayed is None else min(delayed, due)
 
     def expire(self, now: int) -> list[bytes]:
+        came: list[bytes] = []
+        if now >= self._check_ns:
+            came = self._check(now)
         if now >= self._introductions.deadline():
             self._reseed(now)
             for target in self._introductions.expire(now):
                 self._introduce(now, target)
-        return self.faults.due(now)
+        return came + self.faults.due(now)
 
     def close(self) -> None:
         self._names.close()
         self._sock.close()
+
+    # ------------------------------------------------- the address of the interface
+
+    def _check(self, now: int) -> list[bytes]:
+        """Look whether the interface still has the address. What waits in a socket that is given
+        up."""
+        self._checked_ns, self._check_ns = now, now + CHECK_NS
+        host = self._sock.getsockname()[0]
+        follows = self._config.interface and not self._config.address
+        if not follows or any(host in interface.addresses for interface in interfaces()):
+            self._lost = False
+            return []
+        if not self._lost:
+            self._lost = True
+            self.counts["address-lost"] += 1
+        self._check_ns = now + CHECK_SOON_NS
+        former, came = self._sock, self.receive(now)
+        try:
+            sock = _open_socket(self._config, self._seeds, former.getsockname()[1])
+        except (PhalanxError, OSError):  # none yet
+            return came
+        self._use(sock, now)
+        former.close()
+        self._lost = False
+        self.counts["address-changed"] += 1
+        for target in self._introductions.targets:
+            self._introduce(now, target)
+        return came
 
     # ------------------------------------------------- introductions
 
@@ -203,16 +252,27 @@ def open_fanout(
             if (":" in host) != (len(seed) == 4):
                 remedy = f"not of the same IP version as {host}; use one version at all members"
                 raise ConfigurationError("peers", peer[0], remedy)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
-        sock.setblocking(False)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _bind(sock, host, config)
+        sock = opened.enter_context(_open_socket(config, [*seeds, *names.found], config.port))
         link = FanoutLink(sock, config, group, seeds, names, faults or Faults(), monotonic_ns())
         opened.pop_all()
         return link
     raise AssertionError
+
+
+def _open_socket(config: Config, seeds: list[SocketAddress], port: int) -> socket.socket:
+    """A socket that is bound as configured, and to this port."""
+    host = _local_address(config, seeds)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock.setblocking(False)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _bind(sock, host, port, config)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _seed(host: str, port: int) -> SocketAddress:
@@ -238,11 +298,11 @@ def _local_address(config: Config, seeds: list[SocketAddress]) -> str:
     return "0.0.0.0" if ipv4 else "::"
 
 
-def _bind(sock: socket.socket, host: str, config: Config) -> None:
-    full = socket.getaddrinfo(host, config.port, type=socket.SOCK_DGRAM)[0][4]
+def _bind(sock: socket.socket, host: str, port: int, config: Config) -> None:
+    full = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
     if ":" in host and ipaddress.ip_address(host).is_link_local:
-        index = choose_interface(config.interface or host, host, config.port or 9)[0].index
-        full = (host, config.port, 0, index)
+        index = choose_interface(config.interface or host, host, port or 9)[0].index
+        full = (host, port, 0, index)
     try:
         sock.bind(full)
     except OSError as error:

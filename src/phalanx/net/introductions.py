@@ -240,11 +240,13 @@ class Introductions:
         return list(chosen)
 
     def _choose(self, now: int) -> None:
-        """Whom packets go to: one address of each member that is alive."""
+        """Whom packets go to: one address of each member that is alive, the one that was heard
+        last. A member whose address changed is heard from the new one only."""
         fresh: dict[bytes, SocketAddress] = {}
         stale: dict[bytes, SocketAddress] = {}  # only others hear them now
         hearsay = []
-        for address, peer in self._peers.items():
+        latest = sorted(self._peers.items(), key=lambda known: known[1].heard or 0, reverse=True)
+        for address, peer in latest:
             if peer.heard is not None and now - peer.heard <= ALIVE_NS:
                 fresh.setdefault(peer.nonce, address)
             elif not _alive(peer, now):

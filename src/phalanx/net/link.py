@@ -16,19 +16,25 @@ from phalanx.net.faults import Faults
 
 PACKETS_MAX = 4096
 """`receive` returns after about this many packets, so that one busy link starves no other."""
+CHECK_NS = 3_000_000_000
+"""How often a link looks whether the address that it is bound to is still there."""
+CHECK_SOON_NS = 250_000_000
+"""... at most, after the network has refused a packet, and while the address is gone."""
 
 
 class Link(Protocol):
     """One group's way to the network. All calls come from one thread and none of them blocks."""
 
     address: str
-    """Where this member's packets come from, as others see it: host:port."""
+    """Where this member's packets come from, as others see it: host:port. It changes when the
+    address of the interface does."""
     receive_bytes: int
     """Payload bytes that the receive buffer holds, as granted by the system."""
     faults: Faults
     """What this link loses on demand."""
     counts: Counter[str]
-    """What happened to packets that went nowhere: `unsent`, `truncated`, `foreign`, ..."""
+    """What happened to packets that went nowhere: `unsent`, `truncated`, `foreign`, ...; and how
+    often the link's address was gone (`address-lost`) and it moved (`address-changed`)."""
 
     def fileno(self) -> int:
         """Readable when `receive` has something to give."""

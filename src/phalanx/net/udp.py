@@ -38,13 +38,9 @@ from phalanx.net.addresses import (
     text_of,
 )
 from phalanx.net.faults import Faults
-from phalanx.net.link import PACKETS_MAX
+from phalanx.net.link import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
 from phalanx.net.sockets import Inlet, Outlet
 
-CHECK_NS = 3_000_000_000
-"""How often a link looks whether its address is still there."""
-CHECK_SOON_NS = 250_000_000
-"""... at most, after the network has refused a packet, and while the address is gone."""
 LOOP_SECONDS = 0.2
 """How long a packet to this very machine may take."""
 
@@ -131,7 +127,7 @@ class UdpLink:
 
     def send(self, now: int, packets: list[bytes]) -> None:
         self._outlet.send(packets, self._targets)
-        if self.counts["unreachable"] != self._refused:
+        if self.counts.get("unreachable", 0) != self._refused:
             self._refused = self.counts["unreachable"]
             self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 

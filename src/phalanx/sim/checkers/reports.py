@@ -3,7 +3,8 @@
 view-delta-truth     A view's `joined` and `left` are the differences to the view before.
 no-needless-stop     A member stops because its name is in use only if it is alone in its view and
                      another process with its name lived at the same time; it leaves only if it was
-                     asked to, when the others have left it out or its time to leave is over.
+                     asked to, when the others have left it out, have crashed or leave too, or its
+                     time to leave is over.
 accepted-is-sent     Messages that the queue of a member accepted are given to the protocol, or
                      refused with a reason.
 """
@@ -81,7 +82,8 @@ def _stop(trace: Trace, member: Member, leave_ns: int | None, out: Findings) -> 
 
 
 def _waits(trace: Trace, member: Member, asked: CtxStep, stop: Life, out: Findings) -> None:
-    """A member that leaves early goes on until the others that it counts have left it out."""
+    """A member that leaves early goes on until the others that it counts, and that do not leave too
+    (`gone_by`), have left it out."""
     for other in trace.views[trace.installs[member][-1].vid]:
         if other == member or label(other) in asked.failed_after or other not in trace.journals:
             continue
