@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from phalanx.sim.flaws import flaw_of
@@ -81,5 +82,6 @@ def test_members_speak_before_during_and_after() -> None:
 
 def test_a_kind_names_a_generator() -> None:
     assert scenario_of(7, 2, 8) == scenario_of(7, 2, 8, "fixed")
-    assert scenario_of(7, 3, 16, "membership") == random_membership_scenario(7)
+    made = msgspec.structs.replace(random_membership_scenario(7), ask_delivery=True)
+    assert scenario_of(7, 3, 16, "membership") == made
     assert list(KINDS) == list(MEMBERS)

@@ -225,7 +225,8 @@ class Driver:
             self._faults["large"] += sum(n > seat.frame_max for n in submission.sizes)
             self._after(now, seat, effects)
             if self._ask_delivery and seat.machine % 2 == 0 and not seat.gone:
-                self._step(now, seat, AwaitDelivery(seat.submitted))
+                asked = AwaitDelivery(seat.submitted)
+                self._perform(now, seat, seat.step(now + seat.clock, asked))
         seat.saying = False
 
     def _refuse(self, now: int, seat: Seat, reason: str) -> None:
