@@ -142,3 +142,14 @@ def test_a_receipt_ends_with_its_member(group_name: str) -> None:
         ada.leave()
         with pytest.raises(phalanx.PhalanxError):
             receipt.delivered(SECONDS)
+
+
+def test_delivery_that_is_asked_for_after_the_end_fails_at_once(group_name: str) -> None:
+    with members(group_name, "flow") as (ada, bea, cyd):
+        receipt = ada.send(b"x")
+        receipt.stable(SECONDS)
+        cut(ada, bea, cyd)
+        ada.leave()
+        with pytest.raises(phalanx.PhalanxError, match="left its group"):
+            receipt.delivered(SECONDS)
+        assert named(receipt.stable().members) == NAMES

@@ -30,11 +30,15 @@ class Remote:
     """One puppet process."""
 
     def __init__(
-        self, part: dict[str, Any], prefix: Sequence[str] = (), errors: IO[str] | None = None
+        self,
+        part: dict[str, Any],
+        prefix: Sequence[str] = (),
+        errors: IO[str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "phalanx.demo.puppet"),
     ) -> None:
         self.name: str = part["name"]
         self.part = part
-        command = [*prefix, sys.executable, "-m", "phalanx.demo.puppet", json.dumps(part)]
+        command = [*prefix, *program, json.dumps(part)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

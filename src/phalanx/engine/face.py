@@ -143,9 +143,11 @@ class Slip:
         self._engine = engine
 
     def _ask_for_delivery(self) -> None:
-        """Have the engine watch a ticket that is stable."""
+        """Have the engine watch a ticket that is stable, unless the member has ended: nobody looks
+        at it then."""
         ticket, node = self._ticket, self._node
         self._engine.order(lambda now: node.report_delivery(now, ticket))
+        node.fail_if_over(ticket)
 
     @property
     def numbers(self) -> tuple[int, int] | None:

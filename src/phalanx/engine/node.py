@@ -276,8 +276,14 @@ class Node:
     def report_delivery(self, now: int, ticket: Ticket) -> None:
         """Watch a ticket that is stable until all members have delivered its messages."""
         with self._ending_on_bugs(now):
-            for number in self._tickets.ask(ticket):
+            for number in self._tickets.ask(ticket) if not self.stopped else ():
                 self.step(now, fx.AwaitDelivery(number))
+        self.fail_if_over(ticket)
+
+    def fail_if_over(self, ticket: Ticket) -> None:
+        """Nothing more becomes known of a ticket once the member has ended."""
+        if self.stopped:
+            ticket.fail(self.error or MemberClosed(str(self.me)))
 
     def deadline(self) -> int:
         if self.stopped:
