@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	&& { echo $$p; break; }; done)
 
 # mypy refuses a folder that is missing or holds no module.
-TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
+TYPED := src tests tools examples $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help
 help: ## show this list
