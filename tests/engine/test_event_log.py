@@ -226,7 +226,7 @@ def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: li
             nonlocal sent
             ada.send(b"waits")
             sent += 1
-            return bool(ada.blocked_by)
+            return ada.blocked_by == {bea.me: "unread"}
 
         assert until(waits)
         index(lines, "ada: nothing sent for", "bea (its application is behind with reading)")
