@@ -16,7 +16,7 @@ Only messages that the application asks about are reported (`AwaitDelivery`).
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import deque
 from operator import lt
 
@@ -59,8 +59,9 @@ class DeliveryReports:
 
     def ask(self, number: int) -> None:
         """Report when this message is delivered everywhere."""
-        if number not in self._asked:
-            insort(self._asked, number)
+        at = bisect_left(self._asked, number)
+        if self._asked[at : at + 1] != [number]:
+            self._asked.insert(at, number)
 
     def close(self, view: ViewId, upto: int, together: tuple[MemberId, ...]) -> None:
         """A view has ended, and these members move on together. Own messages up to `upto` belong to

@@ -172,7 +172,7 @@ class Tickets:
     def __init__(self) -> None:
         self._unordered: deque[Ticket] = deque()
         self._unstable: deque[Ticket] = deque()
-        self._asked: list[Ticket] = []
+        self._asked: dict[Ticket, None] = {}
         """Stable ones of which it is asked when they are delivered."""
 
     def accepted(self, ticket: Ticket, first: int) -> None:
@@ -205,7 +205,7 @@ class Tickets:
         about, one for each view."""
         if ticket.state is not State.STABLE or ticket in self._asked:
             return []
-        self._asked.append(ticket)
+        self._asked[ticket] = None
         return [part.upto for part in ticket.parts]
 
     def delivered(self, upto: int, view: ViewId, members: tuple[MemberId, ...]) -> None:
@@ -217,7 +217,7 @@ class Tickets:
                     if part.view == view or not members:
                         part.delivered = members
             if all(part.delivered is not None for part in ticket.parts):
-                self._asked.remove(ticket)
+                del self._asked[ticket]
                 ticket.reach(State.DELIVERED)
 
     def not_sent(self, first: int, last: int, members: tuple[MemberId, ...], rest: int) -> None:
