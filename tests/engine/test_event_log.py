@@ -209,10 +209,7 @@ def test_a_process_that_was_suspended_says_that_it_ran_late(
             remote.close()
 
 
-@pytest.mark.parametrize("logged", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_sender_sees_whose_application_it_waits_for(
-    group_name: str, lines: list[str], logged: bool
-) -> None:
+def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: list[str]) -> None:
     config = phalanx.local(buffer_bytes_max=64 << 10, outbox_bytes_max=64 << 10)
     with (
         phalanx.blocking.join(group_name, name="ada", config=phalanx.local()) as ada,
@@ -225,19 +222,21 @@ def test_a_sender_sees_whose_application_it_waits_for(
         sent = 15
 
         def waits() -> bool:
-            """Whether a message waits; one that left before bea was heard to be behind does not."""
+            """Whether a message waits. Messages leave until bea is heard to be behind, and again at
+            the start of a new view, which a crowded machine may bring."""
             nonlocal sent
             ada.send(b"waits")
             sent += 1
             return ada.blocked_by == {bea.me: "unread"}
 
+        def waits_and_says_so() -> bool:
+            said = ("ada: nothing sent for", "bea (its application is behind with reading)")
+            return waits() and any(all(part in line for part in said) for line in lines)
+
         assert until(waits)
-        if logged:
-            index(lines, "ada: nothing sent for", "bea (its application is behind with reading)")
-            assert ada.blocked_by == {bea.me: "unread"}
+        assert until(waits_and_says_so, 20), "\n".join(lines)
         for event in bea:
             if isinstance(event, phalanx.Message) and event.number == sent:
                 break
         assert until(lambda: ada.blocked_by == {})
-        if logged:
-            index(lines, "ada: sends again after")
+        index(lines, "ada: sends again after")
