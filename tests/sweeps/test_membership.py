@@ -1,6 +1,7 @@
 """Groups whose members come and go, from seeds and from cuts.
 
-1. Every guarantee holds in random turmoil and in random storms, and nothing gets stuck.
+1. Every guarantee holds in random turmoil and in random storms, and nothing gets stuck (also in
+   `test_behaviour`).
 2. Every guarantee is put to the test, and every case that matters really occurs.
 3. No single link, and no single direction of one, changes a view when it is cut.
 4. With default settings a crash and a heal lead to the next view in time.
@@ -14,7 +15,6 @@ from itertools import permutations
 import pytest
 
 from phalanx.journal.events import Life, ViewInstall
-from phalanx.sim.kinds import Kind
 from phalanx.sim.run import run
 from phalanx.sim.scenario import (
     MS,
@@ -50,17 +50,6 @@ CASES = {
     "views_removal",
     "window_closed_across",
 }
-
-
-@pytest.mark.parametrize("kind", ["membership", "storm"])
-@pytest.mark.parametrize("first", range(0, 60, 10))
-def test_members_that_come_and_go_keep_every_guarantee(first: int, kind: Kind) -> None:
-    lo, hi = (3, 8) if kind == "membership" else (3, 5)
-    tally = run_seeds(Seeds(first, first + 10, lo, hi, kind))
-    lowest = tally.lowest_failing_seed
-    line = f"phalanx sim replay --kind {kind} --members {lo}:{hi} --seed {lowest}"
-    assert lowest is None, f"{tally.lowest_failure}; {line}"
-    assert tally.runs == 10
 
 
 def test_every_guarantee_is_put_to_the_test_and_every_case_occurs() -> None:
