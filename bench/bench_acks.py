@@ -22,11 +22,11 @@ from time import perf_counter
 from typing import Any
 
 from phalanx.config import Config
-from phalanx.core.effects import Accepted, Deliver, Effect, Given, Transmit
-from phalanx.core.frames import ControlMessage, Frame
+from phalanx.core.effects import Accepted, Deliver, Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
-from phalanx.core.member import Member
-from phalanx.core.sealing import Content
+from phalanx.core.member.frame_builder import Content
+from phalanx.core.member.member import Member
+from phalanx.core.wire.frames import ControlMessage, Frame
 from phalanx.sim.scenario import MS, Network, Peculiarity, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 
@@ -58,7 +58,7 @@ class CountedMember(Member):
         super().__init__(me, view, group, config, entropy)
         self._counts = counts
 
-    def step(self, now: int, given: Given) -> list[Effect]:
+    def step(self, now: int, given: Input) -> list[Effect]:
         counts = self._counts
         effects = super().step(now, given)
         within = counts.counts(now)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from phalanx.config import Config, lan
 from phalanx.core.effects import Datagrams, DeadlinePassed, Deliver, Effect, Submit, Transmit
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 
 MESSAGES = (1, 2, 5, 10, 20, 40, 70, 110)
 SIZE = 100

@@ -1,6 +1,6 @@
 """False removals: how often would the failure detector remove a member that lives?
 
-The product's `Detector` and nothing else of a member: each of a small idle group sends a
+The product's `FailureDetector` and nothing else of a member: each of a small idle group sends a
 keep-alive when `Pulse` would (250 ms after its last), every packet is lost at every receiver
 with the chance given, probes are answered when they arrive, and one member stops for half the
 time-out again and again, at random, with everything that was sent to it waiting. No frame is
@@ -23,9 +23,9 @@ from time import perf_counter
 from typing import Any
 
 from phalanx.config import MS, lan
-from phalanx.core.detector import Detector, Probing
-from phalanx.core.dice import Dice
+from phalanx.core.failure_detector import FailureDetector, Probing
 from phalanx.core.ids import MemberId
+from phalanx.core.prng import Prng
 
 SECOND = 1_000_000_000
 DELAY = 150_000
@@ -40,7 +40,7 @@ class Idle:
         self.rng = Random(seed)
         self.loss = loss_ppm / 1_000_000
         self.ids = [MemberId(f"m{i}") for i in range(members)]
-        self.detectors = [Detector(self.config, Dice(seed * 97 + i)) for i in range(members)]
+        self.detectors = [FailureDetector(self.config, Prng(seed * 97 + i)) for i in range(members)]
         self.heap: list[tuple[int, int, int, int, Any]] = []
         self.tick = count()
         self.paused_until = [0] * members

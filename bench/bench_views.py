@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.effects import Effect, Given, Transmit
+from phalanx.core.effects import Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 from phalanx.journal.events import CtxStep, Event, ViewInstall
 from phalanx.sim.scenario import MS, SECOND, Crash, Heal, Network, Partition, Scenario, Traffic
 from phalanx.sim.world import World
@@ -37,7 +37,7 @@ class Counted(Member):
 
     sent: ClassVar[Sent] = []
 
-    def step(self, now: int, given: Given) -> list[Effect]:
+    def step(self, now: int, given: Input) -> list[Effect]:
         effects = super().step(now, given)
         for effect in effects:
             if isinstance(effect, Transmit):

@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from phalanx.core.codec import HEADER_BYTES
+from phalanx.core.wire.packet_codec import HEADER_BYTES
 from phalanx.demo.stage import Remote, all_in_view
 from phalanx.net.addresses import group_address
 from phalanx.sim.evidence import violations_in

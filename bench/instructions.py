@@ -21,7 +21,7 @@ import sys
 from phalanx.config import lan
 from phalanx.core.effects import Datagrams, Deliver, Effect, Submit, Transmit
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 
 SHORT, LONG = 100, 300
 

@@ -34,7 +34,7 @@ INTERPRETED = re.compile(
 )
 """Values only, or code that is not worth it or that mypyc cannot compile."""
 VALUES = ("Struct", "Enum", "Protocol")
-OPEN = ("Discovery", "Explored", "Member", "Mover", "NameClaim", "Open", "Speaker")
+OPEN = ("Discovery", "Explored", "Member", "ViewChange", "NameClaim", "Open", "Sender")
 """Classes that are called through a variable, or that others derive from."""
 COPIED = ("core/", "explore/")
 PLAYED = 24

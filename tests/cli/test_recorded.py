@@ -63,7 +63,7 @@ def test_a_run_that_was_stuck_is_stuck_when_read_again(tmp_path: Path) -> None:
 def test_a_run_that_an_exception_ended_says_so_when_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from phalanx.core.member import Member
+    from phalanx.core.member.member import Member
 
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from phalanx.cli import sim as commands
 from phalanx.cli.main import main
 from phalanx.cli.telling import Progress
-from phalanx.core.effects import Deliver, Effect, Given
-from phalanx.core.member import Member
+from phalanx.core.effects import Deliver, Effect, Input
+from phalanx.core.member.member import Member
 from phalanx.errors import WorkerDied
 from phalanx.sim import mutants
 from phalanx.sim import sweep as sweeping
@@ -52,7 +52,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a mutant whose members deliver everything twice."""
     genuine = Member.step
 
-    def repeating(self: Member, now: int, given: Given) -> list[Effect]:
+    def repeating(self: Member, now: int, given: Input) -> list[Effect]:
         effects = genuine(self, now, given)
         return [*effects, *(e for e in effects if isinstance(e, Deliver))]
 

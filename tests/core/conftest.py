@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 import pytest
 
 from phalanx.config import Config, lan
-from phalanx.core.causality import Dag
+from phalanx.core.broadcast.dag import Dag
 from phalanx.core.effects import (
     Datagrams,
     DeadlinePassed,
     Deliver,
     Effect,
-    Given,
+    Input,
     Service,
     Submit,
     Transmit,
     ViewInstalled,
 )
-from phalanx.core.frames import Frame, FrameKind, Run
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
+from phalanx.core.wire.frames import Frame, FrameKind, MessageRun
 
 MS = 1_000_000
 
@@ -93,7 +93,7 @@ def frame_of(node: Node, before: Iterable[int]) -> Frame:
         for q, (v, b) in enumerate(zip(node.vector, before, strict=True))
         if v != b and q != node.sender
     ]
-    runs = [Run(Service.AGREED, node.number, 1, None, 0, (0,))] if node.ordered else []
+    runs = [MessageRun(Service.AGREED, node.number, 1, None, 0, (0,))] if node.ordered else []
     return Frame(
         node.sender,
         node.number,
@@ -152,7 +152,7 @@ class Mesh:
         self.dead.add(i)
         self.inboxes[i].clear()
 
-    def step(self, i: int, given: Given) -> None:
+    def step(self, i: int, given: Input) -> None:
         self.give(i, self.members[i].step(self.now, given))
 
     def add(self, member: Member) -> int:

@@ -49,8 +49,8 @@ def installed(
 
 def test_a_view_tells_who_joined_who_left_and_why_and_how_long_it_took(lines: list[str]) -> None:
     log = EventLog("orders", ADA)
-    log.effect(0, fx.PeerJudged(BEA, "FAULTY", "SUSPECTED", "SILENCE"))
-    log.effect(5 * MS, fx.ChangeStepped(b"", "IDLE", "FA", (), (), (BEA,)))
+    log.effect(0, fx.PeerSuspicion(BEA, "FAULTY", "SUSPECTED", "SILENCE"))
+    log.effect(5 * MS, fx.ViewChangeStep(b"", "IDLE", "FA", (), (), (BEA,)))
     view = installed([ADA], left=(BEA, CYD))
     log.effect(17 * MS, view)
     (line,) = lines
@@ -126,7 +126,7 @@ def test_nothing_is_spelled_out_when_the_level_is_off() -> None:
         log = EventLog("orders", ADA)
         log._members = None  # type: ignore[assignment, method-assign]
         log.effect(0, installed([ADA, BEA], joined=(BEA,)))
-        log.effect(0, fx.ChangeStepped(b"", "IDLE", "FA", (), (), (BEA,)))
+        log.effect(0, fx.ViewChangeStep(b"", "IDLE", "FA", (), (), (BEA,)))
     finally:
         logging.getLogger("phalanx").setLevel(logging.NOTSET)
 

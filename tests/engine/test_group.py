@@ -465,7 +465,7 @@ def test_a_cut_member_goes_on_alone_and_merges_when_it_heals(group_name: str) ->
             assert merged is not None
             (mine,) = [side for side in merged.sides if ada.me in side.members]
             assert dict(mine.delivered)[ada.me] == 1
-            assert phalanx.Range(ada.me, 1, 1) in mine.alone
+            assert phalanx.MessageRange(ada.me, 1, 1) in mine.alone
 
     play(scene())
 

@@ -151,7 +151,7 @@ def test_a_bug_ends_the_node_and_says_so(caplog: pytest.LogCaptureFixture) -> No
     node, link = made()
     ticket = node.submit([b"x"], phalanx.AGREED, None)
 
-    def broken(now: int, given: fx.Given) -> list[fx.Effect]:
+    def broken(now: int, given: fx.Input) -> list[fx.Effect]:
         raise AssertionError("impossible")
 
     node.member.step = broken  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 
 from phalanx.config import lan
-from phalanx.core.effects import Break, Datagrams, Effect, Submit, Transmit, ViewInstalled
+from phalanx.core.effects import Datagrams, Effect, Submit, SuspectMember, Transmit, ViewInstalled
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.explore.copies import copied
 from phalanx.explore.member import NOW, Explored, thawed
@@ -70,7 +70,7 @@ def test_a_copy_goes_on_like_the_original_and_leaves_it_alone(pair: list[Explore
         for member in [copied(original), thawed(original.frozen()), deepcopy(original), original]:
             assert digest(original) == before
             effects: list[Effect] = []
-            for given in (Submit([b"x"]), Break(BEA if member.me == ADA else ADA)):
+            for given in (Submit([b"x"]), SuspectMember(BEA if member.me == ADA else ADA)):
                 effects += member.step(NOW, given)
             effects += member.step(NOW, Datagrams([hello]))
             told.append((effects, digest(member)))
@@ -80,9 +80,9 @@ def test_a_copy_goes_on_like_the_original_and_leaves_it_alone(pair: list[Explore
 
 def test_a_copy_shares_within_itself_what_the_original_shares(pair: list[Explored]) -> None:
     ada = copied(joined(pair)[0])
-    assert ada._means.foreign.kept() is ada._means.archive.foreign
-    assert ada._stay.domain is ada._lansis
-    assert ada._lansis.archive is ada._means.archive
+    assert ada._resources.foreign.kept() is ada._resources.past_frames.foreign
+    assert ada._view_state.broadcast is ada._broadcast
+    assert ada._broadcast.past_frames is ada._resources.past_frames
 
 
 def test_members_that_differ_in_times_and_statistics_only_are_the_same(
@@ -90,9 +90,9 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
 ) -> None:
     ada, bea = joined(pair)
     before = digest(ada)
-    ada._pulse.stir()
-    ada._lansis.duplicates += 1
-    ada._presence.detector.heard_ns[0] += 1
+    ada._ack_scheduler.stir()
+    ada._broadcast.duplicates += 1
+    ada._control_plane.detector.heard_ns[0] += 1
     ada._protocol._speak_until += 1
     ada._protocol._time._strain += 1
     assert digest(ada) == before
@@ -112,9 +112,9 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
         lambda m: m._protocol._history._views.clear(),
         lambda m: m._protocol._statements._newest.clear(),
         lambda m: m._protocol._history._came_from.clear(),
-        lambda m: m._means.archive.foreign.update(m._means.archive._generations[0]),
-        lambda m: m._means.foreign.fetch(NOW, BEA, 9),
-        lambda m: m._stay._proposed.add(1),
+        lambda m: m._resources.past_frames.foreign.update(m._resources.past_frames._generations[0]),
+        lambda m: m._resources.foreign.fetch(NOW, BEA, 9),
+        lambda m: m._view_state._proposed.add(1),
         lambda m: m._dag.have.__setitem__(0, 7),
         lambda m: setattr(m._outbox, "following", 5),
     ],

@@ -66,10 +66,16 @@ def test_every_field_that_is_left_out_exists() -> None:
     me = MemberId("ada")
     member = Explored(me, boot_view([me]), lan())
     member.start(NOW)
-    stay = member._stay
+    view_state = member._view_state
     protocol = member._protocol
-    things: list[object] = [member, protocol, protocol._statements, member._means.foreign]
-    things += [stay, stay.domain, stay.cursor, stay.order, Statement(me, 0, protocol.base)]
+    things: list[object] = [member, protocol, protocol._statements, member._resources.foreign]
+    things += [
+        view_state,
+        view_state.broadcast,
+        view_state.queue,
+        view_state.order,
+        Statement(me, 0, protocol.base),
+    ]
     for thing in things:
         fields = {name for base in type(thing).__mro__ for name in getattr(base, "__slots__", ())}
         fields |= vars(thing).keys() if hasattr(thing, "__dict__") else set()

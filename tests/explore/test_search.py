@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from phalanx.core.effects import Service
+from phalanx.core.membership.instructions import Instruction, Met
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.steps import Instruction, Met
 from phalanx.explore.search import Limits, Result, Search
 from phalanx.explore.world import Options
 from phalanx.sim.mutants import MUTANTS

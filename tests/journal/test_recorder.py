@@ -70,10 +70,10 @@ def test_every_effect_gives_its_row_and_transmit_and_stopped_give_none() -> None
             fx.Refused("magic", 3),
             fx.NotSent(3, 4, (C,), 1),
             fx.Transitional(VIEW.id, 6, (A, B)),
-            fx.PeerJudged(B, "SEMI", "SUSPECTED", "RELAY", C),
-            fx.PeerJudged(C, "FAULTY", "SUSPECTED", "SILENCE"),
-            fx.ChangeStepped(b"\x0a\x0b", "COMMIT", "COMMIT", (VIEW.id,), (C,), (B,)),
-            fx.LinkCounted(B, VIEW.id, frames=9, upto=12, missed=3, asked=2, repeated=1),
+            fx.PeerSuspicion(B, "SEMI", "SUSPECTED", "RELAY", C),
+            fx.PeerSuspicion(C, "FAULTY", "SUSPECTED", "SILENCE"),
+            fx.ViewChangeStep(b"\x0a\x0b", "COMMIT", "COMMIT", (VIEW.id,), (C,), (B,)),
+            fx.LinkStats(B, VIEW.id, frames=9, upto=12, missed=3, asked=2, repeated=1),
             fx.Stopped("left"),
         ],
         9,
@@ -205,8 +205,11 @@ def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
 
 
 def test_a_merged_view_names_its_components() -> None:
-    alone = (fx.Range(A, 2, 3),)
-    merged = (fx.Side(BEFORE, (A,), ((A, 3),), alone), fx.Side(VIEW.id, (B, C), ((A, 1),), ()))
+    alone = (fx.MessageRange(A, 2, 3),)
+    merged = (
+        fx.MergedComponent(BEFORE, (A,), ((A, 3),), alone),
+        fx.MergedComponent(VIEW.id, (B, C), ((A, 1),), ()),
+    )
     r = recorder()
     row, one, two = r.record(1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)])
     assert isinstance(row, ev.ViewInstall)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from phalanx.config import Config, local
-from phalanx.core.codec import VERSION, Codec
-from phalanx.core.frames import Claim, Held, Hello
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.shared_settings import shared_digest
+from phalanx.core.wire.frames import Hello, NameClaimed, NameHeld
+from phalanx.core.wire.packet_codec import VERSION, PacketCodec
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.net.group_settings import group_settings
 from phalanx.net.udp import open_udp
 
@@ -21,7 +21,7 @@ SECONDS = 0.6
 
 
 def packet_of(member: MemberId, **settings: str) -> bytes:
-    codec = Codec("phalanx", GROUP, shared_digest(Config(**settings)))  # type: ignore[arg-type]
+    codec = PacketCodec("phalanx", GROUP, shared_digest(Config(**settings)))  # type: ignore[arg-type]
     return codec.encode(Hello(member, 1, boot_view([member]).id, ()))
 
 
@@ -63,7 +63,7 @@ def test_members_that_differ_are_a_problem_with_their_names() -> None:
 
 
 def test_settings_of_another_release_are_told() -> None:
-    strange = Codec("phalanx", GROUP, b"what").encode(Claim(BOB, 1))
+    strange = PacketCodec("phalanx", GROUP, b"what").encode(NameClaimed(BOB, 1))
     with saying(packet_of(ADA), strange):
         finding = group_settings(local(), GROUP, SECONDS)
     assert finding.verdict == "problem"
@@ -72,7 +72,7 @@ def test_settings_of_another_release_are_told() -> None:
 
 def test_a_group_that_is_not_heard_is_noted() -> None:
     older = bytes([VERSION - 1]) + packet_of(ADA)[1:]
-    silent = Codec("phalanx", GROUP).encode(Held(ADA, 1))
+    silent = PacketCodec("phalanx", GROUP).encode(NameHeld(ADA, 1))
     with saying(older, silent):
         finding = group_settings(local(), GROUP, SECONDS)
     assert finding.verdict == "note"

@@ -14,9 +14,9 @@ from phalanx.core.effects import (
     Datagrams,
     DeadlinePassed,
     Effect,
-    Given,
-    Leave,
-    LinkCounted,
+    Input,
+    LeaveRequest,
+    LinkStats,
     Stopped,
     Submit,
     Transmit,
@@ -43,7 +43,7 @@ class Parrot:
     def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
         self.me = me
         self.view = view
-        self.given: list[tuple[int, Given]] = []
+        self.given: list[tuple[int, Input]] = []
         self.numbered = 0
         self.waiting = 0
         self.due: int | None = None
@@ -53,7 +53,7 @@ class Parrot:
     def start(self, now: int) -> list[Effect]:
         return [ViewInstalled(self.view, None, (), "boot")]
 
-    def step(self, now: int, given: Given) -> list[Effect]:
+    def step(self, now: int, given: Input) -> list[Effect]:
         if isinstance(given, Submit) and self.waiting >= self.outbox_max:
             raise OutboxFull(1, 1)
         self.given.append((now, given))
@@ -74,7 +74,7 @@ class Parrot:
     def deadline(self) -> int | None:
         return self.due
 
-    def links(self) -> list[LinkCounted]:
+    def links(self) -> list[LinkStats]:
         return []
 
     def story(self) -> list[str]:
@@ -107,7 +107,7 @@ class Gossip:
     def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
         self.me = me
         self.view = view
-        self.given: list[tuple[int, Given]] = []
+        self.given: list[tuple[int, Input]] = []
         self.heard: dict[MemberId, int] = {}
         self.frames: dict[MemberId, int] = {}
         self.due: int | None = None
@@ -126,7 +126,7 @@ class Gossip:
     def deadline(self) -> int | None:
         return self.due
 
-    def links(self) -> list[LinkCounted]:
+    def links(self) -> list[LinkStats]:
         return []
 
     def story(self) -> list[str]:
@@ -140,7 +140,7 @@ class Gossip:
         self.due = now + self.hello_ns
         return [Transmit([msgspec.msgpack.encode(self.me)])]
 
-    def step(self, now: int, given: Given) -> list[Effect]:
+    def step(self, now: int, given: Input) -> list[Effect]:
         assert self.due is not None, "nothing is given to who has stopped"
         self.given.append((now, given))
         out: list[Effect] = []
@@ -156,7 +156,7 @@ class Gossip:
             case Submit(bodies, service, to):
                 first, self.numbered = self.numbered + 1, self.numbered + len(bodies)
                 out.append(Accepted(first, self.numbered, service, to, sum(map(len, bodies))))
-            case Leave():
+            case LeaveRequest():
                 self.leaving, self.due = True, now + self.hello_ns
             case _:
                 pass

@@ -41,12 +41,12 @@ def installed(cause: Literal["boot", "removal", "join"] = "removal", **more: Any
     return fx.ViewInstalled(View(TWO, (A, B), CTX), previous, (), cause, **more)
 
 
-def stepped(action: fx.Action, stage: fx.Stage, *failed: MemberId) -> fx.ChangeStepped:
-    return fx.ChangeStepped(CTX, stage, action, (), (), failed)
+def stepped(action: fx.Action, stage: fx.Stage, *failed: MemberId) -> fx.ViewChangeStep:
+    return fx.ViewChangeStep(CTX, stage, action, (), (), failed)
 
 
-def judged(state: fx.PeerState) -> fx.PeerJudged:
-    return fx.PeerJudged(B, state, "OPERATIONAL", "SILENCE")
+def judged(state: fx.PeerState) -> fx.PeerSuspicion:
+    return fx.PeerSuspicion(B, state, "OPERATIONAL", "SILENCE")
 
 
 def accepted(first: int, last: int, size: int = 1, to: Any = None) -> fx.Accepted:
@@ -78,8 +78,8 @@ def delivered(first: int, last: int, **more: Any) -> fx.Deliver:
     return fx.Deliver(**(facts | more))
 
 
-def merged(parts: int) -> tuple[fx.Side, ...]:
-    return tuple(fx.Side(ViewId(0, i, b"33333333"), (A,), (), ()) for i in range(parts))
+def merged(parts: int) -> tuple[fx.MergedComponent, ...]:
+    return tuple(fx.MergedComponent(ViewId(0, i, b"33333333"), (A,), (), ()) for i in range(parts))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from phalanx.core import frames
-from phalanx.core.announcement import sender_of, statement_of
-from phalanx.core.codec import Codec
-from phalanx.core.frames import Fragment, Frame, Refusal
-from phalanx.core.framing import decode_frame
 from phalanx.core.ids import MemberId, boot_view
+from phalanx.core.membership.announcement import sender_of, statement_of
+from phalanx.core.wire import frames
+from phalanx.core.wire.frame_codec import decode_frame
+from phalanx.core.wire.frames import Fragment, Frame, Refusal
+from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.sim.forgery import Forger
 from phalanx.sim.garbage import ARCHIVE_MAX, Archive
 
@@ -24,14 +24,14 @@ VIEW = boot_view([MemberId(name) for name in ("ada", "bea", "cyd")])
 
 @pytest.fixture(scope="module")
 def packets() -> list[Any]:
-    forger = Forger(Random("test"), Codec("phalanx", "sim"), VIEW)
-    codec = Codec("phalanx", "sim")
+    forger = Forger(Random("test"), PacketCodec("phalanx", "sim"), VIEW)
+    codec = PacketCodec("phalanx", "sim")
     return [codec.decode(forger.packet()) for _ in range(3000)]
 
 
 def test_every_kind_of_packet_is_forged_so_that_it_can_be_read(packets: list[Any]) -> None:
     kinds = Counter(type(packet) for packet in packets)
-    assert [k for k in (*get_args(frames.Plain), Fragment) if kinds[k] < 20] == []
+    assert [k for k in (*get_args(frames.ControlPacket), Fragment) if kinds[k] < 20] == []
     assert {p.reason for p in packets if isinstance(p, Refusal)} == {"malformed"}
     assert kinds[Refusal] < 600
 

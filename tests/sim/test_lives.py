@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.core.effects import (
-    Backlog,
-    Break,
     Datagrams,
     DeadlinePassed,
     Effect,
-    Given,
-    Leave,
+    Input,
+    LeaveRequest,
+    ReaderLag,
     Stopped,
     Submit,
+    SuspectMember,
 )
 from phalanx.core.ids import MemberId
 from phalanx.journal.events import Life, Topology, ViewInstall
@@ -56,7 +56,7 @@ def life(outcome: Outcome, name: str, incarnation: int = 1) -> list[str]:
     ]
 
 
-def inputs(member: Any, kind: type[Given]) -> list[int]:
+def inputs(member: Any, kind: type[Input]) -> list[int]:
     return [now for now, given in member.given if isinstance(given, kind)]
 
 
@@ -211,7 +211,7 @@ def test_a_leaving_member_is_told_and_says_no_more(gossip: Any) -> None:
         traffic=(Traffic(from_="a", at_ns=95 * MS, count=4, every_ns=4 * MS),),
     )
     a = process(gossip, "a")
-    assert inputs(a, Leave) == [100 * MS]
+    assert inputs(a, LeaveRequest) == [100 * MS]
     assert len(inputs(a, Submit)) == 2
     assert outcome.faults["unsaid"] == 2
     assert life(outcome, "a") == ["START", "STOP"]
@@ -222,7 +222,7 @@ def test_a_leaving_member_is_told_and_says_no_more(gossip: Any) -> None:
 def test_a_paused_member_leaves_when_it_wakes(gossip: Any) -> None:
     pause = sc.Pause(member="a", at_ns=90 * MS, for_ns=40 * MS)
     play(gossip, pause=(pause,), leave=(sc.Leave(member="a", at_ns=100 * MS),))
-    assert inputs(process(gossip, "a"), Leave) == [130 * MS]
+    assert inputs(process(gossip, "a"), LeaveRequest) == [130 * MS]
 
 
 def test_an_imposter_hears_what_its_machine_hears_and_ends(gossip: Any) -> None:
@@ -247,7 +247,7 @@ def test_an_imposter_hears_what_its_machine_hears_and_ends(gossip: Any) -> None:
 
 def test_a_process_that_stops_for_a_name_that_nobody_bears_is_noticed(gossip: Any) -> None:
     class Nervous(gossip):  # type: ignore[misc]
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             if self.me.incarnation == 2 and isinstance(given, DeadlinePassed):
                 self.due = None
                 return [Stopped("name-in-use")]
@@ -301,8 +301,8 @@ def test_an_operator_breaks_with_whoever_bears_the_name_in_the_view(gossip: Any)
         sc.Break(member="c", target="b", at_ns=100 * MS),
     )
     outcome = play(gossip, break_=breaks, crash=(sc.Crash(member="c", at_ns=10 * MS),))
-    given = [g for now, g in process(gossip, "a").given if isinstance(g, Break)]
-    assert given == [Break(MemberId("b"))]  # c had been given up, and says nothing itself
+    given = [g for now, g in process(gossip, "a").given if isinstance(g, SuspectMember)]
+    assert given == [SuspectMember(MemberId("b"))]  # c had been given up, and says nothing itself
     assert (outcome.faults["break"], outcome.cases["operator_break"]) == (1, 1)
 
 
@@ -317,8 +317,13 @@ def test_a_reader_is_behind_as_far_as_the_worst_of_its_tables_says(gossip: Any) 
     )
     traffic = (Traffic(from_="b", at_ns=55 * MS), Traffic(from_="a", at_ns=55 * MS))
     outcome = play(gossip, reader=readers, traffic=traffic, calm_ns=0)
-    given = [(now // MS, g) for now, g in process(gossip, "a").given if isinstance(g, Backlog)]
-    assert given == [(50, Backlog(1)), (90, Backlog(2)), (110, Backlog(1)), (150, Backlog(0))]
+    given = [(now // MS, g) for now, g in process(gossip, "a").given if isinstance(g, ReaderLag)]
+    assert given == [
+        (50, ReaderLag(1)),
+        (90, ReaderLag(2)),
+        (110, ReaderLag(1)),
+        (150, ReaderLag(0)),
+    ]
     assert outcome.faults["reader"] == 4
     assert outcome.cases["slow_reader"] == 2  # a while b speaks, b while a speaks
 
@@ -330,8 +335,8 @@ def test_a_process_that_starts_again_keeps_up_with_reading(gossip: Any) -> None:
         crash=(sc.Crash(member="a", at_ns=50 * MS),),
         restart=(sc.Restart(member="a", at_ns=100 * MS),),
     )
-    assert inputs(process(gossip, "a"), Backlog) == [10 * MS]
-    assert inputs(process(gossip, "a", 2), Backlog) == []
+    assert inputs(process(gossip, "a"), ReaderLag) == [10 * MS]
+    assert inputs(process(gossip, "a", 2), ReaderLag) == []
 
 
 def test_a_member_that_is_removed_in_a_long_pause_is_counted_once(gossip: Any) -> None:

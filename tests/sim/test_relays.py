@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.core.presence import Presence
+from phalanx.core.member.control_plane import ControlPlane
 from phalanx.journal.events import Link as LinkRow
 from phalanx.sim.run import run
 from phalanx.sim.scenario import MS, Link, Network, Scenario, Traffic
@@ -38,5 +38,5 @@ def test_frames_of_a_member_that_is_not_heard_are_relayed() -> None:
 
 
 def test_without_relays_every_frame_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Presence, "forwards", lambda self, now, member: False)
+    monkeypatch.setattr(ControlPlane, "forwards", lambda self, now, member: False)
     assert missed() > 0.95

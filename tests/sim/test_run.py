@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.core.effects import Effect, Given
-from phalanx.core.member import Member
+from phalanx.core.effects import Effect, Input
+from phalanx.core.member.member import Member
 from phalanx.sim.checkers import FIXED_VIEW
 from phalanx.sim.generate import random_scenario
 from phalanx.sim.run import light_traffic, run
@@ -110,7 +110,7 @@ def test_random_scenarios_together_test_every_property_of_a_fixed_view() -> None
 
 def test_an_exception_is_a_violation_with_the_last_lines_of_its_traceback() -> None:
     class Fragile(Member):
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             raise ZeroDivisionError("as told")
 
     scenario = Scenario(members=("a", "b"), traffic=(Traffic(from_="a"),))
@@ -123,7 +123,7 @@ def test_an_exception_is_a_violation_with_the_last_lines_of_its_traceback() -> N
 
 def test_a_wrong_body_is_found_by_its_content() -> None:
     class Garbling(Member):
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             effects = super().step(now, given)
             if self.me.name == "b":
                 return [

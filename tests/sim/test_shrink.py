@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.core.effects import Deliver, Effect, Given
-from phalanx.core.member import Member
+from phalanx.core.effects import Deliver, Effect, Input
+from phalanx.core.member.member import Member
 from phalanx.sim import scenario as sc
 from phalanx.sim.flaws import flaw_of
 from phalanx.sim.generate import random_scenario
@@ -174,7 +174,7 @@ def test_a_real_failure_shrinks_to_one_with_the_same_property() -> None:
     class Repeating(Member):
         """Delivers every safe message twice."""
 
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             effects = super().step(now, given)
             again = [e for e in effects if isinstance(e, Deliver) and e.service == 3]
             return [*effects, *again]

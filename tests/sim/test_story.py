@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.core.effects import Deliver, Effect, Given
-from phalanx.core.member import Member
+from phalanx.core.effects import Deliver, Effect, Input
+from phalanx.core.member.member import Member
 from phalanx.journal import events as ev
 from phalanx.sim.run import run
 from phalanx.sim.scenario import MS, Crash, Scenario, Traffic
@@ -32,7 +32,7 @@ SCENARIO = Scenario(
 class Repeating(Member):
     """Delivers every agreed message twice at c."""
 
-    def step(self, now: int, given: Given) -> list[Effect]:
+    def step(self, now: int, given: Input) -> list[Effect]:
         effects = super().step(now, given)
         if self.me.name != "c":
             return effects
@@ -68,7 +68,7 @@ def test_a_stuck_run_is_told_by_its_members() -> None:
 
 def test_an_exception_is_told_with_the_last_rows() -> None:
     class Fragile(Member):
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             assert now < 5 * MS, "broke on purpose"
             return super().step(now, given)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.core.effects import DeadlinePassed, Effect, Given, Submit
+from phalanx.core.effects import DeadlinePassed, Effect, Input, Submit
 from phalanx.journal.events import Life, Topology
 from phalanx.sim.outcome import Outcome
 from phalanx.sim.scenario import (
@@ -143,7 +143,7 @@ def test_large_messages_and_subsets_are_counted(parrot: Any) -> None:
 
 def test_an_exception_in_the_core_is_the_verdict_of_the_run(parrot: Any) -> None:
     class Broken(parrot):  # type: ignore[misc]
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             raise RuntimeError("the core broke")
 
         def story(self) -> list[str]:
@@ -157,7 +157,7 @@ def test_an_exception_in_the_core_is_the_verdict_of_the_run(parrot: Any) -> None
 
 def test_a_member_that_never_settles_is_stuck_at_the_limit(parrot: Any) -> None:
     class Restless(parrot):  # type: ignore[misc]
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             effects: list[Effect] = super().step(now, given)
             self.due = now + 1000
             return effects
@@ -188,7 +188,7 @@ def test_a_deadline_that_never_moves_on_is_found(parrot: Any) -> None:
 
 def test_a_wrong_message_number_is_found(parrot: Any) -> None:
     class Miscounting(parrot):  # type: ignore[misc]
-        def step(self, now: int, given: Given) -> list[Effect]:
+        def step(self, now: int, given: Input) -> list[Effect]:
             self.numbered += 1
             effects: list[Effect] = super().step(now, given)
             return effects

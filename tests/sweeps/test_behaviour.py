@@ -25,7 +25,7 @@ import pytest
 
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 from phalanx.sim.kinds import Kind, scenario_of
 from phalanx.sim.run import run
 
@@ -48,9 +48,9 @@ CODES: dict[type, int] = {
     fx.WindowOpened: 10,
     fx.ViewInstalled: 11,
     fx.Transitional: 12,
-    fx.PeerJudged: 13,
-    fx.ChangeStepped: 14,
-    fx.LinkCounted: 15,
+    fx.PeerSuspicion: 13,
+    fx.ViewChangeStep: 14,
+    fx.LinkStats: 15,
     fx.Stopped: 16,
     fx.Refused: 17,
     fx.SettingsDiffer: 18,
@@ -79,7 +79,7 @@ def digest_of_block(kind: Kind, block: int) -> str:
         def start(self, now: int) -> list[fx.Effect]:
             return self._note(now, super().start(now))
 
-        def step(self, now: int, given: fx.Given) -> list[fx.Effect]:
+        def step(self, now: int, given: fx.Input) -> list[fx.Effect]:
             return self._note(now, super().step(now, given))
 
         def _note(self, now: int, effects: list[fx.Effect]) -> list[fx.Effect]:

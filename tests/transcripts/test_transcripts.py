@@ -16,54 +16,54 @@ from pathlib import Path
 import pytest
 
 from phalanx.config import lan
-from phalanx.core.announcement import component_of_frame
-from phalanx.core.codec import Codec
 from phalanx.core.effects import (
     Accepted,
     AllDelivered,
-    Break,
-    ChangeStepped,
     Close,
     Datagrams,
     DeadlinePassed,
     Deliver,
     Effect,
-    Given,
-    Leave,
-    LinkCounted,
+    Input,
+    LeaveRequest,
+    LinkStats,
+    MergedComponent,
     NotSent,
     Ordered,
-    PeerJudged,
+    PeerSuspicion,
     Refused,
     Region,
     Sent,
     Service,
     SettingsDiffer,
-    Side,
     Stable,
     Stopped,
     Submit,
+    SuspectMember,
     Transitional,
     Transmit,
+    ViewChangeStep,
     ViewInstalled,
     WindowClosed,
     WindowOpened,
 )
-from phalanx.core.frames import (
-    Attempt,
-    Claim,
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
+from phalanx.core.member.member import Member
+from phalanx.core.membership.announcement import component_of_frame
+from phalanx.core.membership.proposals import Proposal, read_proposal
+from phalanx.core.wire.frame_codec import decode_frame
+from phalanx.core.wire.frames import (
     Fragment,
     Frame,
-    Held,
     Hello,
+    JoinAttempt,
     Nack,
+    NameClaimed,
+    NameHeld,
     Propose,
 )
-from phalanx.core.framing import decode_frame
-from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
-from phalanx.core.member import Member
-from phalanx.core.membership.proposals import Proposal, read_proposal
-from phalanx.core.shared_settings import shared_digest
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.errors import SubmissionError
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.now = 0
-        self.codec = Codec("phalanx", "g")
+        self.codec = PacketCodec("phalanx", "g")
         self.members: dict[str, Member] = {}
         self.between: dict[tuple[str, str], list[bytes]] = {}
         self.names: list[str] = []
@@ -108,9 +108,9 @@ class Stage:
             case "close":
                 return self.step(words[0], Close())
             case "leave":
-                return self.step(words[0], Leave())
+                return self.step(words[0], LeaveRequest())
             case "break":
-                return self.step(words[0], Break(MemberId(words[1])))
+                return self.step(words[0], SuspectMember(MemberId(words[1])))
             case "state":
                 return self.members[words[0]].story()
             case "crash" | "cut" | "heal":
@@ -127,7 +127,7 @@ class Stage:
         for i, name in enumerate(self.names):
             view = boot_view([MemberId(n) for n in ([name] if alone else self.names)])
             config = lan(**typed)
-            self.codec = Codec(config.cluster, "g", shared_digest(config))
+            self.codec = PacketCodec(config.cluster, "g", shared_digest(config))
             self.members[name] = Member(MemberId(name), view, "g", config, i)
             out += self.show(name, self.members[name].start(0))
         return out
@@ -195,7 +195,7 @@ class Stage:
     def hears(self, a: str, b: str) -> bool:
         return not self.sides or any(a in side and b in side for side in self.sides)
 
-    def step(self, name: str, given: Given) -> list[str]:
+    def step(self, name: str, given: Input) -> list[str]:
         try:
             effects = self.members[name].step(self.now, given)
         except SubmissionError as error:
@@ -213,12 +213,12 @@ class Stage:
                 return self.view(effect)
             case Transitional(_, pos, members):
                 return [f"transitional at {pos}: {listed(members)} move on"]
-            case ChangeStepped():
+            case ViewChangeStep():
                 return [self.change(effect)]
-            case PeerJudged(target, state, _, evidence, relay):
+            case PeerSuspicion(target, state, _, evidence, relay):
                 through = f" through {relay.name}" if relay else ""
                 return [f"{target.name} is {state.lower()} by {evidence.lower()}{through}"]
-            case LinkCounted():
+            case LinkStats():
                 return []  # statistics
             case Stopped(reason):
                 return [f"stopped: {reason}"]
@@ -269,12 +269,12 @@ class Stage:
         text += f", by {installed.cause}, together with {listed(installed.transitional)}"
         return [text, *map(self.merged, installed.merged)]
 
-    def merged(self, merged: Side) -> str:
+    def merged(self, merged: MergedComponent) -> str:
         upto = " ".join(f"{m.name}#{number}" for m, number in merged.delivered) or "nothing"
         alone = " ".join(f"{r.sender.name}{span(r.first, r.last)}" for r in merged.alone)
         return f"merged {self.views[merged.view]}, had delivered {upto}; alone {alone or 'nothing'}"
 
-    def change(self, step: ChangeStepped) -> str:
+    def change(self, step: ViewChangeStep) -> str:
         text = f"{step.stage.lower()} {step.action.lower()}"
         if step.components:
             text += " of " + " ".join(self.views[view] for view in step.components)
@@ -293,11 +293,11 @@ class Stage:
                 return f"nack {' '.join(wants)}"
             case Hello():
                 return f"hello in {self.views[got.view]}, hears {listed(got.heard)}"
-            case Attempt():
+            case JoinAttempt():
                 return f"attempt to join {listed(got.component.members)}"
-            case Claim():
+            case NameClaimed():
                 return "claim"
-            case Held():
+            case NameHeld():
                 return "held"
             case Fragment():
                 return self.fragment(got)

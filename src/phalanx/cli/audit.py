@@ -12,7 +12,7 @@ import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
-from phalanx.core.short_names import ShortNames, of_labels
+from phalanx.engine.short_names import ShortNames, of_labels
 from phalanx.sim.show import VERDICTS_HEAD, verdict_line
 from phalanx.sim.spelling import one_line
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from phalanx.core.short_names import ShortNames
+from phalanx.engine.short_names import ShortNames
 from phalanx.journal.reader import Reading, read_all
 from phalanx.sim.checkers.names import Member, label
 from phalanx.sim.evidence import Evidence, judge

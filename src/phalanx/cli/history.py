@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
-from phalanx.core.short_names import ShortNames, of_labels
+from phalanx.engine.short_names import ShortNames, of_labels
 from phalanx.sim.spelling import one_line
 
 if TYPE_CHECKING:

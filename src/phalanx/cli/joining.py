@@ -10,7 +10,6 @@ import click
 from phalanx.config import CROWDED, Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MEMBERS_MAX
-from phalanx.core.short_names import ShortNames
 from phalanx.engine.events import (
     Event,
     EventsLost,
@@ -20,6 +19,7 @@ from phalanx.engine.events import (
     Transitional,
     View,
 )
+from phalanx.engine.short_names import ShortNames
 
 WAIT_SECONDS = 60.0
 SERVICES = [service.name.lower() for service in Service]

@@ -67,17 +67,17 @@ class Close(msgspec.Struct, frozen=True, gc=False):
     """Accept no more submissions. What was accepted is still sent, acknowledged and served."""
 
 
-class Leave(msgspec.Struct, frozen=True, gc=False):
+class LeaveRequest(msgspec.Struct, frozen=True, gc=False):
     """Go: send what was accepted, say goodbye, serve until those that stay know, then `Stopped`."""
 
 
-class Break(msgspec.Struct, frozen=True, gc=False):
+class SuspectMember(msgspec.Struct, frozen=True, gc=False):
     """Hold this member for failed, as the detector would: an explorer or an operator says so."""
 
     member: MemberId
 
 
-class Backlog(msgspec.Struct, frozen=True, gc=False):
+class ReaderLag(msgspec.Struct, frozen=True, gc=False):
     """How far the application is behind with reading: 0 it keeps up, 1 its buffer is full and the
     others shall wait, 2 it is over full and this member sends nothing either."""
 
@@ -91,7 +91,16 @@ class AwaitDelivery(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-Given = Datagrams | DeadlinePassed | Submit | Close | Leave | Break | Backlog | AwaitDelivery
+Input = (
+    Datagrams
+    | DeadlinePassed
+    | Submit
+    | Close
+    | LeaveRequest
+    | SuspectMember
+    | ReaderLag
+    | AwaitDelivery
+)
 
 
 # ---------------------------------------------------------------------------- effects
@@ -245,7 +254,7 @@ class WindowOpened(msgspec.Struct, frozen=True, gc=False):
     frames: int
 
 
-class Range(msgspec.Struct, frozen=True, gc=False):
+class MessageRange(msgspec.Struct, frozen=True, gc=False):
     """Messages first..last of a sender."""
 
     sender: MemberId
@@ -253,14 +262,14 @@ class Range(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-class Side(msgspec.Struct, frozen=True, gc=False):
+class MergedComponent(msgspec.Struct, frozen=True, gc=False):
     """A component of a merged view: who it was, how far it had delivered each sender's messages
     when it agreed to merge, and what of that it alone delivered, as far as its members said."""
 
     view: ViewId
     members: tuple[MemberId, ...]
     delivered: tuple[tuple[MemberId, int], ...]
-    alone: tuple[Range, ...]
+    alone: tuple[MessageRange, ...]
 
 
 class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
@@ -276,7 +285,7 @@ class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     cause: Literal["boot", "removal", "join"]
     joined: tuple[MemberId, ...] = ()
     left: tuple[MemberId, ...] = ()
-    merged: tuple[Side, ...] = ()
+    merged: tuple[MergedComponent, ...] = ()
 
 
 class Transitional(msgspec.Struct, frozen=True, gc=False):
@@ -303,10 +312,10 @@ Evidence = Literal[
 PROTOCOL_EVIDENCE: tuple[Evidence, ...] = ("T_CHANGE", "TOLD", "MOVED", "REPLACED", "OPERATOR")
 """Evidence of the membership protocol, not of the detector: a member did not answer a change in
 time, another member left it out, it is in another view, a later process of its name has joined, or
-an operator wants it out (`Break`)."""
+an operator wants it out (`SuspectMember`)."""
 
 
-class PeerJudged(msgspec.Struct, frozen=True, gc=False):
+class PeerSuspicion(msgspec.Struct, frozen=True, gc=False):
     """The detector changed its mind about a peer, or the membership protocol leaves it out. FAULTY:
     the next view will be without it."""
 
@@ -321,7 +330,7 @@ Stage = Literal["IDLE", "COLLECT", "COMMIT"]
 Action = Literal["START", "FORGET", "COMMIT", "FA", "FOLLOW", "CLOSED", "LEAVE"]
 
 
-class ChangeStepped(msgspec.Struct, frozen=True, gc=False):
+class ViewChangeStep(msgspec.Struct, frozen=True, gc=False):
     """The membership protocol took a step. `context` names what is being changed."""
 
     context: bytes
@@ -332,7 +341,7 @@ class ChangeStepped(msgspec.Struct, frozen=True, gc=False):
     failed_after: tuple[MemberId, ...]
 
 
-class LinkCounted(msgspec.Struct, frozen=True, gc=False):
+class LinkStats(msgspec.Struct, frozen=True, gc=False):
     """What happened on the link with a peer since the view began. Told when the view ends, and
     whenever `Member.links` is asked."""
 
@@ -387,9 +396,9 @@ Effect = (
     | WindowOpened
     | ViewInstalled
     | Transitional
-    | PeerJudged
-    | ChangeStepped
-    | LinkCounted
+    | PeerSuspicion
+    | ViewChangeStep
+    | LinkStats
     | Stopped
     | Refused
     | SettingsDiffer

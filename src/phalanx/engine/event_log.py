@@ -17,9 +17,9 @@ from collections.abc import Mapping
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
-from phalanx.core.blocked import Wait
 from phalanx.core.ids import MemberId
-from phalanx.core.short_names import ShortNames
+from phalanx.core.member.blocked import Wait
+from phalanx.engine.short_names import ShortNames
 
 log = logging.getLogger("phalanx")
 
@@ -96,7 +96,7 @@ class EventLog:
         self._who = f"{group}/{self._names.of(me)}"
         self._me = me
         self._limiter = Limiter()
-        self._evidence: dict[MemberId, fx.PeerJudged] = {}
+        self._evidence: dict[MemberId, fx.PeerSuspicion] = {}
         """Why members of the view are about to be removed."""
         self._began_ns: int | None = None
         """When the view change that is under way began."""
@@ -117,13 +117,13 @@ class EventLog:
         match effect:
             case fx.ViewInstalled():
                 self._view(now, effect)
-            case fx.PeerJudged(target, state, previous, evidence):
+            case fx.PeerSuspicion(target, state, previous, evidence):
                 if state == "FAULTY":
                     self._evidence[target] = effect
                 else:
                     self._evidence.pop(target, None)
                 self._debug("%s was %s and is %s (%s)", target, previous, state, evidence)
-            case fx.ChangeStepped(action=action, failed_after=failed):
+            case fx.ViewChangeStep(action=action, failed_after=failed):
                 if action == "FORGET":
                     self._began_ns = None
                 elif action in BEGINNINGS and self._began_ns is None:

@@ -19,7 +19,14 @@ from typing import Literal, overload
 
 import msgspec
 
-from phalanx.core.effects import Deliver, Range, Region, Service, Side, ViewInstalled
+from phalanx.core.effects import (
+    Deliver,
+    MergedComponent,
+    MessageRange,
+    Region,
+    Service,
+    ViewInstalled,
+)
 from phalanx.core.ids import MemberId, ViewId
 
 Cause = Literal["boot", "removal", "join"]
@@ -46,7 +53,7 @@ class Merged(View, frozen=True, kw_only=True):
     had delivered each sender's messages, and which of those it alone delivered, as far as its
     members said. Enough to reconcile what each part did on its own."""
 
-    sides: tuple[Side, ...] = ()
+    sides: tuple[MergedComponent, ...] = ()
 
 
 def view_of(effect: ViewInstalled) -> View:
@@ -225,12 +232,12 @@ __all__ = [
     "Event",
     "EventsLost",
     "Merged",
+    "MergedComponent",
     "Message",
+    "MessageRange",
     "Messages",
     "NotSent",
-    "Range",
     "Run",
-    "Side",
     "Transitional",
     "View",
 ]

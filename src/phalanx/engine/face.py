@@ -20,9 +20,9 @@ from typing import NoReturn
 import msgspec
 
 from phalanx.config import Config, checked
-from phalanx.core.blocked import Wait
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.core.member.blocked import Wait
 from phalanx.engine.arguments import (
     checked_folder,
     checked_group,

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
-from phalanx.core.blocked import Wait
-from phalanx.core.effects import Given, Service
+from phalanx.core.effects import Input, Service
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.member import Member
+from phalanx.core.member.blocked import Wait
+from phalanx.core.member.member import Member
 from phalanx.engine import events
 from phalanx.engine.buffer import Buffer
 from phalanx.engine.diary import Diary
@@ -327,11 +327,11 @@ class Node:
     def _go(self, now: int) -> None:
         if self._go_at != NEVER and (not self._queue or now >= self._go_at):
             self._go_at = NEVER
-            self.step(now, fx.Leave())
+            self.step(now, fx.LeaveRequest())
         if now >= self._gone_by:
             self._gone(now, "left")
 
-    def step(self, now: int, given: Given) -> None:
+    def step(self, now: int, given: Input) -> None:
         if not self.stopped:
             self._perform(now, self.member.step(self.pace.core(now), given))
 
@@ -409,7 +409,7 @@ class Node:
         if level != self._level:
             self._level = level
             self._log.reading(now, level, self.buffer.waiting_bytes)
-            self.step(now, fx.Backlog(level))
+            self.step(now, fx.ReaderLag(level))
 
     def look_around(self) -> None:
         """Tell those whose condition holds by now."""

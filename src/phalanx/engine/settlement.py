@@ -18,7 +18,7 @@ about a quarter of a second later. A join with a running group takes two HELLO p
 from __future__ import annotations
 
 from phalanx.config import Config
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 from phalanx.core.membership.name_claim import CLAIMS
 
 PERIODS = 4

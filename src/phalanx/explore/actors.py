@@ -11,11 +11,11 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.announcement import sender_of, statement_of
-from phalanx.core.effects import Break, Datagrams, Effect, Service, Submit, Transmit
-from phalanx.core.frames import Attempt, FrameKind, Hello, Refusal, Whole
-from phalanx.core.framing import decode_frame
+from phalanx.core.effects import Datagrams, Effect, Service, Submit, SuspectMember, Transmit
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
+from phalanx.core.membership.announcement import sender_of, statement_of
+from phalanx.core.wire.frame_codec import decode_frame
+from phalanx.core.wire.frames import CompleteFrame, FrameKind, Hello, JoinAttempt, Refusal
 from phalanx.explore.copies import copied
 from phalanx.explore.histories import Broke, Event, events_of
 from phalanx.explore.member import NOW, TIMERS, Explored, Timer, thawed
@@ -120,7 +120,7 @@ class Actors:
             case "take":
                 return member.step(NOW, Datagrams(self.units[whom].packets))
             case "break":
-                return member.step(NOW, Break(self.ids[whom]))
+                return member.step(NOW, SuspectMember(self.ids[whom]))
             case "data":
                 return member.step(NOW, self._submit)
             case "collect" | "answer" | "speak" | "ack":
@@ -195,10 +195,10 @@ class Actors:
         """What the packets hold, for a person, and which frame it is."""
         (packet,) = member._codec.decode_all(packets)
         assert not isinstance(packet, Refusal)
-        if isinstance(packet, Hello | Attempt):
-            kind = "AJ" if isinstance(packet, Attempt) else "HELLO"
+        if isinstance(packet, Hello | JoinAttempt):
+            kind = "AJ" if isinstance(packet, JoinAttempt) else "HELLO"
             return Unit(packets, None, f"{kind} of {packet.sender.name}")
-        assert isinstance(packet, Whole), f"a member says {packet} though time stands still"
+        assert isinstance(packet, CompleteFrame), f"a member says {packet} though time stands still"
         frame = decode_frame(
             packet.sender, packet.number, packet.payload, packet.size, packet.table, MEMBERS_MAX
         )

@@ -20,19 +20,19 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from phalanx.config import Config
-from phalanx.core.carryover import ViewOrigin
-from phalanx.core.codec import Codec
 from phalanx.core.effects import Service
-from phalanx.core.frames import (
-    Announce,
-    Component,
-    Delivered,
-    Leave,
-    Propose,
-)
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.membership.carryover import ViewOrigin
 from phalanx.core.membership.proposals import Proposal
 from phalanx.core.membership.statements import Issue, Statement
+from phalanx.core.wire.frames import (
+    Announce,
+    Component,
+    DeliveredVector,
+    LeaveAnnounced,
+    Propose,
+)
+from phalanx.core.wire.packet_codec import PacketCodec
 
 Memo = dict[int, Any]
 Rule = Callable[[Any, Memo], Any]
@@ -41,9 +41,9 @@ _T = TypeVar("_T")
 SHARED = frozenset[type](
     (
         *(int, str, bytes, bool, type(None), frozenset, array, FunctionType, Service),
-        *(MemberId, ViewId, View, Component, Announce, Propose, Leave, Delivered),
+        *(MemberId, ViewId, View, Component, Announce, Propose, LeaveAnnounced, DeliveredVector),
         *(Proposal, Statement, Issue, ViewOrigin),
-        *(Config, Codec),
+        *(Config, PacketCodec),
     )
 )
 """What never changes, and holds nothing that does."""

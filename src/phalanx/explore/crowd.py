@@ -23,15 +23,15 @@ import msgspec
 
 from phalanx.config import lan
 from phalanx.core.effects import (
-    Break,
-    ChangeStepped,
     Datagrams,
     Effect,
-    Leave,
+    LeaveRequest,
     Service,
     Stopped,
     Submit,
+    SuspectMember,
     Transmit,
+    ViewChangeStep,
 )
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.explore.copies import copied
@@ -137,10 +137,10 @@ class Crowd:
 
     def _repeated(self, p: int, place: Place) -> Packets | None:
         member, (who, number) = self.members[p], place
-        domain = member._lansis
+        domain = member._broadcast
         slot = domain.slot_of.get(who)
         frame = None if slot is None else domain._held((slot, number))
-        frame = frame or domain.archive.get(who, number)
+        frame = frame or domain.past_frames.get(who, number)
         return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 1))
 
     # -------------------------------------------------------------- what can be done
@@ -200,7 +200,7 @@ class Crowd:
         self._take(p, f"attempt {p} {q}", (self.members[q].hello(),))
 
     def break_with(self, p: int, q: int) -> None:
-        self.act(p, f"break {p} {q}", lambda m: m.step(NOW, Break(self.ids[q])))
+        self.act(p, f"break {p} {q}", lambda m: m.step(NOW, SuspectMember(self.ids[q])))
 
     def pass_timer(self, p: int, timer: Timer) -> None:
         effects: list[Effect] = []
@@ -216,7 +216,7 @@ class Crowd:
     def _note_needless(self, p: int, effects: list[Effect]) -> None:
         """JN: a time-out leaves out a member that is alive and can be reached."""
         for effect in effects:
-            if isinstance(effect, ChangeStepped):
+            if isinstance(effect, ViewChangeStep):
                 for who in sorted(set(effect.failed_after) - set(effect.failed_before)):
                     q = self.index[who]
                     if q not in self.gone and self.reaches(p, q) and self.wrong is None:
@@ -237,7 +237,7 @@ class Crowd:
         self.act(p, f"send {p} {service}", lambda member: member.step(NOW, given))
 
     def leave(self, p: int) -> None:
-        self.act(p, f"leave {p}", lambda member: member.step(NOW, Leave()))
+        self.act(p, f"leave {p}", lambda member: member.step(NOW, LeaveRequest()))
 
     def crash(self, p: int) -> None:
         self.steps.append(f"crash {p}")

@@ -19,14 +19,14 @@ import pickle
 from typing import Literal
 
 from phalanx.config import Config
-from phalanx.core.dice import Dice
 from phalanx.core.effects import DeadlinePassed, Effect
-from phalanx.core.frames import Attempt, Frame, Hello
 from phalanx.core.ids import MemberId, View, ViewId
-from phalanx.core.member import Member
+from phalanx.core.member.member import Member
 from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.instructions import Expired
 from phalanx.core.membership.name_claim import NameClaim
-from phalanx.core.membership.steps import Expired
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import Frame, Hello, JoinAttempt
 
 NOW = 1_000_000_000
 NEVER = 1 << 62
@@ -41,7 +41,7 @@ class Open(Discovery):
 
     __slots__ = ()
 
-    def heard(self, now: int, hello: Hello | Attempt, view: ViewId, ours: bool) -> bool:
+    def heard(self, now: int, hello: Hello | JoinAttempt, view: ViewId, ours: bool) -> bool:
         return not ours
 
     def is_in_contact(self, now: int, view: ViewId) -> bool:
@@ -62,9 +62,9 @@ class Explored(Member):
 
     def __init__(self, me: MemberId, view: View, config: Config) -> None:
         super().__init__(me, view, GROUP, config, entropy=1)
-        dice = Dice(1)
-        self._presence.claim = NameClaim(me, config, dice, needed=False)
-        self._presence.search = Open(me, config, dice)
+        prng = Prng(1)
+        self._control_plane.claim = NameClaim(me, config, prng, needed=False)
+        self._control_plane.search = Open(me, config, prng)
         self._timer: Timer = "ack"
 
     # -------------------------------------------------------------- time
@@ -87,7 +87,9 @@ class Explored(Member):
             case "speak" if protocol.stage != "PROPOSED" and protocol._speak_until != NEVER:
                 protocol._speak_until = now
             case "ack":
-                self._pulse._due_ns = now  # `_speak` sends what is owed at the end of the step
+                self._ack_scheduler._due_ns = (
+                    now  # `_speak` sends what is owed at the end of the step
+                )
                 return
             case _:
                 return
@@ -108,9 +110,9 @@ class Explored(Member):
     def resting(self) -> bool:
         """No change is under way, all members have spoken, and all messages have left: it waits
         for nobody."""
-        stay = self._stay
-        waits = self._protocol.changing or stay.young or self._outbox.messages
-        return not waits and stay.cursor.empty
+        view_state = self._view_state
+        waits = self._protocol.changing or view_state.awaiting_first_frames or self._outbox.messages
+        return not waits and view_state.queue.empty
 
     @property
     def known(self) -> frozenset[MemberId]:
@@ -128,7 +130,7 @@ class Explored(Member):
         latest = self._dag.latest[self._rank]
         if not latest[self._rank]:
             return True
-        last = self._stay._last_message
+        last = self._view_state._last_message
         return any(number > latest[rank] for rank, number in enumerate(last) if rank != self._rank)
 
     @property
@@ -151,26 +153,26 @@ class Explored(Member):
 
     def missing(self) -> list[tuple[MemberId, int]]:
         """Frames that it would ask for."""
-        roster = self._lansis.roster
-        own = [(roster[slot], number) for slot, number in self._lansis.recovery.missing]
-        return sorted({*own, *self._means.foreign.wants()})
+        roster = self._broadcast.roster
+        own = [(roster[slot], number) for slot, number in self._broadcast.retransmission.missing]
+        return sorted({*own, *self._resources.foreign.wants()})
 
     def waiting(self) -> list[tuple[MemberId, int]]:
         """Frames that are here and cannot enter yet."""
-        roster = self._lansis.roster
-        return [(roster[frame.sender], frame.number) for frame in self._lansis.waiting()]
+        roster = self._broadcast.roster
+        return [(roster[frame.sender], frame.number) for frame in self._broadcast.waiting()]
 
     def count(self, member: MemberId) -> int:
         """How many frames of a member have entered here, those treated as present with them."""
-        slot = self._lansis.slot_of.get(member)
-        return 0 if slot is None else self._lansis.dag.have[slot]
+        slot = self._broadcast.slot_of.get(member)
+        return 0 if slot is None else self._broadcast.dag.have[slot]
 
     def held(self) -> dict[tuple[MemberId, int], list[bytes]]:
         """The frames that it could repeat. A repeat is no sign that its sender is near: nobody
         joins a stranger on it."""
-        domain = self._lansis
+        domain = self._broadcast
         out: dict[tuple[MemberId, int], Frame] = {}
-        for frames_of in (domain.archive.foreign, *domain.archive._generations):
+        for frames_of in (domain.past_frames.foreign, *domain.past_frames._generations):
             for member, stored in frames_of.items():
                 out.update({(member, number): frame for number, frame in stored.items()})
         for slot, member in enumerate(domain.roster):
@@ -183,7 +185,7 @@ class Explored(Member):
 
     def hello(self) -> bytes:
         """What it would say to strangers, and to members that are still in another view."""
-        return self._codec.encode(self._presence.hello(NOW, self._stay))
+        return self._codec.encode(self._control_plane.hello(NOW, self._view_state))
 
     # -------------------------------------------------------------- copies
 

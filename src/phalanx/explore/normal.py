@@ -1,6 +1,6 @@
 """What of a member matters, as plain values: two that agree here behave alike from here on.
 
-The form holds everything that the member holds, except what is listed in LEFT_OUT: times, dice,
+The form holds everything that the member holds, except what is listed in LEFT_OUT: times, prng,
 statistics, second names of the same object, and what can be read out of something that is in it.
 So a field that the core gets tomorrow makes more states, never fewer. Sets and dicts are sorted:
 what takes its order from them would differ from process to process anyway.
@@ -22,27 +22,27 @@ from typing import Any
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.causality import Dag
-from phalanx.core.codec import Codec
-from phalanx.core.delivery.agreed import Order
-from phalanx.core.delivery.cursor import Cursor
-from phalanx.core.foreign_frames import ForeignFrames
-from phalanx.core.frames import Component, Delivered, Frame
-from phalanx.core.holdings import Archive
+from phalanx.core.broadcast.ack_scheduler import AckScheduler
+from phalanx.core.broadcast.dag import Dag
+from phalanx.core.broadcast.flow_control import FlowControlWindow
+from phalanx.core.broadcast.foreign_frames import ForeignFrames
+from phalanx.core.broadcast.frame_store import PastFrames
+from phalanx.core.broadcast.reliable import ReliableBroadcast
+from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.delivery.delivery_queue import DeliveryQueue
+from phalanx.core.delivery.total_order import TotalOrder
 from phalanx.core.ids import MemberId, View, ViewId
-from phalanx.core.lansis import Lansis
+from phalanx.core.member.control_plane import ControlPlane
+from phalanx.core.member.sender import Sender
+from phalanx.core.member.view_state import MemberResources, ViewState
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Proposal, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement, Statements
-from phalanx.core.mismatch import Mismatches
-from phalanx.core.pieces import Pieces
-from phalanx.core.presence import Presence
-from phalanx.core.pulse import Pulse
-from phalanx.core.recovery import Recovery
-from phalanx.core.speaker import Speaker
-from phalanx.core.stay import Means, Stay
-from phalanx.core.window import Window
+from phalanx.core.wire.frames import Component, DeliveredVector, Frame
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.reassembly import FrameReassembler
+from phalanx.core.wire.settings_mismatch import SettingsMismatches
 from phalanx.explore.member import NEVER, Explored
 
 Plain = Any
@@ -58,36 +58,36 @@ def _names(text: str) -> frozenset[str]:
 
 WHOLLY_LEFT_OUT: tuple[type, ...] = (
     Config,  # the same for ever
-    Codec,
-    Pulse,  # times
-    Window,  # far from full
-    Pieces,  # every frame comes whole
-    Presence,  # the detector, the search and the claim are replaced by inputs
+    PacketCodec,
+    AckScheduler,  # times
+    FlowControlWindow,  # far from full
+    FrameReassembler,  # every frame comes whole
+    ControlPlane,  # the detector, the search and the claim are replaced by inputs
     Counter,  # statistics
-    Mismatches,  # all settings agree
+    SettingsMismatches,  # all settings agree
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
-    object: _names("config codec dice _config _codec _dice"),
-    # Second names of what `_stay` holds; times; receipts, which go to the user and never return.
-    Speaker: _names("me view _lansis _dag _rank _pace_ns _receipts _window_told_closed"),
+    object: _names("config codec prng _config _codec _prng"),
+    # Second names of parts of `_view_state`; times; receipts, which go to the user.
+    Sender: _names("me view _broadcast _dag _rank _pace_ns _receipts _window_reported_closed"),
     Explored: _names("_timer"),
     MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
     Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`
     # What a statement says beyond this counts when it is heard, not when it is looked at again.
     Statement: _names("issued start delivered closings openings"),
-    Stay: _names("me dag ranked table tag openings _awaited _confirmed"),
-    Lansis: _names(
-        "archive roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
+    ViewState: _names("me dag ranked table tag openings _awaited _confirmed"),
+    ReliableBroadcast: _names(
+        "past_frames roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
         " _unread"  # empty between steps
     ),
-    # The archive has the frames that are kept. What is asked for: see `_field`.
-    ForeignFrames: _names("me recovery _kept _wanted _bytes _count _senders _tables"),
+    # The past_frames has the frames that are kept. What is asked for: see `_field`.
+    ForeignFrames: _names("me retransmission _kept _wanted _bytes _count _senders _tables"),
     # Read out of the payload, or about repeating it.
     Frame: _names("control runs repeated_ns repeated piece table tag kind first ordered wire"),
-    Cursor: _names("_dag _view"),
-    Order: _names("_dag"),
+    DeliveryQueue: _names("_dag _view"),
+    TotalOrder: _names("_dag"),
 }
-PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, Delivered)
+PLAIN = (int, str, bytes, bool, type(None), MemberId, ViewId, View, Component, DeliveredVector)
 """Values that are encoded as they are."""
 DEADLINES = _names("_collect_until _answer_until _speak_until _leave_ns")
 """Of these it matters only whether they are set."""
@@ -157,9 +157,9 @@ def _sorted_items(things: dict[object, object]) -> Plain:
     )
 
 
-def _missing(recovery: Recovery) -> Plain:
+def _missing(retransmission: Retransmission) -> Plain:
     """What is asked for; not when, nor how often."""
-    return sorted(recovery.missing)
+    return sorted(retransmission.missing)
 
 
 def _fields_of(kind: type) -> Callable[[Any], Plain]:
@@ -188,11 +188,11 @@ def _fields_of(kind: type) -> Callable[[Any], Plain]:
 def _field(owner: object, name: str, value: object) -> Plain:
     if name in DEADLINES:
         return value != NEVER
-    if name == "origin" and isinstance(owner, Stay) and not owner.young:
+    if name == "origin" and isinstance(owner, ViewState) and not owner.awaiting_first_frames:
         return None  # all that is carried into the view has entered
     if name == "_statements" and isinstance(owner, MembershipProtocol):
         return normal(value), _spoken(owner)
-    if name == "foreign" and isinstance(owner, Means):
+    if name == "foreign" and isinstance(owner, MemberResources):
         return normal(value), _sorted(owner.foreign.wants())
     if name == "moved" and isinstance(owner, Dag):
         return _sorted(set(owner.moved))
@@ -211,11 +211,11 @@ def _spoken(protocol: MembershipProtocol) -> Plain:
     )
 
 
-def _archive(archive: Archive) -> Plain:
+def _archive(past_frames: PastFrames) -> Plain:
     """Frames of other views, which the next view may need, and frames that can only be repeated;
     of their fields only the bytes matter any more."""
-    foreign = _sorted(_stored(archive.foreign))
-    return foreign, _sorted({f for frames in archive._generations for f in _stored(frames)})
+    foreign = _sorted(_stored(past_frames.foreign))
+    return foreign, _sorted({f for frames in past_frames._generations for f in _stored(frames)})
 
 
 def _stored(frames_of: dict[MemberId, dict[int, Frame]]) -> list[tuple[MemberId, int, bytes]]:
@@ -237,9 +237,9 @@ def _digest(proposal: Proposal) -> Plain:
 
 
 _SPECIAL: dict[type, Callable[[Any], Plain]] = {
-    Archive: _archive,
+    PastFrames: _archive,
     Proposal: _digest,
-    Recovery: _missing,
+    Retransmission: _missing,
     MergeHistory: _history,
 }
 _RULES: dict[type, Callable[[Any], Plain]] = {}

@@ -34,9 +34,9 @@ _Seldom = (
     | fx.WindowOpened
     | fx.ViewInstalled
     | fx.Transitional
-    | fx.PeerJudged
-    | fx.ChangeStepped
-    | fx.LinkCounted
+    | fx.PeerSuspicion
+    | fx.ViewChangeStep
+    | fx.LinkStats
     | fx.Refused
 )
 
@@ -250,7 +250,7 @@ class Recorder:
                     lseq=lseq,
                     **common,
                 )
-            case fx.PeerJudged():
+            case fx.PeerSuspicion():
                 return ev.Suspect(
                     target=effect.target.name,
                     target_inc=effect.target.incarnation,
@@ -261,7 +261,7 @@ class Recorder:
                     lseq=lseq,
                     **common,
                 )
-            case fx.ChangeStepped():
+            case fx.ViewChangeStep():
                 return ev.CtxStep(
                     context=effect.context.hex(),
                     stage=effect.stage,
@@ -272,7 +272,7 @@ class Recorder:
                     lseq=lseq,
                     **common,
                 )
-            case fx.LinkCounted():
+            case fx.LinkStats():
                 return ev.Link(
                     peer=effect.peer.name,
                     peer_inc=effect.peer.incarnation,

@@ -10,10 +10,10 @@ import select
 from time import monotonic
 
 from phalanx.config import Config
-from phalanx.core.codec import Codec
-from phalanx.core.frames import Attempt, Claim, Hello, Refusal
 from phalanx.core.ids import MemberId
-from phalanx.core.shared_settings import COMBINATIONS, shared_digest
+from phalanx.core.wire.frames import Hello, JoinAttempt, NameClaimed, Refusal
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.shared_settings import COMBINATIONS, shared_digest
 from phalanx.errors import ConfigurationError, NetworkError
 from phalanx.net.health import Finding
 from phalanx.net.udp import open_udp
@@ -45,7 +45,7 @@ def group_settings(config: Config, group: str, seconds: float = LISTEN_SECONDS) 
 def _listen(config: Config, group: str, seconds: float) -> tuple[dict[bytes, set[MemberId]], int]:
     """Who was heard, by the digest of its settings, and how many packets had another version."""
     ours = shared_digest(config)
-    codec = Codec(config.cluster, group, ours)
+    codec = PacketCodec(config.cluster, group, ours)
     heard: dict[bytes, set[MemberId]] = {}
     older = 0
     link = open_udp(config, group)
@@ -55,7 +55,11 @@ def _listen(config: Config, group: str, seconds: float) -> tuple[dict[bytes, set
             select.select([link], [], [], left)
             for packet in map(codec.decode, link.receive(0)):
                 match packet:
-                    case Hello(sender=member) | Attempt(sender=member) | Claim(member=member):
+                    case (
+                        Hello(sender=member)
+                        | JoinAttempt(sender=member)
+                        | NameClaimed(member=member)
+                    ):
                         heard.setdefault(ours, set()).add(member)
                     case Refusal("settings", peer, settings) if peer is not None:
                         heard.setdefault(settings, set()).add(peer)

@@ -49,15 +49,15 @@ from typing import Any
 from phalanx.core.effects import (
     PROTOCOL_EVIDENCE,
     Accepted,
-    ChangeStepped,
     Deliver,
     Effect,
     NotSent,
-    PeerJudged,
+    PeerSuspicion,
     Sent,
     Service,
     Stopped,
     Transitional,
+    ViewChangeStep,
     ViewInstalled,
     WindowClosed,
     WindowOpened,
@@ -107,9 +107,9 @@ class Cases:
         """In a long pause, and nobody has removed it yet."""
         self._handlers: dict[type, Callable[[MemberId, _Life, Any], None]] = {
             Accepted: self._accepted,
-            ChangeStepped: self._stepped,
+            ViewChangeStep: self._stepped,
             NotSent: self._not_sent,
-            PeerJudged: self._judged,
+            PeerSuspicion: self._judged,
             Sent: self._sent,
             Stopped: self._stopped,
             Transitional: self._marked,
@@ -214,7 +214,7 @@ class Cases:
             if parts > 1:
                 self._count("merges_2" if parts == 2 else "merges_3_or_more")
 
-    def _stepped(self, me: MemberId, life: _Life, effect: ChangeStepped) -> None:
+    def _stepped(self, me: MemberId, life: _Life, effect: ViewChangeStep) -> None:
         joining = life.stage in _JOINING or effect.stage in _JOINING
         life.stage = effect.stage
         if effect.action in _ACTIONS:
@@ -224,7 +224,7 @@ class Cases:
         elif joining and effect.action == "LEAVE":
             self._count("leave_in_join")
 
-    def _judged(self, me: MemberId, life: _Life, effect: PeerJudged) -> None:
+    def _judged(self, me: MemberId, life: _Life, effect: PeerSuspicion) -> None:
         if effect.evidence in PROTOCOL_EVIDENCE:
             self._count(f"left_out_{effect.evidence.lower()}")
             return

@@ -15,8 +15,8 @@ from phalanx.core.effects import (
     Datagrams,
     DeadlinePassed,
     Effect,
-    Given,
-    LinkCounted,
+    Input,
+    LinkStats,
     Stopped,
     Submit,
     Transmit,
@@ -98,7 +98,7 @@ class Driver:
         elif not seat.gone:
             self._step(now, seat, Datagrams(packets))
 
-    def order(self, now: int, seat: Seat, given: Given) -> None:
+    def order(self, now: int, seat: Seat, given: Input) -> None:
         """Tell the process to do something, as soon as it is free."""
         seat.orders.append(given)
         self._soon(now, seat)
@@ -236,7 +236,7 @@ class Driver:
 
     # ------------------------------------------------------------------ steps
 
-    def _step(self, now: int, seat: Seat, given: Given) -> None:
+    def _step(self, now: int, seat: Seat, given: Input) -> None:
         self._after(now, seat, seat.step(now + seat.clock, given))
 
     def _after(self, now: int, seat: Seat, effects: list[Effect]) -> None:
@@ -289,7 +289,7 @@ class Driver:
         member = seat.member
         if member.view is not seat.view:  # maybe by way of another, all in this step
             for effect in effects:
-                if type(effect) is LinkCounted:
+                if type(effect) is LinkStats:
                     base = effect.upto - effect.frames
                     self._insert(now, seat, effect.peer, base, effect.upto)
             seat.base = {link.peer: link.upto - link.frames for link in member.links()}

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from phalanx.core.shared_settings import SHARED
+from phalanx.core.wire.shared_settings import SHARED
 from phalanx.errors import JournalError
 from phalanx.journal import eventfile
 from phalanx.journal.events import Corrupt, Event, Gap, Life, ViewInstall

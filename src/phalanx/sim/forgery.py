@@ -18,22 +18,22 @@ from typing import Any, get_args
 
 import msgspec
 
-from phalanx.core import frames
-from phalanx.core.codec import Codec
-from phalanx.core.frames import (
+from phalanx.core.ids import MemberId, View, ViewId, view_digest
+from phalanx.core.membership.proposals import component_of, proposal_of
+from phalanx.core.wire import frames
+from phalanx.core.wire.frame_codec import encode_frame, encode_tag
+from phalanx.core.wire.frames import (
     KIND_OF,
     Announce,
     Component,
     ControlMessage,
-    Delivered,
+    DeliveredVector,
     Fragment,
     FrameKind,
-    Leave,
+    LeaveAnnounced,
     Propose,
 )
-from phalanx.core.framing import encode_frame, encode_tag
-from phalanx.core.ids import MemberId, View, ViewId, view_digest
-from phalanx.core.membership.proposals import component_of, proposal_of
+from phalanx.core.wire.packet_codec import PacketCodec
 
 _STRANGERS = ("mallory", "zz", "Mallory", "\u00e5sa", "m" * 128)
 _SPEAKERS = ("sender", "member", "name")
@@ -41,13 +41,13 @@ _SPEAKERS = ("sender", "member", "name")
 _DEPTH_MAX = 6
 VIEWS_MAX = 64
 
-_PLAIN = get_args(frames.Plain)
+_PLAIN = get_args(frames.ControlPacket)
 
 
 class Forger:
     """Makes packets for one group from dice. Tell it the views that members install."""
 
-    def __init__(self, dice: Random, codec: Codec, view: View) -> None:
+    def __init__(self, dice: Random, codec: PacketCodec, view: View) -> None:
         self._dice = dice
         self._codec = codec
         self._views = [view]
@@ -74,7 +74,9 @@ class Forger:
         sender, number, phase = dice.choice(speakers), 1 + dice.randrange(9), dice.randrange(2)
         said, control = None, self._struct(msgspec.inspect.type_info(Announce), 0)
         if dice.randrange(4):  # what fits together is read further
-            said = dice.choice((None, Leave(), Propose(Delivered()))) if phase else None
+            said = (
+                dice.choice((None, LeaveAnnounced(), Propose(DeliveredVector()))) if phase else None
+            )
             control = self._announcement(home, sender, number, phase, said)
         payload = encode_frame(
             kind=KIND_OF[type(said)] if said is not None else FrameKind.ACK,

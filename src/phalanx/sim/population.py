@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from phalanx.core.ids import MemberId, View, boot_view
-from phalanx.core.shared_settings import shared_digest
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.connectivity import components
 from phalanx.sim.network import Links

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from phalanx.config import Config
-from phalanx.core.effects import Effect, Given, LinkCounted
+from phalanx.core.effects import Effect, Input, LinkStats
 from phalanx.core.ids import MemberId, View
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.scenario import Peculiarity
@@ -24,13 +24,13 @@ class Driven(Protocol):
 
     def start(self, now: int) -> list[Effect]: ...
 
-    def step(self, now: int, given: Given) -> list[Effect]: ...
+    def step(self, now: int, given: Input) -> list[Effect]: ...
 
     def deadline(self) -> int | None: ...
 
     def story(self) -> list[str]: ...
 
-    def links(self) -> list[LinkCounted]: ...
+    def links(self) -> list[LinkStats]: ...
 
     @property
     def settled(self) -> bool: ...
@@ -112,7 +112,7 @@ class Seat:
         self.backlog: deque[Submission] = deque()
         self.accepted = self.submitted = self.refused = 0
         """Messages that the application handed over, that the member took, that were refused."""
-        self.orders: list[Given] = []
+        self.orders: list[Input] = []
         """What it is told to do once it is free."""
         self.started_ns = 0
         self.free_at = 0

@@ -18,10 +18,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from phalanx.core import member as core
-from phalanx.core.codec import Codec
-from phalanx.core.effects import Backlog, Break, Leave
-from phalanx.core.shared_settings import shared_digest
+from phalanx.core.effects import LeaveRequest, ReaderLag, SuspectMember
+from phalanx.core.member import member as core
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.journal.events import Event
 from phalanx.sim import scenario as sc
 from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
@@ -34,7 +34,7 @@ from phalanx.sim.population import GROUP, Population
 from phalanx.sim.scenario import Busy, ClockJump, Crash, Imposter, Nonsense, Scenario
 from phalanx.sim.seat import Maker, Seat
 
-_BACKLOG = (Backlog(0), Backlog(1), Backlog(2))
+_BACKLOG = (ReaderLag(0), ReaderLag(1), ReaderLag(2))
 
 
 class World:
@@ -60,7 +60,7 @@ class World:
         config = scenario.config_of(everybody.members[0].name)
         foreign = partial(foreign_packets, made, everybody, GROUP, config)
         dice = Random(f"{scenario.seed} forger")
-        forger = Forger(dice, Codec(config.cluster, GROUP, shared_digest(config)), everybody)
+        forger = Forger(dice, PacketCodec(config.cluster, GROUP, shared_digest(config)), everybody)
         self._rubbish = Rubbish(scenario.seed, foreign, forger)
         self._driver = Driver(
             scenario,
@@ -280,7 +280,7 @@ class World:
             self._faults["break"] += 1
             if any(other.me == targets[0] for other in self._population.live):
                 self._driver.cases.told_to_break()
-            self._driver.order(now, seat, Break(targets[0]))
+            self._driver.order(now, seat, SuspectMember(targets[0]))
 
     # ------------------------------------------------------------------ lives
 
@@ -305,7 +305,7 @@ class World:
         self._faults["unsaid"] += seat.refuse_all()
         seat.leaving = True
         self._driver.cases.told_to_leave(seat.me)
-        self._driver.order(now, seat, Leave())
+        self._driver.order(now, seat, LeaveRequest())
 
     def _restart(self, now: int, machine: int, data: Any) -> None:
         seat = self._population.line[machine]

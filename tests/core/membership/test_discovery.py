@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from phalanx.config import lan
-from phalanx.core.dice import Dice
-from phalanx.core.frames import Attempt, Component, Hello
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.discovery import (
     CALM_PERIODS,
@@ -14,6 +12,8 @@ from phalanx.core.membership.discovery import (
     STRANGERS_MAX,
     Discovery,
 )
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import Component, Hello, JoinAttempt
 
 ME, MATE, FAR = MemberId("me"), MemberId("mate"), MemberId("far")
 HERE, THERE = ViewId(1, 0, b"here5678"), ViewId(2, 0, b"there678")
@@ -22,7 +22,7 @@ SOON_NS = HELLO_NS // 16
 
 
 def discovery(entropy: int = 1) -> Discovery:
-    made = Discovery(ME, lan(), Dice(entropy))
+    made = Discovery(ME, lan(), Prng(entropy))
     made.start(0)
     return made
 
@@ -38,7 +38,7 @@ def hello(number: int, *heard: MemberId, sender: MemberId = FAR) -> Hello:
     return Hello(sender, number, THERE, heard)
 
 
-def comes(made: Discovery, now: int, said: Hello | Attempt) -> bool:
+def comes(made: Discovery, now: int, said: Hello | JoinAttempt) -> bool:
     """A stranger's word, and whether it is time to join."""
     return made.heard(now, said, THERE, ours=False)
 
@@ -69,7 +69,7 @@ def test_who_hears_a_member_of_its_own_view_waits_a_period_more() -> None:
 def test_an_attempt_of_a_member_of_its_own_view_puts_nothing_off() -> None:
     made = quiet()
     due = made.deadline()
-    attempt = Attempt(MATE, 1, Component(HERE, (ME, MATE)), (ME,))
+    attempt = JoinAttempt(MATE, 1, Component(HERE, (ME, MATE)), (ME,))
     assert not made.heard(due - 1, attempt, HERE, ours=True)
     assert made.deadline() == due
 
@@ -127,7 +127,7 @@ def test_a_join_starts_only_between_members_that_hear_each_other() -> None:
 
 def test_an_attempt_is_heard_as_a_hello_is() -> None:
     made = discovery()
-    assert comes(made, 0, Attempt(FAR, 1, Component(THERE, (FAR,)), (ME,)))
+    assert comes(made, 0, JoinAttempt(FAR, 1, Component(THERE, (FAR,)), (ME,)))
     assert made.lately(0) == (FAR,)
 
 

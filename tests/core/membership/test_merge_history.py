@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.lies import made_up
+from tests.core.forged_packets import made_up
 
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.merge_history import MEMBERS_MET_MAX, MergeHistory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from phalanx.config import lan
-from phalanx.core.dice import Dice
-from phalanx.core.frames import Claim, Held, Reused
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.name_claim import NEVER, NameClaim
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import IncarnationReused, NameClaimed, NameHeld
 
 CLAIM_NS, ANSWER_NS = lan().claim_ns, lan().change_ns
 OLD, YOUNG = MemberId("ann", 1), MemberId("ann", 2)
@@ -16,7 +16,7 @@ BOB = MemberId("bob")
 
 
 def claimant(me: MemberId = OLD, entropy: int = 1, needed: bool = True) -> NameClaim:
-    made = NameClaim(me, lan(), Dice(entropy), needed)
+    made = NameClaim(me, lan(), Prng(entropy), needed)
     made.start(0)
     return made
 
@@ -25,7 +25,7 @@ def holder(me: MemberId = OLD) -> NameClaim:
     return claimant(me, needed=False)
 
 
-def claim_of(made: NameClaim) -> Claim:
+def claim_of(made: NameClaim) -> NameClaimed:
     claim = made.expire(made.deadline())
     assert claim is not None
     return claim
@@ -64,7 +64,7 @@ def test_a_live_holder_answers_and_the_claimant_gives_up() -> None:
 
 def test_a_claim_of_another_name_is_not_answered() -> None:
     assert holder(BOB).answer(claim_of(claimant())) is None
-    assert not claimant(BOB).loses(0, Held(OLD, 1))
+    assert not claimant(BOB).loses(0, NameHeld(OLD, 1))
 
 
 def test_ones_own_claim_that_comes_back_is_not_answered() -> None:
@@ -115,18 +115,18 @@ def test_of_two_that_claim_at_once_the_lower_incarnation_stays() -> None:
 
 
 def test_the_younger_of_two_holders_that_meet_asks_and_leaves() -> None:
-    old, young = holder(OLD), holder(YOUNG)
+    old, awaiting_first_frames = holder(OLD), holder(YOUNG)
     told = old.met(YOUNG, alone=True)
     assert told is not None
-    assert not young.loses(0, told)
-    claim = young.doubts(0, told)
+    assert not awaiting_first_frames.loses(0, told)
+    claim = awaiting_first_frames.doubts(0, told)
     assert claim is not None
-    assert young.doubts(0, told) is None, "once is enough for a while"
+    assert awaiting_first_frames.doubts(0, told) is None, "once is enough for a while"
     answer = old.answer(claim)
     assert answer is not None
-    assert young.loses(0, answer)
-    assert young.loses(ANSWER_NS - 1, answer)
-    assert not young.loses(ANSWER_NS, answer), "that was long ago"
+    assert awaiting_first_frames.loses(0, answer)
+    assert awaiting_first_frames.loses(ANSWER_NS - 1, answer)
+    assert not awaiting_first_frames.loses(ANSWER_NS, answer), "that was long ago"
     assert not old.loses(0, answer)
     assert old.doubts(0, told) is None, "that is itself"
 
@@ -136,12 +136,12 @@ def test_the_younger_of_two_holders_that_are_alone_tells_the_older_nothing() -> 
 
 
 def test_a_holder_in_a_group_tells_an_older_process_which_asks_and_stops() -> None:
-    old, young = holder(OLD), holder(YOUNG)
-    told = young.met(OLD, alone=False)
+    old, awaiting_first_frames = holder(OLD), holder(YOUNG)
+    told = awaiting_first_frames.met(OLD, alone=False)
     assert told is not None
     claim = old.doubts(0, told)
     assert claim is not None
-    answer = young.answer(claim)
+    answer = awaiting_first_frames.answer(claim)
     assert answer is not None
     assert old.loses(0, answer)
 
@@ -153,9 +153,11 @@ def test_nobody_is_met_under_another_name_or_as_oneself() -> None:
 
 
 def test_a_holder_does_not_stop_for_an_answer_that_it_did_not_ask_for() -> None:
-    assert not holder(OLD).loses(0, Held(YOUNG, 0))
-    assert not holder(OLD).loses(0, Held(OLD, 0)), "nor for its own"
-    assert not holder(YOUNG).loses(0, Held(OLD, 12345)), "nor for an answer to no claim of its own"
+    assert not holder(OLD).loses(0, NameHeld(YOUNG, 0))
+    assert not holder(OLD).loses(0, NameHeld(OLD, 0)), "nor for its own"
+    assert not holder(YOUNG).loses(0, NameHeld(OLD, 12345)), (
+        "nor for an answer to no claim of its own"
+    )
 
 
 # ---------------------------------------------------------------------------- incarnations
@@ -164,20 +166,22 @@ def test_a_holder_does_not_stop_for_an_answer_that_it_did_not_ask_for() -> None:
 def test_a_claimant_is_told_that_its_incarnation_was_used_by_an_answer_to_its_claim() -> None:
     made = claimant(OLD)
     claim = claim_of(made)
-    assert made.repeats(0, Reused(OLD, claim.nonce))
-    assert not made.repeats(0, Reused(OLD, claim.nonce + 1)), "to another claim"
-    assert not made.repeats(0, Reused(OLD, 0)), "unasked"
-    assert not made.repeats(0, Reused(YOUNG, claim.nonce)), "of another incarnation"
-    assert made.doubts_incarnation(0, Reused(OLD, 0)) is None, "it asks already"
+    assert made.repeats(0, IncarnationReused(OLD, claim.nonce))
+    assert not made.repeats(0, IncarnationReused(OLD, claim.nonce + 1)), "to another claim"
+    assert not made.repeats(0, IncarnationReused(OLD, 0)), "unasked"
+    assert not made.repeats(0, IncarnationReused(YOUNG, claim.nonce)), "of another incarnation"
+    assert made.doubts_incarnation(0, IncarnationReused(OLD, 0)) is None, "it asks already"
 
 
 def test_a_holder_that_is_told_unasked_asks_once_before_it_believes_it() -> None:
     made = holder(OLD)
-    claim = made.doubts_incarnation(0, Reused(OLD, 0))
+    claim = made.doubts_incarnation(0, IncarnationReused(OLD, 0))
     assert claim is not None
     assert claim.member == OLD
-    assert made.doubts_incarnation(0, Reused(OLD, 0)) is None, "once is enough for a while"
-    answer = Reused(OLD, claim.nonce)
+    assert made.doubts_incarnation(0, IncarnationReused(OLD, 0)) is None, (
+        "once is enough for a while"
+    )
+    answer = IncarnationReused(OLD, claim.nonce)
     assert made.repeats(ANSWER_NS - 1, answer)
     assert not made.repeats(ANSWER_NS, answer), "that was long ago"
-    assert holder(OLD).doubts_incarnation(0, Reused(YOUNG, 0)) is None
+    assert holder(OLD).doubts_incarnation(0, IncarnationReused(YOUNG, 0)) is None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tests.core.lies import made_up
+from tests.core.forged_packets import made_up
 
-from phalanx.core.frames import Component
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership.normal_form import JOINS_AHEAD_MAX, normal_form
 from phalanx.core.membership.proposals import (
@@ -17,6 +16,7 @@ from phalanx.core.membership.proposals import (
     proposal_of,
     read_proposal,
 )
+from phalanx.core.wire.frames import Component
 
 A, B, C, D, E = (MemberId(name) for name in "abcde")
 BASE = component_of(boot_view([A, B]))
@@ -98,16 +98,16 @@ def test_of_a_chain_of_components_the_newest_of_each_pair_stays() -> None:
 
 
 def test_of_two_incarnations_of_one_name_the_later_stays() -> None:
-    young = made_up([MemberId("b", 2)])
-    assert normal(young) == proposal_of([BASE, young], [(B, BASE.view)])
+    later = made_up([MemberId("b", 2)])
+    assert normal(later) == proposal_of([BASE, later], [(B, BASE.view)])
     one, two = made_up([MemberId("c", 1)]), made_up([MemberId("c", 2)])
     assert normal(one, two).left_out == all_of(one)
 
 
 def test_a_member_does_not_yield_to_a_later_incarnation_of_its_own_name() -> None:
-    young = made_up([MemberId("a", 2), C])
-    made = normal(young)
-    assert made.left_out == {(MemberId("a", 2), young.view)}
+    later = made_up([MemberId("a", 2), C])
+    made = normal(later)
+    assert made.left_out == {(MemberId("a", 2), later.view)}
 
 
 def test_a_component_whose_epoch_is_out_of_sight_is_left_out() -> None:

@@ -6,9 +6,8 @@ import copy
 
 import msgspec
 import pytest
-from tests.core.lies import body, made_up
+from tests.core.forged_packets import body, made_up
 
-from phalanx.core.frames import Component, ProposalBody
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import (
     EPOCH_MAX,
@@ -19,6 +18,7 @@ from phalanx.core.membership.proposals import (
     proposal_of,
     read_proposal,
 )
+from phalanx.core.wire.frames import Component, ProposalBody
 
 A, B, C, D = (MemberId(name) for name in "abcd")
 PAIR, LONE = component_of(boot_view([A, B])), component_of(boot_view([C]))

@@ -11,14 +11,34 @@ from collections.abc import Sequence
 from typing import get_args
 
 import pytest
-from tests.core.lies import made_up
+from tests.core.forged_packets import made_up
 
 from phalanx.config import lan
 from phalanx.core.effects import Action
-from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
-from phalanx.core.membership import steps
-from phalanx.core.membership.answer_time import CALM_CHANGES, STRAIN_MAX
+from phalanx.core.membership import instructions as steps
+from phalanx.core.membership.answer_timeout import CALM_CHANGES, STRAIN_MAX
+from phalanx.core.membership.instructions import (
+    AllSpoke,
+    AnnounceView,
+    Attempted,
+    BroadcastAttempt,
+    Entered,
+    Expired,
+    Fetch,
+    Heard,
+    Input,
+    InstallView,
+    Instruction,
+    IssueProposal,
+    LeaveRequested,
+    Met,
+    ReportStep,
+    ReportSuspicion,
+    Resumed,
+    SendLeave,
+    Suspected,
+)
 from phalanx.core.membership.proposals import (
     Entry,
     Proposal,
@@ -36,27 +56,7 @@ from phalanx.core.membership.protocol import (
     ProtocolStage,
 )
 from phalanx.core.membership.statements import Issue, Statement
-from phalanx.core.membership.steps import (
-    AllSpoke,
-    AnnounceView,
-    Attempted,
-    BroadcastAttempt,
-    Entered,
-    Expired,
-    Fetch,
-    Heard,
-    Input,
-    Install,
-    Instruction,
-    IssueProposal,
-    LeaveRequested,
-    Met,
-    ReportStep,
-    ReportSuspicion,
-    Resumed,
-    SendLeave,
-    Suspected,
-)
+from phalanx.core.wire.frames import Component, DeliveredVector
 
 A, B, C, D, X, Y = (MemberId(name) for name in "abcdxy")
 VIEW = boot_view([A, B, C, D])
@@ -98,7 +98,7 @@ def issue(
 ) -> Statement:
     """The frame with which a member issues a proposal."""
     known = {MemberId(name): closing for name, closing in closings.items()}
-    return Statement(member, number, where, proposal, number, start, Delivered(), known)
+    return Statement(member, number, where, proposal, number, start, DeliveredVector(), known)
 
 
 def repeat(
@@ -123,7 +123,7 @@ def stepped(
 
 def installed(instructions: list[Instruction]) -> Proposal | None:
     last = instructions[-1] if instructions else None
-    return last.proposal if isinstance(last, Install) else None
+    return last.proposal if isinstance(last, InstallView) else None
 
 
 def issued(instructions: list[Instruction]) -> Proposal | None:
@@ -185,10 +185,14 @@ def test_a_proposal_is_installed_when_every_entry_has_issued_it() -> None:
     assert made.step(0, Entered(issue(B, 5, NO_D, start=4))) == []
     assert made.step(0, Entered(issue(C, 7, NO_D))) == [
         stepped("CLOSED", NO_D),
-        Install(
+        InstallView(
             VIEW,
             NO_D,
-            {A: Issue(1, 0, Delivered()), B: Issue(5, 4, Delivered()), C: Issue(7, 0, Delivered())},
+            {
+                A: Issue(1, 0, DeliveredVector()),
+                B: Issue(5, 4, DeliveredVector()),
+                C: Issue(7, 0, DeliveredVector()),
+            },
         ),
     ]
     assert (made.view, made.stage, made.phase, made.issued) == (NO_D.view, "STEADY", 0, [])
@@ -212,7 +216,7 @@ def test_the_issue_of_a_member_of_another_view_counts_when_it_is_heard() -> None
     made = protocol(boot_view([A]), both)
     told = made.step(0, Heard(issue(X, 5, both, AT_X), False))
     assert installed(told) == both
-    assert isinstance(told[-1], Install)
+    assert isinstance(told[-1], InstallView)
     assert (told[-1].together, told[-1].cause) == ((A,), "join")
 
 
@@ -461,9 +465,9 @@ def test_a_stranger_that_waits_for_this_member_elsewhere_hears_once_where_it_is(
 
 def test_while_frames_are_announced_nobody_needs_to_hear_more() -> None:
     for said in waits_in_vain():
-        young, proposed = protocol(), protocol(VIEW, NO_D)
-        young.watch(0)
-        for made in (young, proposed):
+        fresh, proposed = protocol(), protocol(VIEW, NO_D)
+        fresh.watch(0)
+        for made in (fresh, proposed):
             assert made.step(0, Heard(said, False)) == []
 
 
@@ -663,7 +667,7 @@ def test_the_time_to_answer_doubles_after_each_miss_up_to_a_limit() -> None:
         now = made.deadline()
         for other in made.current.entries:
             if other != member:
-                said = Statement(other, now, made.base, made.current, now, now, Delivered())
+                said = Statement(other, now, made.base, made.current, now, now, DeliveredVector())
                 made.step(now, Entered(said))
         made.step(now, Expired())
     assert waits == [CHANGE_NS << k for k in (0, 1, 2, STRAIN_MAX, STRAIN_MAX)]
@@ -848,7 +852,7 @@ def test_a_witness_that_has_proposed_again_still_tells_what_issued_its_view() ->
     made = protocol(VIEW, NO_D, NO_CD)
     made.step(0, Entered(issue(B, 5, NO_D)))
     said = Statement(
-        B, 7, LATER, without(C, base=LATER), 7, 7, Delivered(), {B: 7}, {A: 1, B: 5, C: 9}
+        B, 7, LATER, without(C, base=LATER), 7, 7, DeliveredVector(), {B: 7}, {A: 1, B: 5, C: 9}
     )
     assert made.step(0, Heard(said, False)) == [Fetch(((C, HOME.view, 9),))]
 
@@ -995,14 +999,14 @@ def test_whatever_comes_the_rules_for_issues_and_installs_hold(seed: int) -> Non
             before, base = list(made.issued), made.base
             told = made.step(now, given)
             given = None
-            assert not any(isinstance(one, IssueProposal | Install) for one in told[:-1])
+            assert not any(isinstance(one, IssueProposal | InstallView) for one in told[:-1])
             match told[-1] if told else None:
                 case IssueProposal(proposal):
                     assert all(old <= proposal and old != proposal for old in before)
                     assert proposal.entries[A] == base.view
                     number += 1
                     given = Entered(issue(A, number, proposal, base))
-                case Install(_, proposal, issues):
+                case InstallView(_, proposal, issues):
                     assert proposal in before
                     assert set(issues) == set(proposal.entries)
                     assert epoch(proposal.view.id) > epoch(been[-1])

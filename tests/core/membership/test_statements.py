@@ -5,9 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.core.lies import made_up
+from tests.core.forged_packets import made_up
 
-from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.membership import statements
 from phalanx.core.membership.proposals import component_of, proposal_of
@@ -23,12 +22,13 @@ from phalanx.core.membership.statements import (
     _parts,
     _size,
 )
+from phalanx.core.wire.frames import Component, DeliveredVector
 
 A, B = MemberId("a"), MemberId("b")
 HOME = component_of(boot_view([A, B]))
 NEXT = made_up([A, B])
 STAYS, REMOVAL = proposal_of([HOME]), proposal_of([HOME], [(A, HOME.view)])
-ISSUE = Issue(4, 4, Delivered())
+ISSUE = Issue(4, 4, DeliveredVector())
 
 
 # ---------------------------------------------------------------------------- the newest
@@ -61,9 +61,9 @@ def test_a_statement_is_news_if_it_says_something_else_than_the_one_before() -> 
             [
                 Statement(B, 1, HOME),
                 Statement(B, 2, HOME),
-                Statement(B, 3, HOME, STAYS, 3, 3, Delivered()),
+                Statement(B, 3, HOME, STAYS, 3, 3, DeliveredVector()),
                 Statement(B, 4, HOME, STAYS, 3, 3),
-                Statement(B, 5, HOME, REMOVAL, 5, 5, Delivered()),
+                Statement(B, 5, HOME, REMOVAL, 5, 5, DeliveredVector()),
                 Statement(B, 6, HOME, REMOVAL, 5, 5, leaves=True),
                 Statement(B, 7, NEXT),
             ]
@@ -118,7 +118,7 @@ def test_the_first_frame_that_issued_a_proposal_counts() -> None:
     """There is one, unless somebody lies: the cut must not depend on which came last."""
     made = Statements()
     made.record(B, HOME.view, REMOVAL, ISSUE, NEXT.view)
-    made.record(B, HOME.view, REMOVAL, Issue(9, 9, Delivered()), NEXT.view)
+    made.record(B, HOME.view, REMOVAL, Issue(9, 9, DeliveredVector()), NEXT.view)
     assert made.issue(B, HOME.view, REMOVAL) == ISSUE
 
 
@@ -162,18 +162,18 @@ def test_what_is_kept_is_counted_however_it_is_replaced(monkeypatch: pytest.Monk
     monkeypatch.setattr(statements, "BYTES_MAX", 40 * MEMBER_BYTES)
     made = Statements()
     made.protect([A, B])
-    dice = Random(1)
+    prng = Random(1)
     for number in range(1, 400):
-        names = [MemberId(f"s{dice.randrange(30):02}") for _ in range(dice.randrange(1, 9))]
+        names = [MemberId(f"s{prng.randrange(30):02}") for _ in range(prng.randrange(1, 9))]
         where = made_up(sorted(set(names)))
-        member = dice.choice([*where.members, A, B])
-        proposal = dice.choice([None, proposal_of([HOME, where])])
+        member = prng.choice([*where.members, A, B])
+        proposal = prng.choice([None, proposal_of([HOME, where])])
         made.hear(number, Statement(member, number, where, proposal, number))
         if proposal is not None:
-            delivered = Delivered(where.members, tuple(range(len(where.members))))
+            delivered = DeliveredVector(where.members, tuple(range(len(where.members))))
             made.record(member, where.view, proposal, Issue(number, 0, delivered), HOME.view)
-        if dice.random() < 0.1:
-            made.forget_issues(dice.choice([HOME.view, where.view]))
+        if prng.random() < 0.1:
+            made.forget_issues(prng.choice([HOME.view, where.view]))
         assert made.newest(member) is not None, "what was just heard is kept"
         assert made._bytes == _kept(made)
     assert made._bytes < 80 * MEMBER_BYTES
@@ -191,7 +191,7 @@ def test_statements_of_one_large_group_are_counted_once() -> None:
     where = made_up([MemberId(f"s{number:03}") for number in range(512)])
     proposal = proposal_of([HOME, where])
     for member in where.members:
-        made.hear(0, Statement(member, 1, where, proposal, 1, 0, Delivered()))
+        made.hear(0, Statement(member, 1, where, proposal, 1, 0, DeliveredVector()))
     assert all(made.newest(member) is not None for member in where.members)
     assert made._bytes < 1 << 20
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.dice import Dice
-from phalanx.core.frames import Attempt, Hello
 from phalanx.core.ids import MemberId, ViewId, encode_member
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import Hello, JoinAttempt
 
 STRANGERS_MAX = 1024
 CONTACTS_MAX = 256
@@ -33,7 +33,7 @@ FLAP_PERIODS = 20
 CALM_PERIODS = 240
 
 
-class Stranger(msgspec.Struct):
+class ForeignMember(msgspec.Struct):
     heard_ns: int
     number: int
 
@@ -43,7 +43,7 @@ class Discovery:
         "_announced_ns",
         "_config",
         "_contacts",
-        "_dice",
+        "_prng",
         "_due_ns",
         "_joined_ns",
         "_level",
@@ -52,12 +52,12 @@ class Discovery:
         "me",
     )
 
-    def __init__(self, me: MemberId, config: Config, dice: Dice) -> None:
+    def __init__(self, me: MemberId, config: Config, prng: Prng) -> None:
         self.me = me
         self._config = config
-        self._dice = dice
+        self._prng = prng
         self._due_ns = 0
-        self._strangers: dict[MemberId, Stranger] = {}
+        self._strangers: dict[MemberId, ForeignMember] = {}
         self._contacts: dict[ViewId, int] = {}
         """Views with whose members this view's hear each other, and when that was last seen."""
         self._announced_ns = -(1 << 62)
@@ -66,11 +66,11 @@ class Discovery:
         self._level = 0
 
     def start(self, now: int) -> None:
-        self._due_ns = now + self._dice.between(0, self._config.hello_ns // 8)
+        self._due_ns = now + self._prng.between(0, self._config.hello_ns // 8)
 
     # -------------------------------------------------------------- hearing
 
-    def heard(self, now: int, hello: Hello | Attempt, view: ViewId, ours: bool) -> bool:
+    def heard(self, now: int, hello: Hello | JoinAttempt, view: ViewId, ours: bool) -> bool:
         """A HELLO or AJ came; `view` is its sender's, `ours` if it is a member of mine. Whether
         its sender is a stranger that hears us too, and it is time to join."""
         sender = hello.sender
@@ -87,7 +87,7 @@ class Discovery:
             self._soon(now)
         if known is None and len(self._strangers) >= STRANGERS_MAX:
             self._strangers.pop(next(iter(self._strangers)))
-        self._strangers[sender] = Stranger(now, hello.number)
+        self._strangers[sender] = ForeignMember(now, hello.number)
         return hears_us and self.is_patient(now)
 
     def made_contact(self, now: int, view: ViewId) -> None:
@@ -148,10 +148,10 @@ class Discovery:
 
     def _later(self, now: int) -> None:
         period = self._config.hello_ns
-        self._due_ns = now + self._dice.between(period * 3 // 4, period * 5 // 4)
+        self._due_ns = now + self._prng.between(period * 3 // 4, period * 5 // 4)
 
     def _soon(self, now: int) -> None:
-        due = now + self._dice.between(0, self._config.hello_ns // 16)
+        due = now + self._prng.between(0, self._config.hello_ns // 16)
         self._due_ns = min(self._due_ns, due)
 
     # -------------------------------------------------------------- flapping

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phalanx.core.effects import Action, Evidence
-from phalanx.core.frames import Component
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.normal_form import normal_form
 from phalanx.core.membership.proposals import Entry, Proposal, epoch, fits
 from phalanx.core.membership.statements import Statement, Statements
+from phalanx.core.wire.frames import Component
 
 
 class Draft:

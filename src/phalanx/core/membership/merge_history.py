@@ -11,9 +11,9 @@ The members met last are remembered, far more than a group has.
 
 from __future__ import annotations
 
-from phalanx.core.frames import Component
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 from phalanx.core.membership.proposals import epoch
+from phalanx.core.wire.frames import Component
 
 MEMBERS_MET_MAX = 16 * MEMBERS_MAX
 VIEWS_MAX = 256

@@ -26,9 +26,9 @@ answered: one stray packet stops no member.
 from __future__ import annotations
 
 from phalanx.config import Config
-from phalanx.core.dice import Dice
-from phalanx.core.frames import Claim, Held, Reused
 from phalanx.core.ids import MemberId
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import IncarnationReused, NameClaimed, NameHeld
 
 CLAIMS = 3
 NEVER = 1 << 62
@@ -36,13 +36,13 @@ NONCE_MAX = (1 << 62) - 1
 
 
 class NameClaim:
-    __slots__ = ("_config", "_dice", "_doubt_until", "_due_ns", "_left", "_nonce", "me")
+    __slots__ = ("_config", "_prng", "_doubt_until", "_due_ns", "_left", "_nonce", "me")
 
-    def __init__(self, me: MemberId, config: Config, dice: Dice, needed: bool) -> None:
+    def __init__(self, me: MemberId, config: Config, prng: Prng, needed: bool) -> None:
         self.me = me
         self._config = config
-        self._dice = dice
-        self._nonce = dice.between(1, NONCE_MAX)
+        self._prng = prng
+        self._nonce = prng.between(1, NONCE_MAX)
         self._left = CLAIMS if needed else 0
         self._due_ns = NEVER
         self._doubt_until = 0
@@ -60,57 +60,57 @@ class NameClaim:
     def deadline(self) -> int:
         return self._due_ns
 
-    def expire(self, now: int) -> Claim | None:
+    def expire(self, now: int) -> NameClaimed | None:
         """The next claim to make, or None when all were made and nobody answered."""
         if not self._left:
             self._due_ns = NEVER
             return None
         self._left -= 1
         self._due_ns = now + self._config.claim_ns
-        return Claim(self.me, self._nonce)
+        return NameClaimed(self.me, self._nonce)
 
-    def answer(self, claim: Claim) -> Held | None:
+    def answer(self, claim: NameClaimed) -> NameHeld | None:
         """Another process claims a name. What to answer if it is ours."""
         if claim.member.name != self.me.name or self._is_own(claim):
             return None
         if self.pending and (claim.member, claim.nonce) < (self.me, self._nonce):
             return None  # it was first, by lot: its answer to our claim will tell
-        return Held(self.me, claim.nonce)
+        return NameHeld(self.me, claim.nonce)
 
-    def met(self, other: MemberId, alone: bool) -> Held | None:
+    def met(self, other: MemberId, alone: bool) -> NameHeld | None:
         """A process with our name and another incarnation was heard: what to tell it. `alone` if
         this member is alone in its view."""
         if other.name != self.me.name or other == self.me or self.pending:
             return None
         if alone and other.incarnation < self.me.incarnation:
             return None
-        return Held(self.me, 0)
+        return NameHeld(self.me, 0)
 
-    def doubts(self, now: int, held: Held) -> Claim | None:
+    def doubts(self, now: int, held: NameHeld) -> NameClaimed | None:
         """Somebody says unasked that the name is another's: ask whether that is so."""
         if held.nonce or not self._is_rival(held.member) or self.pending or now < self._doubt_until:
             return None
         return self._once_more(now)
 
-    def _once_more(self, now: int) -> Claim:
+    def _once_more(self, now: int) -> NameClaimed:
         """Claim with a new draw: answers to it are answers of now."""
-        self._nonce = self._dice.between(1, NONCE_MAX)
+        self._nonce = self._prng.between(1, NONCE_MAX)
         self._doubt_until = now + max(self._config.change_ns, CLAIMS * self._config.claim_ns)
-        return Claim(self.me, self._nonce)
+        return NameClaimed(self.me, self._nonce)
 
-    def doubts_incarnation(self, now: int, reused: Reused) -> Claim | None:
+    def doubts_incarnation(self, now: int, reused: IncarnationReused) -> NameClaimed | None:
         """Somebody says unasked that this incarnation was used before: ask whether that is so."""
         if reused.nonce or reused.member != self.me or self.pending or now < self._doubt_until:
             return None
         return self._once_more(now)
 
-    def repeats(self, now: int, reused: Reused) -> bool:
+    def repeats(self, now: int, reused: IncarnationReused) -> bool:
         """Whether this answer means that another process had this incarnation before."""
         if reused.member != self.me or reused.nonce != self._nonce:
             return False
         return self.pending or now < self._doubt_until
 
-    def loses(self, now: int, held: Held) -> bool:
+    def loses(self, now: int, held: NameHeld) -> bool:
         """Whether this answer means that the name is another's."""
         if held.member.name != self.me.name or held.nonce != self._nonce:
             return False
@@ -119,5 +119,5 @@ class NameClaim:
     def _is_rival(self, other: MemberId) -> bool:
         return other.name == self.me.name and other != self.me
 
-    def _is_own(self, claim: Claim) -> bool:
+    def _is_own(self, claim: NameClaimed) -> bool:
         return claim.member == self.me and claim.nonce == self._nonce

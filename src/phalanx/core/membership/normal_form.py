@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from phalanx.core.frames import Component
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.proposals import EPOCH_MAX, Entry, Proposal, epoch
+from phalanx.core.wire.frames import Component
 
 JOINS_AHEAD_MAX = 1 << 20
 """The entries of a component whose epoch is further ahead than this are left out."""

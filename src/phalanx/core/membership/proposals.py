@@ -17,7 +17,6 @@ from itertools import pairwise
 
 import msgspec
 
-from phalanx.core.frames import Component, ProposalBody
 from phalanx.core.ids import (
     MEMBERS_MAX,
     MemberId,
@@ -27,6 +26,7 @@ from phalanx.core.ids import (
     digest_of,
     view_digest,
 )
+from phalanx.core.wire.frames import Component, ProposalBody
 
 Entry = tuple[MemberId, ViewId]
 """A member as it stands in a view."""

@@ -15,8 +15,8 @@ those that have moved to another view (R4) or do not answer in time (T).
 
 The rules are conditions, not reactions: after every input they are looked at again over the newest
 statements of all entries, until nothing more follows (`_weigh`). A step returns at most one
-`IssueProposal` or `Install`, as its last instruction; what follows from it comes with the `Entered`
-or `Resumed` that the owner gives back.
+`IssueProposal` or `InstallView`, as its last instruction; what follows from it comes with the
+`Entered` or `Resumed` that the owner gives back.
 """
 
 from __future__ import annotations
@@ -25,18 +25,10 @@ from typing import Literal
 
 from phalanx.config import Config
 from phalanx.core.effects import Action, Stage
-from phalanx.core.frames import Component
 from phalanx.core.ids import MemberId, View, ViewId
-from phalanx.core.membership.answer_time import AnswerTime
+from phalanx.core.membership.answer_timeout import AnswerTimeout
 from phalanx.core.membership.draft import Draft
-from phalanx.core.membership.merge_history import MergeHistory
-from phalanx.core.membership.proposals import (
-    Proposal,
-    component_of,
-    proposal_of,
-)
-from phalanx.core.membership.statements import Issue, Statement, Statements
-from phalanx.core.membership.steps import (
+from phalanx.core.membership.instructions import (
     AllSpoke,
     AnnounceView,
     Attempted,
@@ -46,7 +38,7 @@ from phalanx.core.membership.steps import (
     Fetch,
     Heard,
     Input,
-    Install,
+    InstallView,
     Instruction,
     IssueProposal,
     LeaveRequested,
@@ -57,6 +49,14 @@ from phalanx.core.membership.steps import (
     SendLeave,
     Suspected,
 )
+from phalanx.core.membership.merge_history import MergeHistory
+from phalanx.core.membership.proposals import (
+    Proposal,
+    component_of,
+    proposal_of,
+)
+from phalanx.core.membership.statements import Issue, Statement, Statements
+from phalanx.core.wire.frames import Component
 
 NEVER = 1 << 62
 JOINED_MAX = 128
@@ -100,7 +100,7 @@ class MembershipProtocol:
         self._first_issue_ns = 0
         self._grace = False
         """The one extension of the answer time that an issue allows is used up."""
-        self._time = AnswerTime(config.change_ns)
+        self._time = AnswerTimeout(config.change_ns)
 
     # -------------------------------------------------------------- what can be asked
 
@@ -451,7 +451,7 @@ class MembershipProtocol:
         self._collect_until = self._answer_until = NEVER
         self.watch(now)
         self._statements.protect(self.view.members)
-        return [report, Install(before, proposal, issues)]
+        return [report, InstallView(before, proposal, issues)]
 
     def _record(self, said: Statement) -> bool:
         """Keep the frame that issued a proposal; whether it is one, and new."""

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from phalanx.core.frames import Component, Delivered
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
 from phalanx.core.membership.proposals import CACHED_BYTES, Entry, Proposal, epoch
+from phalanx.core.wire.frames import Component, DeliveredVector
 
 MEMBERS_KNOWN_MAX = 2 * MEMBERS_MAX
 ISSUES_MAX = 64
@@ -44,7 +44,7 @@ class Statement(msgspec.Struct, frozen=True):
     issued: int = 0
     """Its frame that issued the proposal."""
     start: int = 0
-    delivered: Delivered | None = None
+    delivered: DeliveredVector | None = None
     """How far it had delivered, if this is the frame that issued the proposal."""
     closings: dict[MemberId, int] = {}
     """The frames that issued its proposal, as far as it knows."""
@@ -73,7 +73,7 @@ class Issue(msgspec.Struct, frozen=True):
 
     number: int
     start: int
-    delivered: Delivered
+    delivered: DeliveredVector
 
 
 class Statements:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from phalanx.core.ids import MemberId, View, ViewId, digest_of
 from phalanx.core.membership import proposals
 from phalanx.core.membership.draft import Draft
-from phalanx.core.membership.proposals import Proposal, epoch, proposal_of
-from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.statements import Statement, Statements
-from phalanx.core.membership.steps import (
+from phalanx.core.membership.instructions import (
     Expired,
     Heard,
     Instruction,
@@ -16,6 +13,9 @@ from phalanx.core.membership.steps import (
     ReportStep,
     Suspected,
 )
+from phalanx.core.membership.proposals import Proposal, epoch, proposal_of
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.membership.statements import Statement, Statements
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ R1: proposals only grow

@@ -5,28 +5,28 @@ from __future__ import annotations
 
 import msgspec
 
-from phalanx.core.carryover import ViewOrigin
+from phalanx.core.broadcast.outbox import Outbox
 from phalanx.core.effects import Deliver, Effect, ViewInstalled
-from phalanx.core.frames import ControlMessage, Frame, Propose
 from phalanx.core.ids import MemberId
+from phalanx.core.member.frame_builder import Content
+from phalanx.core.member.sender import Sender
+from phalanx.core.member.view_change import ViewChange
+from phalanx.core.member.view_state import ViewState
+from phalanx.core.membership.carryover import ViewOrigin
+from phalanx.core.membership.instructions import InstallView
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.steps import Install
-from phalanx.core.mover import Mover
-from phalanx.core.packing import Outbox
-from phalanx.core.sealing import Content
-from phalanx.core.speaker import Speaker
-from phalanx.core.stay import Stay
+from phalanx.core.wire.frames import ControlMessage, Frame, Propose
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ the cut
 
 
-def all_that_is_here(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+def all_that_is_here(self: ViewState, closings: dict[MemberId, int]) -> list[int]:
     """Everything that entered, whether what closed the view follows it or not."""
     return self.dag.have.copy()
 
 
-def last_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+def last_proposals(self: ViewState, closings: dict[MemberId, int]) -> list[int]:
     """The past of the last proposal of each member, not of the one that is installed."""
     last = dict(closings)
     for frame in self.carry:
@@ -37,7 +37,7 @@ def last_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
     return _CUT(self, last)
 
 
-def first_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+def first_proposals(self: ViewState, closings: dict[MemberId, int]) -> list[int]:
     """The past of the first proposal of each member."""
     first: dict[MemberId, int] = {}
     for frame in self.carry:
@@ -46,34 +46,34 @@ def first_proposals(self: Stay, closings: dict[MemberId, int]) -> list[int]:
     return _CUT(self, {member: first.get(member, n) for member, n in closings.items()})
 
 
-def own_past(self: Stay, closings: dict[MemberId, int]) -> list[int]:
+def own_past(self: ViewState, closings: dict[MemberId, int]) -> list[int]:
     """The past of the own closing frame alone (S0 Fig. 8)."""
     return _CUT(self, {self.me: closings[self.me]})
 
 
-_CUT = Stay.cut
+_CUT = ViewState.cut
 
 # ------------------------------------------------------------------ early delivery
 
 
-def nothing_is_held(self: Mover, sender: MemberId) -> bool:
+def nothing_is_held(self: ViewChange, sender: MemberId) -> bool:
     return False
 
 
-def every_proposal_releases(self: Stay, frame: Frame) -> bool:
+def every_proposal_releases(self: ViewState, frame: Frame) -> bool:
     """A later proposal of a member releases what it follows, as its first one does."""
     return True
 
 
-def released_by_anybody(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+def released_by_anybody(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of phase 1 that is no first proposal releases what it follows."""
-    stay = self._stay
+    view_state = self._view_state
     _ENTER_FRAME(self, now, frame, out)
-    if self._stay is stay and frame.phase and frame.tag == stay.tag:
-        self._deliver(now, stay.released(frame.vector), out)
+    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
+        self._deliver(now, view_state.released(frame.vector), out)
 
 
-_ENTER_FRAME = Mover._enter_frame
+_ENTER_FRAME = ViewChange._enter_frame
 
 # ------------------------------------------------------------------ phases and carried frames
 
@@ -93,7 +93,7 @@ def carried_from_anywhere(self: ViewOrigin, frame: Frame, sender: MemberId) -> b
 
 
 def start_at_the_closing(
-    self: Speaker,
+    self: Sender,
     now: int,
     first: int,
     content: Content,
@@ -101,39 +101,39 @@ def start_at_the_closing(
     said: ControlMessage | None = None,
 ) -> Frame:
     """Messages that a member sent in phase 1 before its closing frame are not carried."""
-    self._stay.first_carried = 0
+    self._view_state.first_carried = 0
     return _SEND(self, now, first, content, out, said)
 
 
-def never_held(self: Speaker) -> bool:
+def never_held(self: Sender) -> bool:
     return False
 
 
-_SEND = Speaker._send
+_SEND = Sender._send
 
 # ------------------------------------------------------------------ votes and stability
 
 
-def vote_in_phase_1(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+def vote_in_phase_1(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of a change votes in the view that it ends."""
-    stay = self._stay
+    view_state = self._view_state
     _ENTER_FRAME(self, now, frame, out)
-    if self._stay is stay and frame.phase and frame.tag == stay.tag:
+    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
         vote = msgspec.structs.replace(frame, ordered=False)
         deliveries: list[Deliver] = []
-        stay.cursor.advance(stay.order.insert(vote), deliveries)
+        view_state.queue.advance(view_state.order.insert(vote), deliveries)
         out += deliveries
 
 
-def stable_by_phase_1(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+def stable_by_phase_1(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of a change proves stable what it follows."""
-    stay = self._stay
+    view_state = self._view_state
     _ENTER_FRAME(self, now, frame, out)
-    if self._stay is stay and frame.phase and frame.tag == stay.tag:
-        stay.dag.count(frame)
+    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
+        view_state.dag.count(frame)
 
 
-def stable_by_carried(self: Mover, now: int, frame: Frame, out: list[Effect]) -> None:
+def stable_by_carried(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A carried frame proves stable what it follows, though its sender may never come."""
     _ENTER_REGULAR(self, now, frame, out)
     if frame.phase and not self._must_hold(self._sender(frame)):
@@ -141,13 +141,13 @@ def stable_by_carried(self: Mover, now: int, frame: Frame, out: list[Effect]) ->
         self._deliver(now, [], out)
 
 
-_ENTER_REGULAR = Mover._enter_regular
+_ENTER_REGULAR = ViewChange._enter_regular
 
 # ------------------------------------------------------------------ what crosses
 
 
 def all_came_along(
-    self: Mover, now: int, install: Install, inputs: object, out: list[Effect]
+    self: ViewChange, now: int, install: InstallView, inputs: object, out: list[Effect]
 ) -> None:
     begun = len(out)
     _INSTALL(self, now, install, inputs, out)  # type: ignore[arg-type]
@@ -158,11 +158,11 @@ def all_came_along(
 
 
 def forget_the_view_before(
-    self: Mover, now: int, before: Stay, inputs: object, out: list[Effect]
+    self: ViewChange, now: int, before: ViewState, inputs: object, out: list[Effect]
 ) -> None:
     _INHERIT(self, now, before, inputs, out)  # type: ignore[arg-type]
-    self._means.archive.clear()
-    self._means.foreign.clear()
+    self._resources.past_frames.clear()
+    self._resources.foreign.clear()
 
 
 def never_fetched(self: MembershipProtocol, said: object) -> list[object]:
@@ -178,43 +178,43 @@ def not_readdressed(self: Outbox, ranks: dict[int, int]) -> list[object]:
     return []
 
 
-_INSTALL = Mover._install
-_INHERIT = Mover._inherit
+_INSTALL = ViewChange._install
+_INHERIT = ViewChange._inherit
 
 MUTANTS: dict[str, Mutant] = {
     "no-closing-cut": Mutant(
         "Cut: deliver at the end of a view all that is here",
-        ((Stay, "cut", all_that_is_here),),
+        ((ViewState, "cut", all_that_is_here),),
         "walk",
     ),
     "cut-at-last-proposals": Mutant(
         "Cut: end a view at the last proposals of its members",
-        ((Stay, "cut", last_proposals),),
+        ((ViewState, "cut", last_proposals),),
         "walk",
     ),
     "cut-at-first-proposals": Mutant(
         "Cut: end a view at the first proposals of its members",
-        ((Stay, "cut", first_proposals),),
+        ((ViewState, "cut", first_proposals),),
         "walk",
     ),
     "cut-at-own-proposal": Mutant(
         "Cut: end a view at the own closing frame",
-        ((Stay, "cut", own_past),),
+        ((ViewState, "cut", own_past),),
         "walk",
     ),
     "everything-delivered-early": Mutant(
         "Early delivery: deliver what enters, whosever it is",
-        ((Mover, "_must_hold", nothing_is_held),),
+        ((ViewChange, "_must_hold", nothing_is_held),),
         "walk",
     ),
     "later-proposals-release": Mutant(
         "Early delivery: let every proposal of a member release what it follows",
-        ((Stay, "is_first_proposal", every_proposal_releases),),
+        ((ViewState, "is_first_proposal", every_proposal_releases),),
         "walk",
     ),
     "released-by-anybody": Mutant(
         "Early delivery: let any frame of phase 1 release what it follows",
-        ((Mover, "_enter_frame", released_by_anybody),),
+        ((ViewChange, "_enter_frame", released_by_anybody),),
         "walk",
     ),
     "phase-not-taken-over": Mutant(
@@ -234,37 +234,37 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "start-at-the-closing": Mutant(
         "Cut: drop what was sent in phase 1 before the closing frame",
-        ((Speaker, "_send", start_at_the_closing),),
+        ((Sender, "_send", start_at_the_closing),),
         "walk",
     ),
     "sends-while-held": Mutant(
         "send during a change although the mode is hold",
-        ((Speaker, "_is_held", never_held),),
+        ((Sender, "_is_held", never_held),),
         "walk",
     ),
     "votes-in-phase-1": Mutant(
         "count frames of a change as votes in the view that it ends",
-        ((Mover, "_enter_frame", vote_in_phase_1),),
+        ((ViewChange, "_enter_frame", vote_in_phase_1),),
         "walk",
     ),
     "stable-by-phase-1": Mutant(
         "take messages for safe that only frames of a change acknowledge",
-        ((Mover, "_enter_frame", stable_by_phase_1),),
+        ((ViewChange, "_enter_frame", stable_by_phase_1),),
         "walk",
     ),
     "stable-by-carried": Mutant(
         "take messages for safe that only carried frames acknowledge",
-        ((Mover, "_enter_regular", stable_by_carried),),
+        ((ViewChange, "_enter_regular", stable_by_carried),),
         "walk",
     ),
     "transitional-set-of-all": Mutant(
         "report that all members of the next view came along",
-        ((Mover, "_install", all_came_along),),
+        ((ViewChange, "_install", all_came_along),),
         "walk",
     ),
     "old-view-forgotten": Mutant(
         "R3: forget the frames of the view before at the install",
-        ((Mover, "_inherit", forget_the_view_before),),
+        ((ViewChange, "_inherit", forget_the_view_before),),
         "walk",
     ),
     "closings-not-fetched": Mutant(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from phalanx.core.frames import Component
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership import normal_form
+from phalanx.core.membership.instructions import Expired, Instruction
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Entry, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.statements import Statement
-from phalanx.core.membership.steps import Expired, Instruction
+from phalanx.core.wire.frames import Component
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ N: normal form

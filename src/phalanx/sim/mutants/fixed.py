@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core.delivery.agreed import ToTo
-from phalanx.core.delivery.cursor import Cursor
+from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler
+from phalanx.core.broadcast.frame_store import FrameStore
+from phalanx.core.broadcast.outbox import MessageReassembler
+from phalanx.core.broadcast.reliable import ReliableBroadcast
+from phalanx.core.broadcast.retransmission import Place, Retransmission
+from phalanx.core.delivery.delivery_queue import DeliveryQueue
+from phalanx.core.delivery.total_order import ToTo
 from phalanx.core.effects import Deliver, Effect, Service
-from phalanx.core.frames import Fragment, Frame, Run
-from phalanx.core.framing import decode_frame
-from phalanx.core.holdings import Holdings
-from phalanx.core.lansis import Lansis
-from phalanx.core.member import Member
-from phalanx.core.packing import Assembly
-from phalanx.core.pulse import NEVER, Pulse
-from phalanx.core.recovery import Place, Recovery
-from phalanx.core.speaker import Speaker
+from phalanx.core.member.member import Member
+from phalanx.core.member.sender import Sender
+from phalanx.core.wire.frame_codec import decode_frame
+from phalanx.core.wire.frames import Fragment, Frame, MessageRun
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ order
@@ -41,19 +41,19 @@ def no_external_stability(self: ToTo) -> list[int]:
 # ------------------------------------------------------------------ delivery
 
 
-def always_stable(self: Cursor, frame: Frame) -> bool:
+def always_stable(self: DeliveryQueue, frame: Frame) -> bool:
     return True
 
 
-def never_blocked(self: Cursor, frame: Frame) -> bool:
+def never_blocked(self: DeliveryQueue, frame: Frame) -> bool:
     return self._front[frame.sender] == frame.number
 
 
-def for_everybody(self: Cursor, run: Run) -> bool:
+def for_everybody(self: DeliveryQueue, run: MessageRun) -> bool:
     return True
 
 
-def lose_second_part(self: Assembly, run: Run, payload: bytes) -> bytes | None:
+def lose_second_part(self: MessageReassembler, run: MessageRun, payload: bytes) -> bytes | None:
     if run.part == 0:
         self._parts.clear()
     if run.part != 1:
@@ -64,19 +64,19 @@ def lose_second_part(self: Assembly, run: Run, payload: bytes) -> bytes | None:
 # ------------------------------------------------------------------ reliable broadcast
 
 
-def gone_one_frame_early(self: Holdings, place: Place) -> Frame | None:
+def gone_one_frame_early(self: FrameStore, place: Place) -> Frame | None:
     sender, number = place
     if sender < self.dag.n and number <= self.dag.stable[sender] + 1:
         return None
     return _HELD(self, place)
 
 
-def forget_what_lies_ahead(self: Lansis, now: int, sender: int, number: int) -> None:
+def forget_what_lies_ahead(self: ReliableBroadcast, now: int, sender: int, number: int) -> None:
     if number <= self.dag.have[sender] + self._config.ahead_frames_max:
         _HEAR(self, now, sender, number)
 
 
-def answer_with_the_neighbour(self: Holdings, now: int, frame: Frame, mask: int) -> list[bytes]:
+def answer_with_the_neighbour(self: FrameStore, now: int, frame: Frame, mask: int) -> list[bytes]:
     frames = self.dag.frames[frame.sender]
     other = frames.get(frame.number + 1) or frames.get(frame.number - 1)
     if other is None:
@@ -88,9 +88,9 @@ def answer_with_the_neighbour(self: Holdings, now: int, frame: Frame, mask: int)
     return packets
 
 
-def acknowledge_what_is_missing(self: Speaker) -> tuple[list[int], list[int]]:
+def acknowledge_what_is_missing(self: Sender) -> tuple[list[int], list[int]]:
     last = self._dag.latest[self._rank]
-    known = [(q, number) for q, number in enumerate(self._lansis.heard) if number > last[q]]
+    known = [(q, number) for q, number in enumerate(self._broadcast.heard) if number > last[q]]
     return [q for q, _ in known], [number for _, number in known]
 
 
@@ -103,7 +103,7 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             isinstance(piece, Fragment)
             and piece.count == 1
             and piece.sender != self._rank
-            and piece.table == self._stay.table
+            and piece.table == self._view_state.table
             and piece.number <= self._dag.have[piece.sender]
         ):
             frame = decode_frame(
@@ -112,13 +112,13 @@ def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list
             if isinstance(frame, Frame):
                 for run in frame.runs:
                     if run.service is Service.BASIC:
-                        self._stay.cursor._emit(frame, run, None, again)
+                        self._view_state.queue._emit(frame, run, None, again)
     _RECEIVE(self, now, packets, out)
     out += again
 
 
 def any_answer_silences(
-    self: Recovery, place: Place, by_sender: bool, index: int, count: int
+    self: Retransmission, place: Place, by_sender: bool, index: int, count: int
 ) -> None:
     self._answers.pop(place, None)
 
@@ -126,15 +126,15 @@ def any_answer_silences(
 # ------------------------------------------------------------------ acknowledgements
 
 
-def nobody_steps_in(self: Pulse, settled: bool) -> int:
+def nobody_steps_in(self: AckScheduler, settled: bool) -> int:
     """A member that owes something and is not chosen for it waits for messages of its own."""
     return NEVER if 0 < self._turn < NEVER else _DEADLINE(self, settled)
 
 
-_DEADLINE = Pulse.deadline
-_HEAR = Lansis._hear
-_HELD = Holdings._held
-_REPEAT = Holdings._repeat
+_DEADLINE = AckScheduler.deadline
+_HEAR = ReliableBroadcast._hear
+_HELD = FrameStore._held
+_REPEAT = FrameStore._repeat
 _RECEIVE = Member._receive
 
 MUTANTS: dict[str, Mutant] = {
@@ -152,11 +152,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "safe-without-stability": Mutant(
         "deliver safe messages when they are ordered",
-        ((Cursor, "_is_stable", always_stable),),
+        ((DeliveryQueue, "_is_stable", always_stable),),
     ),
     "gc-one-frame-early": Mutant(
         "forget a frame while one member may still miss it",
-        ((Holdings, "_held", gone_one_frame_early),),
+        ((FrameStore, "_held", gone_one_frame_early),),
     ),
     "duplicate-let-through": Mutant(
         "deliver a basic message again when its frame comes twice",
@@ -164,34 +164,34 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "nack-answered-with-wrong-frame": Mutant(
         "repeat a frame's neighbour under its number",
-        ((Holdings, "_repeat", answer_with_the_neighbour),),
+        ((FrameStore, "_repeat", answer_with_the_neighbour),),
     ),
     "ack-for-what-was-not-received": Mutant(
         "acknowledge frames that are known to exist and are not here",
-        ((Speaker, "_acknowledgements", acknowledge_what_is_missing),),
+        ((Sender, "_acknowledgements", acknowledge_what_is_missing),),
     ),
     "part-of-large-message-lost": Mutant(
         "put a large message together without its second part",
-        ((Assembly, "add", lose_second_part),),
+        ((MessageReassembler, "add", lose_second_part),),
     ),
     "subset-shown-to-stranger": Mutant(
         "deliver messages that are addressed to others",
-        ((Cursor, "_addressed", for_everybody),),
+        ((DeliveryQueue, "_addressed", for_everybody),),
     ),
     "causal-without-waiting": Mutant(
         "deliver a causal message before what it follows",
-        ((Cursor, "_unblocked", never_blocked),),
+        ((DeliveryQueue, "_unblocked", never_blocked),),
     ),
     "what-lies-ahead-forgotten": Mutant(
         "refuse a frame beyond the buffers without asking for those in between",
-        ((Lansis, "_hear", forget_what_lies_ahead),),
+        ((ReliableBroadcast, "_hear", forget_what_lies_ahead),),
     ),
     "nobody-steps-in": Mutant(
         "let only the chosen acknowledge agreed messages",
-        ((Pulse, "deadline", nobody_steps_in),),
+        ((AckScheduler, "deadline", nobody_steps_in),),
     ),
     "any-answer-silences": Mutant(
         "let an answer that the asker may not hear silence all other holders",
-        ((Recovery, "answered", any_answer_silences),),
+        ((Retransmission, "answered", any_answer_silences),),
     ),
 }

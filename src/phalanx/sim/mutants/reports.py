@@ -6,36 +6,37 @@ from typing import Any
 
 import msgspec
 
-from phalanx.core import carryover, mover
-from phalanx.core.causality import Dag
-from phalanx.core.delivery_reports import DeliveryReports
-from phalanx.core.effects import Effect, Range, Side, Transitional, ViewInstalled
-from phalanx.core.frames import Frame
+from phalanx.core.broadcast.dag import Dag
+from phalanx.core.broadcast.flow_control import FlowControlWindow
+from phalanx.core.broadcast.outbox import LostReceivers, Outbox
+from phalanx.core.delivery.delivery_reports import DeliveryReports
+from phalanx.core.delivery.receipts import ReceiptLedger
+from phalanx.core.effects import Effect, MergedComponent, MessageRange, Transitional, ViewInstalled
 from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.member import view_change
+from phalanx.core.member.view_change import ViewChange
+from phalanx.core.member.view_state import ViewState
+from phalanx.core.membership import carryover
+from phalanx.core.membership.instructions import InstallView
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.steps import Install
-from phalanx.core.mover import Mover
-from phalanx.core.packing import LostReceivers, Outbox
-from phalanx.core.receipts import Receipts
-from phalanx.core.reconciliation import merged_from
-from phalanx.core.stay import Stay
-from phalanx.core.window import Window
+from phalanx.core.membership.reconciliation import merge_report
+from phalanx.core.wire.frames import Frame
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ receipts
 
 
-def ordered_when_sent(self: Receipts, frame: Frame, tag: bytes) -> bool:
+def ordered_when_sent(self: ReceiptLedger, frame: Frame, tag: bytes) -> bool:
     return self._belongs(frame, tag)
 
 
-def not_in_phase_1(self: Receipts, frame: Frame) -> None:
+def not_in_phase_1(self: ReceiptLedger, frame: Frame) -> None:
     if frame.phase == 0:
         _SENT(self, frame)
 
 
 def named_by_nobody(
-    self: Receipts,
+    self: ReceiptLedger,
     view: ViewId,
     tag: bytes,
     stable: int,
@@ -47,7 +48,7 @@ def named_by_nobody(
 
 
 def stable_when_ordered(
-    self: Receipts, view: ViewId, tag: bytes, stable: int, out: list[Effect]
+    self: ReceiptLedger, view: ViewId, tag: bytes, stable: int, out: list[Effect]
 ) -> None:
     upto = [frame.number for frame in self._unstable if self._has_place(frame, tag)]
     _ADVANCE(self, view, tag, max([stable, *upto]), out)
@@ -66,7 +67,7 @@ def delivered_when_the_view_ends(
 
 
 _END = DeliveryReports.close
-_SENT, _CLOSE, _ADVANCE = Receipts.sent, Receipts.close, Receipts.advance
+_SENT, _CLOSE, _ADVANCE = ReceiptLedger.sent, ReceiptLedger.close, ReceiptLedger.advance
 
 # ------------------------------------------------------------------ receivers
 
@@ -101,7 +102,9 @@ _ADOPT = carryover.adopt
 # ------------------------------------------------------------------ views
 
 
-def swapped(self: Mover, now: int, install: Install, inputs: Any, out: list[Effect]) -> None:
+def swapped(
+    self: ViewChange, now: int, install: InstallView, inputs: Any, out: list[Effect]
+) -> None:
     begun = len(out)
     _INSTALL(self, now, install, inputs, out)
     for at in range(begun, len(out)):
@@ -112,7 +115,7 @@ def swapped(self: Mover, now: int, install: Install, inputs: Any, out: list[Effe
 
 
 def all_on_the_marker(
-    self: Stay, cut: list[int], together: tuple[MemberId, ...], out: list[Effect]
+    self: ViewState, cut: list[int], together: tuple[MemberId, ...], out: list[Effect]
 ) -> None:
     begun = len(out)
     _STAY_CLOSE(self, cut, together, out)
@@ -122,18 +125,19 @@ def all_on_the_marker(
             out[at] = msgspec.structs.replace(effect, members=self.view.members)
 
 
-def first_instead_of_last(install: Install) -> tuple[Side, ...]:
+def first_instead_of_last(install: InstallView) -> tuple[MergedComponent, ...]:
     """Of what one side alone delivered, only the first message is named."""
     return tuple(
         msgspec.structs.replace(
-            side, alone=tuple(Range(some.sender, some.first, some.first) for some in side.alone)
+            side,
+            alone=tuple(MessageRange(some.sender, some.first, some.first) for some in side.alone),
         )
-        for side in merged_from(install)
+        for side in merge_report(install)
     )
 
 
-_INSTALL = Mover._install
-_STAY_CLOSE = Stay.close
+_INSTALL = ViewChange._install
+_STAY_CLOSE = ViewState.close
 
 # ------------------------------------------------------------------ ends and bounds
 
@@ -142,24 +146,24 @@ def gone_at_once(self: MembershipProtocol) -> bool:
     return self.leaving
 
 
-def never_full(self: Window, in_flight: int, own: int) -> bool:
+def never_full(self: FlowControlWindow, in_flight: int, own: int) -> bool:
     return True
 
 
 MUTANTS: dict[str, Mutant] = {
     "ordered-when-sent": Mutant(
         "report an agreed message as ordered before its place is known",
-        ((Receipts, "_has_place", ordered_when_sent),),
+        ((ReceiptLedger, "_has_place", ordered_when_sent),),
         "membership",
     ),
     "no-receipts-in-flow": Mutant(
         "give no receipt for messages that are sent during a change",
-        ((Receipts, "sent", not_in_phase_1),),
+        ((ReceiptLedger, "sent", not_in_phase_1),),
         "storm",
     ),
     "stable-at-the-end": Mutant(
         "report what a view delivers at its end as being at all of its members",
-        ((Receipts, "close", named_by_nobody),),
+        ((ReceiptLedger, "close", named_by_nobody),),
         "membership",
     ),
     "delivered-when-stable": Mutant(
@@ -174,40 +178,40 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "stable-when-ordered": Mutant(
         "report a message as stable when its place is known",
-        ((Receipts, "advance", stable_when_ordered),),
+        ((ReceiptLedger, "advance", stable_when_ordered),),
         "membership",
     ),
     "not-sent-never": Mutant(
         "do not report receivers that are gone",
         (
-            (mover, "lost_receivers", nobody_is_lost),
+            (view_change, "lost_receivers", nobody_is_lost),
             (Outbox, "readdress", readdressed_in_silence),
         ),
         "membership",
     ),
     "carried-in-silence": Mutant(
         "do not report receivers that are gone when a message is carried into the next view",
-        ((mover, "lost_receivers", nobody_is_lost),),
+        ((view_change, "lost_receivers", nobody_is_lost),),
         "storm",
     ),
     "receivers-by-name": Mutant(
         "deliver a carried message to the next process of a receiver's name",
-        ((mover, "adopt", by_name_alone),),
+        ((view_change, "adopt", by_name_alone),),
         "membership",
     ),
     "joined-and-left-swapped": Mutant(
         "tell the members that joined as those that left, and the other way round",
-        ((Mover, "_install", swapped),),
+        ((ViewChange, "_install", swapped),),
         "membership",
     ),
     "marker-names-all": Mutant(
         "name all members of the view on the transitional marker",
-        ((Stay, "close", all_on_the_marker),),
+        ((ViewState, "close", all_on_the_marker),),
         "membership",
     ),
     "first-instead-of-last": Mutant(
         "name of what one side alone delivered only the first message",
-        ((mover, "merged_from", first_instead_of_last),),
+        ((view_change, "merge_report", first_instead_of_last),),
         "membership",
     ),
     "leaver-goes-at-once": Mutant(
@@ -217,7 +221,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "no-window-limit": Mutant(
         "send whatever is in flight",
-        ((Window, "is_open", never_full),),
+        ((FlowControlWindow, "is_open", never_full),),
         "fixed",
     ),
 }

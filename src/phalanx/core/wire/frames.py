@@ -1,0 +1,371 @@
+"""What members say to each other.
+
+A *frame* is the unit of the DAG: numbered, acknowledged, ordered and recovered as a whole.
+It carries a tag (view, phase), the acknowledgements that changed since its sender's
+previous frame, and either messages, nothing (an ack-only or keep-alive frame), or one
+control message of the membership protocol. Ack-only frames are numbered too: else they
+could not vote, prove stability or be relayed (PROTOCOLS B.6 item 1).
+
+A *packet* is one datagram. Frames travel as one or more `Fragment` packets, recovered one by
+one; all other packets (`Nack`, `Hello`, ...) are unnumbered and may be lost without harm.
+
+Inside frames members are small indices into a table: the sorted members of the sender's view, which
+the packet names by the digest in the view's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Annotated
+
+import msgspec
+
+from phalanx.core.effects import Service
+from phalanx.core.ids import MEMBERS_MAX, Counter, Digest, MemberId, ViewId
+
+REASONS = (
+    "short",  # too few bytes for a header
+    "version",  # another protocol version
+    "cluster",  # another cluster on this address
+    "group",  # another group of this cluster
+    "settings",  # this group, with other settings that must agree
+    "kind",  # a packet kind this version does not know
+    "checksum",  # damaged on the way
+    "malformed",  # the inside does not parse
+    "table",  # indices refer to a table this member does not know
+    "sender",  # an index outside the table, or this member's own
+    "view",  # tagged with a view this member does not know
+    "ahead",  # further ahead than the buffers reach; asked for again later
+    "vector",  # acknowledges what cannot be
+    "conflict",  # fragments of one frame that do not fit together
+    "impossible",  # control that contradicts itself, or claims what cannot be
+)
+"""Why a packet is refused. Every refusal is one of these, counted, never raised."""
+
+
+PROPOSAL_BYTES_MAX = 1 << 21
+"""More than the largest proposal of the largest group needs."""
+
+
+class FrameKind(IntEnum):
+    DATA = 1
+    ACK = 2
+    PROPOSE = 4
+    LEAVE = 6
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """What became of bytes that are no packet for this member. If only the settings differ, `peer`
+    is the sender, where the packet names it, and `settings` the digest of its settings."""
+
+    reason: str
+    peer: MemberId | None = None
+    settings: bytes = b""
+
+
+# ------------------------------------------------------------------ inside a frame
+
+
+class MessageRun(msgspec.Struct, gc=False):
+    """Consecutive messages of one service to one set of receivers, or a part of a large one.
+
+    `to` holds table indices, None for the whole view. A part has `count` 1, and only the last
+    part (`part == parts - 1`) completes the message.
+    """
+
+    service: Service
+    first: int
+    count: int
+    to: tuple[int, ...] | None
+    offset: int
+    lengths: Sequence[int]
+    part: int = 0
+    parts: int = 1
+    total: int = 0
+    names: tuple[MemberId, ...] | None = None
+    """Whom it was addressed to, where some of them have no index here."""
+
+    @property
+    def completes(self) -> bool:
+        return self.part == self.parts - 1
+
+
+class Frame(msgspec.Struct, gc=False):
+    """A frame as it stands in the DAG. Mutable only by the modules that own each field."""
+
+    sender: int
+    number: int
+    kind: int
+    phase: int
+    table: bytes
+    """What its indices refer to: a repeat must name the same."""
+    tag: bytes
+    ack_members: tuple[int, ...]
+    ack_numbers: tuple[int, ...]
+    first: int
+    runs: list[MessageRun]
+    control: Control | None
+    payload: bytes
+    piece: int
+    """Size of each fragment but the last; 0 when the frame is one fragment."""
+    ordered: bool
+    """Holds an agreed or safe message, so it takes a place in the order (B.6 item 5)."""
+    vector: list[int] = []
+    """Set on insertion: for each member, how many of its frames this one follows."""
+    batch: int = -1
+    """Set by the order: the batch that it left in."""
+    queue: int = 0
+    """Set by delivery: how many of its runs have left."""
+    repeated_ns: int = -1
+    repeated: int = 0
+    """Set by recovery: when this member last repeated it, and which fragments since then."""
+    wire: int = 0
+    """The sender's index in `table`, as it stands on the wire; `sender` is its rank here."""
+    full: bool = False
+    """Its sender's application is behind with reading: the others shall send nothing more."""
+
+    @property
+    def last(self) -> int:
+        """The last message that this frame completes; first - 1 if none."""
+        end = self.first - 1
+        for run in self.runs:
+            if run.completes:
+                end = run.first + run.count - 1
+        return end
+
+
+# ------------------------------------------------------------------ control messages
+
+Members = Annotated[tuple[MemberId, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+
+
+class Component(msgspec.Struct, frozen=True, array_like=True):
+    """A view that takes part in a change, with the digest of the proposal that made it: the id
+    follows from both, so that a made-up one is seen."""
+
+    view: ViewId
+    members: Members
+    context: Digest = bytes(8)
+
+
+Components = Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+LeftOut = Annotated[tuple[tuple[Counter, Counter], ...], msgspec.Meta(max_length=4 * MEMBERS_MAX)]
+
+
+class ProposalBody(msgspec.Struct, frozen=True, array_like=True):
+    """A proposal as it travels: components by their ids, and the entries that are left out, each as
+    the index of its component and the index of the member in that component."""
+
+    components: Components
+    left_out: LeftOut = ()
+
+
+class DeliveredVector(msgspec.Struct, frozen=True, array_like=True):
+    """Per sender, the last message delivered."""
+
+    members: Members = ()
+    numbers: Numbers = ()
+
+
+class Propose(msgspec.Struct, frozen=True, array_like=True, tag="propose"):
+    """The frame issues the proposal that it announces (rule R1), and tells how far its sender has
+    delivered."""
+
+    delivered: DeliveredVector = DeliveredVector()
+
+
+class LeaveAnnounced(msgspec.Struct, frozen=True, array_like=True, tag="leave"):
+    """The last frame of a member that leaves."""
+
+
+ControlMessage = Propose | LeaveAnnounced
+
+
+class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
+    """Makes a frame readable to members of other views. Every frame has one from the first frame of
+    a change until all members of the next view have spoken in it.
+
+    The sender's view, which is the frame's tag, is one of the components of the proposal; the
+    frame's indices refer to its members.
+    """
+
+    proposal: Annotated[bytes, msgspec.Meta(max_length=PROPOSAL_BYTES_MAX)]
+    """A `ProposalBody`: the sender's current proposal in phase 1, its view alone in phase 0.
+    Encoded apart, because many frames bring the same one, which is decoded and checked once."""
+    vector: Numbers
+    """The whole vector time over the members of the sender's view."""
+    issued: Counter = 0
+    """The sender's frame that issued the proposal; 0 if it has issued none in this view."""
+    start: Counter = 0
+    """Frames of the sender up to this one are not carried into the view that the proposal makes."""
+    closings: Numbers = ()
+    """In phase 1: per member of the view that the proposal makes, the frame with which it issued
+    the proposal, as far as the sender knows; 0 if it does not."""
+    openings: Numbers = ()
+    """While not all have spoken in the sender's view: per member of it, the frame with which it
+    issued that view."""
+    said: ControlMessage | None = None
+
+
+Control = Announce
+KIND_OF: dict[type[ControlMessage] | type[None], int] = {
+    Propose: FrameKind.PROPOSE,
+    LeaveAnnounced: FrameKind.LEAVE,
+}
+
+# ------------------------------------------------------------------ packets
+
+
+class Fragment(msgspec.Struct, frozen=True, gc=False):
+    """A piece of frame `number` of `sender`, transmitted by `via`; `repeat` 1 if not the first
+    time."""
+
+    piece: bytes
+    table: bytes
+    sender: int
+    via: int
+    number: int
+    index: int
+    count: int
+    repeat: int
+
+
+class CompleteFrame(msgspec.Struct, frozen=True, gc=False):
+    """All of a frame from one batch of packets: what usually comes. `size` is that of each
+    fragment but the last, 0 if there was one."""
+
+    payload: bytes
+    size: int
+    table: bytes
+    sender: int
+    via: int
+    number: int
+    repeat: int
+
+
+Index = Annotated[int, msgspec.Meta(ge=0, lt=MEMBERS_MAX)]
+WANTS_MAX = 512
+FRAGMENTS_MAX = 8192
+PART_BYTES_MAX = 1 << 16
+"""More than any frame needs: the largest, in the smallest datagrams, for the largest group."""
+
+
+class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Frames first..last of a sender; of a single frame, the fragments whose bits are set.
+    `attempt` counts how often they were asked for, this time included."""
+
+    sender: Index
+    first: Counter
+    last: Counter
+    attempt: Counter = 1
+    fragments: Annotated[bytes, msgspec.Meta(max_length=FRAGMENTS_MAX // 8)] = b""
+
+
+class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
+    """`asker` misses these; any holder may answer. Indices refer to `names` if there are any,
+    else to the table."""
+
+    table: Digest
+    asker: Index
+    wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=WANTS_MAX)]
+    names: Members = ()
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """Who I am, which view I am in, which strangers I heard lately (PROTOCOLS B.6 item 13).
+    `number` is that of my last frame: of two the newer counts."""
+
+    sender: MemberId
+    number: Counter
+    view: ViewId
+    heard: Members
+
+
+class JoinAttempt(msgspec.Struct, frozen=True, array_like=True, tag="attempt"):
+    """A component makes itself known in order to join (S0 Fig. 5: AJ). A hint: it may be lost."""
+
+    sender: MemberId
+    number: Counter
+    component: Component
+    heard: Members
+
+
+class NameClaimed(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
+    """I am about to use this name (PROTOCOLS B.6 item 17)."""
+
+    member: MemberId
+    nonce: Counter
+
+
+class NameHeld(msgspec.Struct, frozen=True, array_like=True, tag="held"):
+    """That name is in use, by this live member. Answers a claim, or a holder met at a merge."""
+
+    member: MemberId
+    nonce: Counter
+
+
+class IncarnationReused(msgspec.Struct, frozen=True, array_like=True, tag="reused"):
+    """An earlier process had this name and incarnation, and its sender met that one. Answers a
+    claim, or a HELLO from the first view of a process."""
+
+    member: MemberId
+    nonce: Counter
+
+
+class Probe(msgspec.Struct, frozen=True, array_like=True, tag="probe"):
+    """Are you there? By the reserved path, before a verdict (S0 footnote 4). `helper` passes it on
+    once, as `via`, for the case that only it hears both."""
+
+    sender: MemberId
+    target: MemberId
+    nonce: Counter
+    helper: MemberId | None = None
+    via: MemberId | None = None
+
+
+class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
+    """The answer to a probe, passed on as it was. Who is alive in another view is not here."""
+
+    sender: MemberId
+    asker: MemberId
+    nonce: Counter
+    view: ViewId
+    helper: MemberId | None = None
+    via: MemberId | None = None
+
+
+class Relay(msgspec.Struct, frozen=True, array_like=True, tag="relay"):
+    """`sender` hears `target` only through others: let `relay` forward its frames at once
+    (PROTOCOLS B.6 item 14)."""
+
+    sender: MemberId
+    target: MemberId
+    relay: MemberId
+
+
+class ControlFragment(msgspec.Struct, frozen=True, array_like=True, tag="part"):
+    """A piece of an unnumbered packet that no datagram holds, named by its digest (`parcels`)."""
+
+    whole: Digest
+    index: Index
+    count: Index
+    piece: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES_MAX)]
+
+
+ControlPacket = (
+    Nack
+    | Hello
+    | JoinAttempt
+    | NameClaimed
+    | NameHeld
+    | IncarnationReused
+    | Probe
+    | Alive
+    | Relay
+    | ControlFragment
+)
+ANOTHER = 0xFFFF
+"""As `via` of a fragment: transmitted by somebody who is not in the frame's table."""
+Packet = Fragment | ControlPacket

@@ -1,0 +1,132 @@
+"""How far each component of a merged view had delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phalanx.core.effects import MergedComponent, MessageRange
+from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
+from phalanx.core.membership.instructions import InstallView
+from phalanx.core.membership.proposals import Entry, component_of, proposal_of
+from phalanx.core.membership.reconciliation import DeliveryProgress, merge_report
+from phalanx.core.membership.statements import Issue
+from phalanx.core.wire.frames import Component, DeliveredVector
+
+A, B, C, D, E = (MemberId(name) for name in "abcde")
+LEFT, RIGHT = component_of(boot_view([A, B])), component_of(boot_view([C, D]))
+
+
+def told(**upto: int) -> DeliveredVector:
+    members = tuple(MemberId(name) for name in sorted(upto))
+    return DeliveredVector(members, tuple(upto[m.name] for m in members))
+
+
+def sides(
+    said: dict[MemberId, DeliveredVector],
+    components: Sequence[Component] = (LEFT, RIGHT),
+    left_out: Sequence[Entry] = (),
+) -> dict[ViewId, MergedComponent]:
+    """What a join of these tells, by component; members that are not named say nothing."""
+    proposal = proposal_of(components, left_out)
+    issues = {m: Issue(1, 1, said.get(m, DeliveredVector())) for m in proposal.entries}
+    return {
+        side.view: side for side in merge_report(InstallView(boot_view([A, B]), proposal, issues))
+    }
+
+
+# ---------------------------------------------------------------------------- what was delivered
+
+
+def test_each_component_is_told_with_the_best_that_its_members_said() -> None:
+    said = {A: told(a=5, b=1), B: told(a=4, b=0), C: told(c=2), D: told(d=9)}
+    assert sides(said) == {
+        LEFT.view: MergedComponent(LEFT.view, (A, B), ((A, 5), (B, 1)), ()),
+        RIGHT.view: MergedComponent(RIGHT.view, (C, D), ((C, 2), (D, 9)), ()),
+    }
+
+
+def test_what_one_component_delivered_beyond_the_others_it_alone_delivered() -> None:
+    said = {A: told(a=7, c=2), B: told(a=7, c=2), C: told(a=4, c=3), D: told(a=4, c=3)}
+    made = sides(said)
+    assert made[LEFT.view].alone == (MessageRange(A, 5, 7),)
+    assert made[RIGHT.view].alone == (MessageRange(C, 3, 3),)
+
+
+def test_components_that_delivered_as_far_were_not_alone() -> None:
+    made = sides({A: told(a=7), B: told(a=7), C: told(a=7), D: told(a=7)})
+    assert [side.alone for side in made.values()] == [(), ()]
+
+
+def test_of_a_sender_that_nobody_else_knew_nothing_is_said_to_be_alone() -> None:
+    made = sides({A: told(a=7)})
+    assert [side.alone for side in made.values()] == [(), ()]
+
+
+def test_alone_is_what_is_beyond_the_best_of_all_the_others() -> None:
+    third = component_of(boot_view([E]))
+    made = sides({A: told(a=9), C: told(a=4), E: told(a=6)}, (LEFT, RIGHT, third))
+    assert made[LEFT.view].alone == (MessageRange(A, 7, 9),)
+    assert [made[c.view].alone for c in (RIGHT, third)] == [(), ()]
+
+
+def test_what_a_member_says_counts_for_the_component_that_it_came_from() -> None:
+    """b is listed in both, and came from the newer one."""
+    newer = component_of(proposal_of([LEFT, RIGHT], [(A, LEFT.view), (D, RIGHT.view)]).view)
+    made = sides({A: told(a=3), B: told(b=8)}, (LEFT, newer), [(B, LEFT.view)])
+    assert made[LEFT.view].delivered == ((A, 3),)
+    assert made[newer.view].delivered == ((B, 8),)
+
+
+def test_a_component_of_which_no_entry_is_left_is_not_told_of() -> None:
+    """What is left is one component: the view did not merge anything."""
+    out = [(C, RIGHT.view), (D, RIGHT.view)]
+    assert sides({A: told(a=3)}, left_out=out) == {}
+
+
+def test_a_removal_has_merged_nothing() -> None:
+    assert sides({A: told(a=3)}, (LEFT,), [(B, LEFT.view)]) == {}
+
+
+def test_more_names_than_numbers_are_no_harm() -> None:
+    made = sides({A: DeliveredVector((A, B), (3,))})
+    assert made[LEFT.view].delivered == ((A, 3),)
+
+
+# ---------------------------------------------------------------------------- progress
+
+
+def test_progress_is_what_was_delivered_in_any_view() -> None:
+    progress = DeliveryProgress()
+    progress.add([A, B], {A: 3, B: 1})
+    progress.add([A], {A: 5})
+    assert progress.report([A, C], {C: 2, A: 6}) == DeliveredVector((A, B, C), (6, 1, 2))
+    assert progress.report([A, B], {}) == DeliveredVector((A, B), (5, 1))
+
+
+def test_progress_tells_of_those_it_was_with_and_never_heard() -> None:
+    """Else nobody could tell a member that missed everything from one that was never there."""
+    progress = DeliveryProgress()
+    progress.add([A, B, C], {A: 3})
+    assert progress.report([A, B], {}) == DeliveredVector((A, C), (3, 0))
+    progress.add([A, B], {C: 0})
+    assert progress.report([A], {}) == DeliveredVector((A, B, C), (3, 0, 0))
+
+
+def test_progress_is_told_of_at_most_as_many_senders_as_a_view_has_members() -> None:
+    progress = DeliveryProgress()
+    for k in range(3 * MEMBERS_MAX):
+        progress.add([], {MemberId(f"m{k:05}"): k})
+    told_of = progress.report([A], {A: 1})
+    assert len(told_of.members) == len(told_of.numbers) == MEMBERS_MAX
+    assert len(progress._upto) == MEMBERS_MAX
+
+
+def test_progress_forgets_first_who_was_silent_for_longest() -> None:
+    progress = DeliveryProgress()
+    progress.add([], {A: 1})
+    progress.add([], {B: 1})
+    progress.add([], {A: 2})
+    for k in range(MEMBERS_MAX - 1):
+        progress.add([], {MemberId(f"m{k:05}"): 1})
+    assert A in progress.report([], {}).members
+    assert B not in progress.report([], {}).members
