@@ -35,7 +35,7 @@ test: lint ## all checks and all tests that are not slow
 	@$(lan_ready) || { $(call install,$(LAN_PACKAGES),tests in network namespaces); } || true
 	@$(java_ready) || { $(call install,$(JAVA_PACKAGES),tests of the pipeline); } || true
 	@$(browser_ready) || { $(call install,$(BROWSER_PACKAGES),tests of the report in a browser); } || true
-	@if $(java_ready); then $(BIN)/python -m phalanx.pipeline.archive >/dev/null; fi
+	@if $(java_ready); then $(BIN)/python -m phalanx.pipeline.class_archive >/dev/null; fi
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
 
 # pytest exits with 5 when there is no slow test to run; the sweep still counts.

@@ -27,12 +27,12 @@ from typing import Any, SupportsIndex
 
 import msgspec
 
-from phalanx.journal.events import Deliver, Event
-from phalanx.journal.parquet import NOTES
+from phalanx.journal.ground_truth import GroundTruth
+from phalanx.journal.parquet_export import NOTES
+from phalanx.journal.schema import Deliver, Event
 from phalanx.journal.segment import Header
-from phalanx.journal.truth import Truth
-from phalanx.sim.journals import Exporting, header, name_of
-from phalanx.sim.scenario import (
+from phalanx.sim.journal_export import JournalExporter, header, name_of
+from phalanx.sim.scenario.model import (
     MS,
     STEPS_MAX,
     Crash,
@@ -43,8 +43,8 @@ from phalanx.sim.scenario import (
     Spoken,
     Traffic,
 )
-from phalanx.sim.scenariofile import to_toml
-from phalanx.sim.workers import in_order
+from phalanx.sim.scenario.toml_file import to_toml
+from phalanx.sim.worker_pool import in_order
 from phalanx.sim.world import World
 
 MEMBERS = tuple(f"m{i:02}" for i in range(16))
@@ -95,7 +95,7 @@ def scenario_of(run: int, deliveries: int) -> Scenario:
 class Passing(list[Event]):
     """Looks like a list to the simulator, and passes every row on to an export."""
 
-    def __init__(self, export: Exporting, scenario: Scenario) -> None:
+    def __init__(self, export: JournalExporter, scenario: Scenario) -> None:
         super().__init__()
         self.headers: dict[tuple[str, int], Header] = {}
         self.ranges = self.messages = 0
@@ -124,7 +124,7 @@ class Passing(list[Event]):
         member = row.node, row.inc
         found = self.headers.get(member)
         if found is None:
-            truth = Truth(settled=True, undisturbed_ns=self._scenario.undisturbed_ns())
+            truth = GroundTruth(settled=True, undisturbed_ns=self._scenario.undisturbed_ns())
             found = self.headers[member] = header(row, self._scenario, truth, self._digest)
         return found
 
@@ -139,7 +139,7 @@ def make(task: tuple[Path, int, int]) -> dict[str, Any]:
     if told.exists():
         known: dict[str, Any] = json.loads(told.read_text())
         return known
-    with Exporting(place, place.name) as export:
+    with JournalExporter(place, place.name) as export:
         rows = Passing(export, scenario)
         outcome = World(scenario, rows=rows).run()
         assert outcome.exception is None, outcome.exception

@@ -27,7 +27,7 @@ from phalanx.core.ids import MemberId, View
 from phalanx.core.member.frame_builder import Content
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frames import ControlMessage, Frame
-from phalanx.sim.scenario import MS, Network, Peculiarity, Scenario, Spoken, Traffic
+from phalanx.sim.scenario.model import MS, Network, Peculiarity, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 
 WARM_NS = 100 * MS

@@ -34,11 +34,11 @@ if not __package__:  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import audit_data, audit_duckdb
-from phalanx.journal.arrow import arrow
-from phalanx.journal.events import TABLES, Event
-from phalanx.journal.parquet import NOTES, note_of
-from phalanx.journal.truth import truth_of
-from phalanx.sim.checkers import check
+from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.ground_truth import truth_of
+from phalanx.journal.parquet_export import NOTES, note_of
+from phalanx.journal.schema import TABLES, Event
+from phalanx.verify.checkers import check
 
 THREADS = 2
 IN_PROCESS_MILLIONS_MAX = 10
@@ -49,7 +49,7 @@ THREE = tuple(audit_duckdb.CHECKS)
 
 def spark(folder: Path, properties: tuple[str, ...] | None = None) -> dict[str, Any]:
     from phalanx.pipeline.audit import audit
-    from phalanx.pipeline.opening import open_tables
+    from phalanx.pipeline.open_tables import open_tables
     from phalanx.pipeline.session import session
 
     running = session()

@@ -24,12 +24,12 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from phalanx.journal.arrow import arrow
-from phalanx.pipeline.campaign.seeds import Campaign, play, schema
+from phalanx.journal.arrow_schema import arrow
+from phalanx.pipeline.campaign.scheduler import TASK_S, WAVE_S, run_campaign
+from phalanx.pipeline.campaign.seed_task import Campaign, play, schema
 from phalanx.pipeline.campaign.summary import summary
-from phalanx.pipeline.campaign.waves import TASK_S, WAVE_S, run_campaign
 from phalanx.pipeline.session import session
-from phalanx.sim.kinds import MEMBERS, Kind
+from phalanx.sim.generators.kinds import MEMBERS, Kind
 from phalanx.sim.sweep import Seeds, sweep
 
 ROWS, TASKS = 5_000, 60

@@ -25,14 +25,14 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from phalanx.journal import parquet
+from phalanx.journal import parquet_export as parquet
 from phalanx.journal.blocks import rows_block
-from phalanx.journal.events import SCHEMA_VERSION
+from phalanx.journal.schema import SCHEMA_VERSION
 from phalanx.journal.segment import Header
-from phalanx.journal.segmentfile import SegmentFile
+from phalanx.journal.segment_file import SegmentFile
 from phalanx.journal.writer import GATHER_ROWS
 from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline.opening import open_tables
+from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.session import session
 
 SEGMENT_ROWS = 250_000

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.core.ids import MemberId
-from phalanx.journal import events as ev
 from phalanx.journal import reader
+from phalanx.journal import schema as ev
 from phalanx.journal.blocks import parse, rows_block
 from phalanx.journal.columns import unpack
 from phalanx.journal.settings import JournalSettings

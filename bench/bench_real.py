@@ -26,9 +26,9 @@ import click
 from bench.namespaces import Lan, LanError, available
 from bench.peers.corosync import corosync
 
-from phalanx.benching.members import Loopback, Members, Place
-from phalanx.benching.suite import Suite
-from phalanx.benching.task import Side
+from phalanx.benchmark.phalanx_system import BenchPlace, Loopback, Members
+from phalanx.benchmark.suite import Suite
+from phalanx.benchmark.trial import BenchmarkedSystem
 from phalanx.cli.bench import EVERYBODY, KINDS, Told, journals, options, passing_journals, play
 from phalanx.errors import PhalanxError
 
@@ -77,14 +77,14 @@ def main(
                 journals(suite, journal, no_journal) as folder,
             ):
                 ours = Members("phalanx", place, journal=folder, offload=not no_offload)
-                sides: list[Side] = [ours, *_beside(lan, peer)]
+                sides: list[BenchmarkedSystem] = [ours, *_beside(lan, peer)]
                 kinds = what or KINDS
                 play(suite, sides, kinds, sizes, services, rate, trials, seconds, network=lan)
     about = {"network": "loopback" if available() else "namespaces", "wire": wire, "loss": loss}
     told.close(suite, **about, **({"corosync": corosync.version()} if peer else {}))
 
 
-def _headline(suite: Suite, place: Place, lan: Lan | None, peer: bool) -> None:
+def _headline(suite: Suite, place: BenchPlace, lan: Lan | None, peer: bool) -> None:
     ours = Members("phalanx", place)
     plain = Members("phalanx, no offload", place, offload=False)
     peers = _beside(lan, peer)
@@ -100,14 +100,14 @@ def _headline(suite: Suite, place: Place, lan: Lan | None, peer: bool) -> None:
         suite.idle([kept, *peers], IDLE_SECONDS)
 
 
-def _beside(lan: Lan | None, peer: bool) -> list[Side]:
+def _beside(lan: Lan | None, peer: bool) -> list[BenchmarkedSystem]:
     return [corosync.Corosync(lan)] if peer and lan else []
 
 
 @contextmanager
 def _network(
     n: int, told: Told, wire: bool = False, loss: float = 0.0
-) -> Iterator[tuple[Place, Lan | None]]:
+) -> Iterator[tuple[BenchPlace, Lan | None]]:
     """A network of our own where that is permitted, or else the loopback interface."""
     reason = available()
     if reason and wire:

@@ -30,14 +30,14 @@ from typing import Any
 
 import msgspec
 
-from phalanx.explore import stories
-from phalanx.explore.campaign import run_walks
-from phalanx.explore.crowd import Crowd
-from phalanx.explore.guided import walks
-from phalanx.explore.histories import Finding
-from phalanx.explore.stories import Story
+from phalanx.explore import story as stories
+from phalanx.explore.guided_walk import walks
+from phalanx.explore.live_group import LiveGroup
+from phalanx.explore.member_history import Finding
+from phalanx.explore.story import Story
+from phalanx.explore.walk_runner import run_walks
 from phalanx.sim.mutants import MUTANTS, apply
-from phalanx.sim.workers import in_order
+from phalanx.sim.worker_pool import in_order
 
 BLOCK = 10
 """So many seeds are one task of a comparison."""
@@ -128,7 +128,7 @@ def _compare_block(task: tuple[str, range]) -> tuple[int, Story | None]:
     count = 0
     for walked in walks(seeds):
         count += 1
-        crowd = Crowd(walked.story.setting)
+        crowd = LiveGroup(walked.story.setting)
         for step in walked.story.steps:
             stories.do(crowd, step)
         if crowd.settle() is None:

@@ -25,8 +25,17 @@ from phalanx.config import Config
 from phalanx.core.effects import Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
 from phalanx.core.member.member import Member
-from phalanx.journal.events import CtxStep, Event, ViewInstall
-from phalanx.sim.scenario import MS, SECOND, Crash, Heal, Network, Partition, Scenario, Traffic
+from phalanx.journal.schema import CtxStep, Event, ViewInstall
+from phalanx.sim.scenario.model import (
+    MS,
+    SECOND,
+    Crash,
+    Heal,
+    Network,
+    Partition,
+    Scenario,
+    Traffic,
+)
 from phalanx.sim.world import World
 
 Sent = list[tuple[int, int, int]]

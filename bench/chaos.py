@@ -40,8 +40,8 @@ from bench.namespaces import Lan, available
 
 import phalanx
 from phalanx import blocking
-from phalanx.demo.stage import PuppetFailed, Remote, all_in_view
 from phalanx.errors import PhalanxError, SubmissionError, TimedOut
+from phalanx.harness.controller import MemberProcess, ProcessFailed, all_in_view
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
 OUTCOME_SECONDS = 90.0
@@ -183,7 +183,7 @@ class Chaos:
         for member in self.members:
             member.joined()
 
-    def _start(self, i: int, state: bool) -> Remote:
+    def _start(self, i: int, state: bool) -> MemberProcess:
         self._lives += 1
         part: dict[str, Any] = {
             "group": "chaos",
@@ -197,7 +197,7 @@ class Chaos:
             part["state"] = str(self.folder / "state" / NAMES[i])
         prefix = ["ip", "netns", "exec", self.lan.namespace(i)]
         errors = (self.folder / f"{NAMES[i]}.log").open("a")
-        return Remote(part, prefix, errors, (sys.executable, __file__, "--member"))
+        return MemberProcess(part, prefix, errors, (sys.executable, __file__, "--member"))
 
     def go_on(self, seconds: float) -> None:
         until, told = time.monotonic() + seconds, 0.0
@@ -295,7 +295,7 @@ class Chaos:
                 member.do("leave")
             for member in self.members:
                 member.wait(lambda t: t["told"] == "left", 30, why="left")
-        except (PuppetFailed, TimedOut) as error:
+        except (ProcessFailed, TimedOut) as error:
             return [f"the end: {error}"]
         finally:
             for member in self.members:

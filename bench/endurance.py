@@ -37,8 +37,8 @@ from bench.namespaces import Lan, available
 
 import phalanx
 from phalanx.config import CROWDED
-from phalanx.demo.stage import Remote, all_in_view
-from phalanx.sim.evidence import violations_in
+from phalanx.harness.controller import MemberProcess, all_in_view
+from phalanx.verify.evidence import violations_in
 
 LOCAL = {"interface": "127.0.0.1", "hops": 0}
 NAMES = ("ada", "bea", "cyd", "dov")
@@ -59,7 +59,7 @@ def calm(minutes: float, folder: Path) -> dict[str, Any]:
         members = []
         for i, name in enumerate(NAMES):
             part = {"group": group, "name": name, "journal": str(folder)}
-            members.append(Remote(part, ["ip", "netns", "exec", lan.namespace(i)]))
+            members.append(MemberProcess(part, ["ip", "netns", "exec", lan.namespace(i)]))
             undo.callback(members[-1].close)
         sleeper = lan.run(
             4,
@@ -146,7 +146,7 @@ def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) 
         remotes = []
         for name in names:
             part = {"group": group, "name": name, "config": settings, "journal": str(folder)}
-            remotes.append(Remote(part))
+            remotes.append(MemberProcess(part))
             undo.callback(remotes[-1].close)
         for remote in remotes:
             remote.joined(120)
@@ -179,7 +179,7 @@ def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) 
     }
 
 
-def _cpu(remotes: list[Remote]) -> float:
+def _cpu(remotes: list[MemberProcess]) -> float:
     """Seconds of processor time that all of them used so far."""
     ticks = 0
     for remote in remotes:
@@ -198,7 +198,7 @@ def rest(seconds: float, slow: str, folder: Path) -> dict[str, Any]:
         for name in NAMES:
             own = {"slow": slow} if name == "dov" else {}
             part = {"group": group, "name": name, "config": LOCAL | own, "journal": str(folder)}
-            members.append(Remote(part))
+            members.append(MemberProcess(part))
             undo.callback(members[-1].close)
         for member in members:
             member.joined()

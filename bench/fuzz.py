@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.core.wire.packet_codec import HEADER_BYTES
-from phalanx.demo.stage import Remote, all_in_view
-from phalanx.net.addresses import group_address
-from phalanx.sim.evidence import violations_in
+from phalanx.harness.controller import MemberProcess, all_in_view
+from phalanx.transport.addresses import group_address
+from phalanx.verify.evidence import violations_in
 
 PORT = 7117
 KINDS = ("random", "truncated", "flipped", "replayed", "cluster", "group", "version")
@@ -104,7 +104,7 @@ def campaign(datagrams: int, seed: int, folder: Path, progress: bool) -> dict[st
     group = f"fuzz-{os.getpid()}"
     config = {"interface": "127.0.0.1", "hops": 0}
     members = [
-        Remote(
+        MemberProcess(
             {
                 "group": group,
                 "name": name,

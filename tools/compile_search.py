@@ -27,14 +27,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPILED = ("core", "core/delivery", "core/membership", "sim", "sim/checkers", "explore")
+COMPILED = (
+    *(f"core{part}" for part in ("", "/wire", "/broadcast", "/delivery", "/membership", "/member")),
+    *("sim", "sim/faults", "sim/generators", "verify/checkers", "explore"),
+)
 INTERPRETED = re.compile(
-    r"__init__|_values\.py|core/(effects|frames|ids)\.py|explore/(campaign|copies|policy)\.py"
-    r"|sim/(demo|flaws|hunt|journals|scenario|scenariofile|show|shrink|story|sweep|workers)\.py"
+    r"__init__|_values\.py|core/(effects|wire/frames|ids)\.py"
+    r"|explore/(walk_runner|fast_copy|schedule_policy)\.py"
+    r"|sim/(demo|mutation_testing|journal_export|shrink|sweep|worker_pool)\.py"
 )
 """Values only, or code that is not worth it or that mypyc cannot compile."""
 VALUES = ("Struct", "Enum", "Protocol")
-OPEN = ("Discovery", "Explored", "Member", "ViewChange", "NameClaim", "Open", "Sender")
+OPEN = (
+    "Discovery",
+    "FrozenTimeMember",
+    "Member",
+    "ViewChange",
+    "NameClaim",
+    "AlwaysMutualDiscovery",
+    "Sender",
+)
 """Classes that are called through a variable, or that others derive from."""
 COPIED = ("core/", "explore/")
 PLAYED = 24
@@ -58,7 +70,7 @@ def main() -> None:
         _move_values(path, package.parent)
         if path.relative_to(package).as_posix().startswith(COPIED):
             _mark_classes(path)
-    _let_copies_see_compiled(package / "explore" / "copies.py")
+    _let_copies_see_compiled(package / "explore" / "fast_copy.py")
     _compile(modules, package.parent)
     program = into / "phalanx"
     program.write_text(
@@ -157,7 +169,7 @@ def _let_copies_see_compiled(path: Path) -> None:
     """Attributes of a compiled class have no slots and no dict; some may not be set yet."""
     source = path.read_text()
     before = "    names = tuple(slots)\n"
-    assert source.count(before) == 1, "explore/copies.py has changed"
+    assert source.count(before) == 1, "explore/fast_copy.py has changed"
     path.write_text(
         source.replace(
             before,
@@ -204,8 +216,8 @@ def _compile(modules: list[Path], root: Path) -> None:
 
 _PLAY = f"""
 from hashlib import blake2b
-from phalanx.explore.guided import walks
-from phalanx.sim.kinds import scenario_of
+from phalanx.explore.guided_walk import walks
+from phalanx.sim.generators.kinds import scenario_of
 from phalanx.sim.run import run
 digest = blake2b(digest_size=8)
 for seed in range({PLAYED}):

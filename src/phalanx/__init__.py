@@ -19,10 +19,13 @@ between the same changes of membership. `phalanx.blocking` has the same names wi
 """
 
 from phalanx import blocking
+from phalanx.api.asyncio_group import Group, Receipt, join
 from phalanx.config import Config, crowded, lan, local, unicast
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.engine.events import (
+from phalanx.errors import NotDelivered, NotEverywhere, PhalanxError
+from phalanx.journal.settings import JournalSettings
+from phalanx.runtime.events import (
     Batch,
     Event,
     EventsLost,
@@ -35,10 +38,7 @@ from phalanx.engine.events import (
     Transitional,
     View,
 )
-from phalanx.engine.tickets import Outcome
-from phalanx.errors import NotDelivered, NotEverywhere, PhalanxError
-from phalanx.group import Group, Receipt, join
-from phalanx.journal.settings import JournalSettings
+from phalanx.runtime.receipt_tracker import Outcome
 
 BASIC = Service.BASIC
 CAUSAL = Service.CAUSAL

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench import audit_data, audit_duckdb, bench_audit
-from phalanx.journal.arrow import arrow
-from phalanx.journal.parquet import NOTES
+from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.parquet_export import NOTES
 
 Rows = list[dict[str, Any]]
 
@@ -94,7 +94,7 @@ def test_a_run_that_was_made_is_not_made_again(
 
 
 def test_every_property_that_sql_judges_is_one_of_the_checkers() -> None:
-    from phalanx.sim.checkers import PROPERTIES
+    from phalanx.verify.checkers import PROPERTIES
 
     assert set(audit_duckdb.CHECKS) <= set(PROPERTIES)
 

@@ -9,8 +9,8 @@ import pytest
 from bench.namespaces import Lan, available
 from bench.peers.corosync.corosync import SOURCE, Corosync, missing
 
-from phalanx.benching.measure import failover, flood, latency
-from phalanx.benching.task import Task
+from phalanx.benchmark.measure import failover, flood, latency
+from phalanx.benchmark.trial import Trial
 
 REASON = missing()
 
@@ -34,7 +34,7 @@ def test_what_is_missing_is_told_with_the_line_that_installs_it(
 def test_a_group_of_corosync_delivers_fails_over_and_merges() -> None:
     with Lan(3) as lan:
         side = Corosync(lan)
-        assert flood(side, Task(mode="flood"), 0.5, 1).messages_per_second > 100
-        assert latency(side, Task(mode="latency", rate=100, senders=1), 0.5, 1).times[0] > 10_000
+        assert flood(side, Trial(mode="flood"), 0.5, 1).messages_per_second > 100
+        assert latency(side, Trial(mode="latency", rate=100, senders=1), 0.5, 1).times[0] > 10_000
         kinds = [change.kind for change in failover(side, 1, lan, lambda: None)]
     assert kinds == ["kill", "cut", "heal"]

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.journal.folder import journal, keep, segment
-from tests.sim.tale import Tale, calm, odyssey
+from tests.journal.journal_folder import journal, keep, segment
+from tests.verify.trace_builder import TraceBuilder, calm, odyssey
 
 from phalanx.cli.main import main
 from phalanx.journal import blocks
-from phalanx.journal import events as ev
-from phalanx.sim.kinds import scenario_of
+from phalanx.journal import schema as ev
+from phalanx.sim.generators.kinds import scenario_of
 from phalanx.sim.world import World
 
 
@@ -36,7 +36,7 @@ def verdicts(group: dict[str, Any]) -> dict[str, str]:
     return {name: found["verdict"] for name, found in group["properties"].items()}
 
 
-def of(tale: Tale, letter: str) -> Path:
+def of(tale: TraceBuilder, letter: str) -> Path:
     node, inc = letter.lower(), 2 if letter.isupper() else 1
     return Path(f"g-{node}-{inc:06}-000001.phj")
 
@@ -63,7 +63,7 @@ def test_whole_journals_of_a_sound_run_hold_and_exit_0(tmp_path: Path) -> None:
 
 
 def test_swapped_agreed_deliveries_are_found_with_the_counterexample(tmp_path: Path) -> None:
-    tale = Tale("ab").send("a", 1).send("b", 1)
+    tale = TraceBuilder("ab").send("a", 1).send("b", 1)
     tale.deliver("a", "a", 1, pos=0).deliver("a", "b", 1, pos=1)
     tale.deliver("b", "b", 1, pos=0).deliver("b", "a", 1, pos=1)
     tale.send("a", 2).deliver("a", "a", 2, pos=2).deliver("b", "a", 2, pos=2)
@@ -84,7 +84,7 @@ def test_swapped_agreed_deliveries_are_found_with_the_counterexample(tmp_path: P
 
 
 def test_order_broken_before_a_next_view_is_found_too(tmp_path: Path) -> None:
-    tale = Tale("abc").send("a", 1).send("b", 1)
+    tale = TraceBuilder("abc").send("a", 1).send("b", 1)
     tale.deliver("a", "a", 1, pos=0).deliver("a", "b", 1, pos=1)
     tale.deliver("b", "b", 1, pos=0).deliver("b", "a", 1, pos=1)
     tale.install("ab", "v2", "ab", removals=1).stop()
@@ -120,7 +120,7 @@ def test_a_journal_that_was_not_given_makes_guarantees_unverified_not_violated(
 
 
 def test_a_violation_is_found_though_a_third_journal_is_missing(tmp_path: Path) -> None:
-    tale = Tale("abc").send("a", 1).send("b", 1)
+    tale = TraceBuilder("abc").send("a", 1).send("b", 1)
     tale.deliver("a", "a", 1, pos=0).deliver("a", "b", 1, pos=1)
     tale.deliver("b", "b", 1, pos=0).deliver("b", "a", 1, pos=1)
     keep(tmp_path, tale.rows)
@@ -131,7 +131,7 @@ def test_a_violation_is_found_though_a_third_journal_is_missing(tmp_path: Path) 
 def test_what_a_killed_member_sent_last_is_not_held_against_who_delivered_it(
     tmp_path: Path,
 ) -> None:
-    tale = Tale("abc").send("a", 1).deliver("abc", "a", 1, pos=0)
+    tale = TraceBuilder("abc").send("a", 1).deliver("abc", "a", 1, pos=0)
     tale.send("a", 2, 3, service="SAFE").deliver("abc", "a", 2, 3, pos=1)
     tale.install("bc", "v2", "bc", removals=1).stop()
     killed = [row for row in tale.rows if row.node != "a" or row.lseq <= 3]
@@ -145,7 +145,13 @@ def test_what_a_killed_member_sent_last_is_not_held_against_who_delivered_it(
 def test_a_message_that_a_whole_journal_shows_was_never_sent_is_a_violation(
     tmp_path: Path,
 ) -> None:
-    tale = Tale("ab").send("a", 1).deliver("ab", "a", 1, pos=0).deliver("b", "a", 2, pos=1).stop()
+    tale = (
+        TraceBuilder("ab")
+        .send("a", 1)
+        .deliver("ab", "a", 1, pos=0)
+        .deliver("b", "a", 2, pos=1)
+        .stop()
+    )
     keep(tmp_path, tale.rows)
     assert "integrity" in checked(tmp_path, code=1)["groups"][0]["violated"]
 
@@ -186,7 +192,7 @@ def test_a_corrupt_block_is_missing_evidence_and_is_told(tmp_path: Path) -> None
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_is_missing_of_a_sound_run_violates_nothing(seed: int, tmp_path: Path) -> None:
     """Journals are cut short, holed or gone, each at random; steps stay whole."""
-    from phalanx.sim.checkers import check
+    from phalanx.verify.checkers import check
 
     scenario = scenario_of(seed, 3, 5, "membership")
     lives: dict[tuple[str, int], list[ev.Event]] = {}
@@ -222,7 +228,7 @@ def test_settings_that_differ_within_a_view_are_told_first(tmp_path: Path) -> No
 
 
 def test_lives_with_other_settings_that_shared_no_view_are_told_apart(tmp_path: Path) -> None:
-    tale = Tale("abc", boot="").install("ab", "v1", "ab").install("c", "w1", "c")
+    tale = TraceBuilder("abc", boot="").install("ab", "v1", "ab").install("c", "w1", "c")
     orders = {"a": {"order": "toto"}, "b": {"order": "toto"}, "c": {"order": "all-ack"}}
     keep(tmp_path, tale.rows, settings=orders)
     lines = phalanx("check", tmp_path).stdout.splitlines()

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from phalanx import blocking
 from phalanx.cli import doctor as command
-from phalanx.cli import machine
+from phalanx.cli import doctor_checks as machine
 from phalanx.cli.main import main
 from phalanx.config import local
-from phalanx.net.health import Finding
+from phalanx.transport.diagnostics import Diagnosis
 
 CHECKS = ["multicast", "broadcast", "receive buffer", "offload", "own name"]
 MACHINE = ["python", "clock", "java"]
@@ -39,7 +39,7 @@ def test_json_has_the_same_checks() -> None:
 def test_only_a_problem_makes_the_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
 ) -> None:
-    found = Finding("multicast", verdict, "broken", "mend it")  # type: ignore[arg-type]
+    found = Diagnosis("multicast", verdict, "broken", "mend it")  # type: ignore[arg-type]
     monkeypatch.setattr(command, "network_findings", lambda config: [found])
     monkeypatch.setattr(command, "machine_findings", list)
     result = CliRunner().invoke(main, ["doctor"])

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.journal.folder import keep
-from tests.sim.tale import odyssey
+from tests.journal.journal_folder import keep
+from tests.verify.trace_builder import odyssey
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.journal.folder import journal, keep, row, rows, segment
-from tests.sim.tale import odyssey
+from tests.journal.journal_folder import journal, keep, row, rows, segment
+from tests.verify.trace_builder import odyssey
 
 from phalanx.cli.main import main
-from phalanx.journal import events as ev
 from phalanx.journal import reader
+from phalanx.journal import schema as ev
 
 
 def phalanx(*arguments: object) -> Result:

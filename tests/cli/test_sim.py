@@ -16,13 +16,13 @@ from click.testing import CliRunner, Result
 
 from phalanx.cli import sim as commands
 from phalanx.cli.main import main
-from phalanx.cli.telling import Progress
+from phalanx.cli.sim_output import ProgressLine
 from phalanx.core.effects import Deliver, Effect, Input
 from phalanx.core.member.member import Member
 from phalanx.errors import WorkerDied
 from phalanx.sim import mutants
 from phalanx.sim import sweep as sweeping
-from phalanx.sim.scenariofile import load
+from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.sweep import Tally
 
 SMALL = """\
@@ -273,7 +273,7 @@ def test_the_line_of_progress_fits_the_terminal(
 ) -> None:
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((20, 5)))
     monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
-    watch = Progress(1_000_000_000)
+    watch = ProgressLine(1_000_000_000)
     watch(Tally())
     watch.close()
     lines = capsys.readouterr().err.split("\r")

@@ -1,6 +1,6 @@
 """Searches that end, what they find when a rule is broken, and that reduction loses nothing.
 
-Checked in every search: J0 to J8, JE, JO, JT, JX (`phalanx.explore.histories`, `settling`).
+Checked in every search: J0 to J8, JE, JO, JT, JX (`phalanx.explore.member_history`, `settling`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import pytest
 from phalanx.core.effects import Service
 from phalanx.core.membership.instructions import Instruction, Met
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.explore.search import Limits, Result, Search
-from phalanx.explore.world import Options
+from phalanx.explore.search import Search, SearchLimits, SearchResult
+from phalanx.explore.state_space import Options
 from phalanx.sim.mutants import MUTANTS
 from phalanx.sim.mutants.mutant import Patch
 
 TOGETHER = ((0, 1),)
 
 
-def searched(options: Options, reduction: bool = True, limits: Limits | None = None) -> Result:
-    return Search(options, reduction).run(limits or Limits())
+def searched(
+    options: Options, reduction: bool = True, limits: SearchLimits | None = None
+) -> SearchResult:
+    return Search(options, reduction).run(limits or SearchLimits())
 
 
 def test_two_members_with_a_suspicion_and_a_message_are_searched_to_the_end() -> None:
@@ -138,7 +140,7 @@ BROKEN: dict[str, tuple[tuple[Patch, ...], Options, set[str]]] = {
         {"JT"},
     ),
 }
-LIMITS = Limits(states=4_000)
+LIMITS = SearchLimits(states=4_000)
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -158,7 +160,7 @@ def test_an_exception_of_the_core_is_found_with_the_way_to_it() -> None:
         raise AssertionError("on purpose")
 
     with broken((MembershipProtocol, "_on_attempted", fails)):
-        result = searched(Options(members=2, attempts=2), limits=Limits(violations=1))
+        result = searched(Options(members=2, attempts=2), limits=SearchLimits(violations=1))
     (violation,) = result.violations
     assert violation.check == "JX"
     assert "on purpose" in violation.text
@@ -167,7 +169,7 @@ def test_an_exception_of_the_core_is_found_with_the_way_to_it() -> None:
 
 
 def test_limits_end_a_search_that_is_not_complete() -> None:
-    result = searched(Options(members=2, attempts=2, suspicions=1), limits=Limits(states=50))
+    result = searched(Options(members=2, attempts=2, suspicions=1), limits=SearchLimits(states=50))
     assert not result.complete
     assert 50 <= result.states < 100
 

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.journal import folder as made
+from tests.journal import journal_folder as made
 
 from phalanx.errors import JournalError
-from phalanx.journal import blocks, eventfile, reader
-from phalanx.journal import events as ev
+from phalanx.journal import blocks, reader
+from phalanx.journal import jsonl as eventfile
+from phalanx.journal import schema as ev
 
 
 def test_segments_of_a_journal_are_read_in_order_from_folders_at_any_depth(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import zlib
 
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, ViewId, boot_view
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.journal.recorder import Recorder
 
 A, B, C = MemberId("a", 1), MemberId("b", 4), MemberId("c", 1)

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.journal import folder as made
-from tests.journal.folder import journal, row, rows, until
+from tests.journal import journal_folder as made
+from tests.journal.journal_folder import journal, row, rows, until
 
 from phalanx.errors import JournalError
 from phalanx.journal import reader, retention

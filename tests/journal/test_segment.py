@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.journal import folder as made
-from tests.journal.anyrow import ROWS
+from tests.journal import journal_folder as made
+from tests.journal.any_row import ROWS
 
 from phalanx.errors import JournalError
 from phalanx.journal import blocks, columns, reader
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.journal.segment import file_name, header_bytes
 
 

@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.journal import folder as made
-from tests.journal.folder import journal, row, rows, until
+from tests.journal import journal_folder as made
+from tests.journal.journal_folder import journal, row, rows, until
 
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, JournalError
-from phalanx.journal import eventfile, keeper, reader
-from phalanx.journal import events as ev
+from phalanx.journal import jsonl as eventfile
+from phalanx.journal import reader
+from phalanx.journal import schema as ev
+from phalanx.journal import segment_rotator as keeper
 from phalanx.journal.blocks import Bodies
-from phalanx.journal.segmentfile import SegmentFile
+from phalanx.journal.segment_file import SegmentFile
 from phalanx.journal.settings import JournalSettings, checked
 
 
@@ -127,7 +129,7 @@ def test_bodies_are_kept_only_where_asked(tmp_path: Path) -> None:
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     code = """
         import os, sys
-        from tests.journal.folder import journal, rows
+        from tests.journal.journal_folder import journal, rows
         written = journal(sys.argv[1])
         written.write(rows(1, 5))
         if os.fork() == 0:
@@ -145,7 +147,7 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
 def test_a_killed_process_leaves_a_journal_that_just_ends(tmp_path: Path) -> None:
     code = """
         import os, signal, sys, time
-        from tests.journal.folder import journal, row
+        from tests.journal.journal_folder import journal, row
         written = journal(sys.argv[1])
         for n in range(1, 500):
             written.write([row(n)])
@@ -386,7 +388,7 @@ def test_a_bug_ends_the_journal_with_a_word_and_not_the_member(
     def fail(*_: object) -> None:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(keeper.Keeper, "keep", fail)
+    monkeypatch.setattr(keeper.SegmentRotator, "keep", fail)
     told: list[str] = []
     written = journal(tmp_path, on_problem=told.append)
     written.write(rows(1, 2))
@@ -483,7 +485,7 @@ def test_a_limit_on_file_sizes_is_an_outage_that_a_new_segment_ends(tmp_path: Pa
         import os, resource, sys, time
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         from phalanx.journal import keeper
-        from tests.journal.folder import journal, row
+        from tests.journal.journal_folder import journal, row
         keeper.RETRY_NS = 5_000_000
         told = []
         written = journal(sys.argv[1], on_problem=told.append)

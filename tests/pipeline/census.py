@@ -11,10 +11,10 @@ from pathlib import Path
 
 from phalanx.pipeline import ingest as ingesting
 from phalanx.pipeline.audit import audit
-from phalanx.pipeline.campaign.code import code_version
-from phalanx.pipeline.campaign.seeds import Campaign
-from phalanx.pipeline.campaign.waves import play_wave
-from phalanx.pipeline.opening import open_tables
+from phalanx.pipeline.campaign.code_version import code_version
+from phalanx.pipeline.campaign.scheduler import play_wave
+from phalanx.pipeline.campaign.seed_task import Campaign
+from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.session import session
 
 SEEDS = Campaign("fixed", 2, 2)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from phalanx.pipeline import archive
+from phalanx.pipeline import class_archive as archive
 from phalanx.pipeline.session import QUICK
 
 HOME = Path(pyspark.__file__).parent

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.journal.arrow import arrow
+from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.reader import read_all
 from phalanx.pipeline.facts import facts_of
 from phalanx.pipeline.schemas import EVENTS, JOURNALS

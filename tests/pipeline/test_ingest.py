@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.journal.folder import MS, header, keep, rows, segment
+from tests.journal.journal_folder import MS, header, keep, rows, segment
 from tests.pipeline.lakes import held, written
-from tests.sim.tale import odyssey
+from tests.verify.trace_builder import odyssey
 
 from phalanx.errors import JournalError, PipelineError
-from phalanx.journal import parquet
-from phalanx.journal.arrow import arrow
+from phalanx.journal import parquet_export as parquet
+from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.blocks import rows_block
-from phalanx.journal.events import Event
+from phalanx.journal.schema import Event
 from phalanx.journal.segment import header_bytes
-from phalanx.journal.segmentfile import SegmentFile
+from phalanx.journal.segment_file import SegmentFile
 from phalanx.pipeline import ingest as ingesting
 from phalanx.pipeline import taking
 from phalanx.pipeline.ingest import ingest

@@ -15,16 +15,16 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from tests.journal.folder import header, keep, rows, segment
+from tests.journal.journal_folder import header, keep, rows, segment
 from tests.pipeline.daemons import PACKAGES
 from tests.pipeline.lakes import held, written
-from tests.sim.tale import odyssey
+from tests.verify.trace_builder import odyssey
 
 from phalanx.cli.ingest import progress
 from phalanx.cli.main import main
 from phalanx.journal.blocks import rows_block
-from phalanx.journal.events import Event
-from phalanx.journal.segmentfile import SegmentFile
+from phalanx.journal.schema import Event
+from phalanx.journal.segment_file import SegmentFile
 from phalanx.pipeline.store import LAYERS, Snapshot, Store
 
 SECONDS_MAX = 60.0

@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.journal.folder import keep, segment
+from tests.journal.journal_folder import keep, segment
 from tests.pipeline.audit import situations
 from tests.pipeline.census import SEEDS
 from tests.pipeline.daemons import PACKAGES
 from tests.pipeline.lakes import held, written
-from tests.sim.tale import odyssey
+from tests.verify.trace_builder import odyssey
 
 from phalanx.pipeline.audit import PROPERTIES
-from phalanx.pipeline.campaign.code import code_version
-from phalanx.pipeline.campaign.seeds import play
-from phalanx.sim.checkers import check
+from phalanx.pipeline.campaign.code_version import code_version
+from phalanx.pipeline.campaign.seed_task import play
+from phalanx.verify.checkers import check
 
 SECONDS_MAX = 170.0
 

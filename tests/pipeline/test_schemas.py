@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from pyspark.sql import types as t
 
-from phalanx.journal.events import TABLES
+from phalanx.journal.schema import TABLES
 from phalanx.pipeline.schemas import EVENTS, FACTS, IDENTITY, arrow_schema, spark_schema
 from phalanx.pipeline.tablesdoc import text
 

@@ -15,9 +15,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline import archive, ending, session
-from phalanx.pipeline.shipping import PACKAGE, packed
-from phalanx.pipeline.urls import is_near, reach
+from phalanx.pipeline import class_archive as archive
+from phalanx.pipeline import session
+from phalanx.pipeline import session_shutdown as ending
+from phalanx.pipeline.master_url import is_near, reach
+from phalanx.pipeline.package_shipping import PACKAGE, packed
 
 
 def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

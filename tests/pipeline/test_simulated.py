@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from tests.pipeline.lakes import Contents, held, in_order, written
 
 from phalanx.pipeline.ingest import ingest
-from phalanx.pipeline.opening import open_tables
+from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import JOURNALS
 from phalanx.pipeline.store import Store
-from phalanx.sim.journals import Exporting, write_journals
-from phalanx.sim.kinds import scenario_of
+from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.journal_export import JournalExporter, write_journals
 from phalanx.sim.run import run
 
 SOME = ("send", "deliver", "view_install", "life", JOURNALS)
@@ -28,7 +28,7 @@ def test_runs_that_share_files_open_as_their_journals_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     results = [run(scenario_of(seed, 3, 3, "membership")) for seed in (1, 2)]
-    with Exporting(tmp_path / "export", "both") as export:
+    with JournalExporter(tmp_path / "export", "both") as export:
         for result in results:
             write_journals(result, tmp_path / "raw")
             export.add(result)

@@ -20,12 +20,12 @@ from pyspark.sql.datasource import (
     IsNotNull,
     LessThanOrEqual,
 )
-from tests.journal.folder import keep, rows, segment
+from tests.journal.journal_folder import keep, rows, segment
 from tests.pipeline.lakes import written
-from tests.sim.tale import odyssey
+from tests.verify.trace_builder import odyssey
 
 from phalanx.errors import PipelineError
-from phalanx.journal import parquet
+from phalanx.journal import parquet_export as parquet
 from phalanx.journal.blocks import rows_block
 from phalanx.pipeline.schemas import EVENTS, arrow_schema
 from phalanx.pipeline.source import JournalReader, JournalSource, Wanted, find, parted

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from bench.namespaces import Lan, available
 
-from phalanx.demo.stage import Remote, all_in_view
+from phalanx.harness.controller import MemberProcess, all_in_view
 from phalanx.journal import reader
-from phalanx.sim.evidence import judge
+from phalanx.verify.evidence import judge
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli", "fay")
 
@@ -33,7 +33,7 @@ class Theatre:
         self.errors = folder / "errors"
         self.journals = folder / "journals"
 
-    def start(self, i: int, **more: Any) -> Remote:
+    def start(self, i: int, **more: Any) -> MemberProcess:
         """Member i, in its own namespace; returns at once."""
         part = {
             "group": self.group,
@@ -44,11 +44,11 @@ class Theatre:
         }
         errors = self._undo.enter_context((self.folder / f"errors-{NAMES[i]}").open("a"))
         prefix = ["ip", "netns", "exec", self.lan.namespace(i)]
-        remote = Remote(part, prefix, errors)
+        remote = MemberProcess(part, prefix, errors)
         self._undo.callback(remote.close)
         return remote
 
-    def start_all(self, **more: Any) -> list[Remote]:
+    def start_all(self, **more: Any) -> list[MemberProcess]:
         """All of them, in one view."""
         members = [self.start(i, **more) for i in range(len(self.names))]
         for member in members:

@@ -12,7 +12,7 @@ import pytest
 from bench.namespaces import Lan, available
 from tests.real.conftest import Theatre
 
-from phalanx.demo.stage import Remote, all_in_view
+from phalanx.harness.controller import MemberProcess, all_in_view
 
 SETTLE_SECONDS = 15.0
 
@@ -38,11 +38,11 @@ def ip_in(namespace: str, *arguments: str) -> None:
 
 
 @contextmanager
-def pair(namespace: str, **config: str) -> Iterator[list[Remote]]:
+def pair(namespace: str, **config: str) -> Iterator[list[MemberProcess]]:
     """Two members in one namespace, in one view."""
     prefix = ["ip", "netns", "exec", namespace]
     part = {"group": f"pair-{os.getpid()}", "config": config}
-    members = [Remote({**part, "name": name}, prefix) for name in ("ada", "bea")]
+    members = [MemberProcess({**part, "name": name}, prefix) for name in ("ada", "bea")]
     try:
         for member in members:
             member.joined()
@@ -62,7 +62,7 @@ def says(theatre: Theatre, i: int, line: str) -> None:
         time.sleep(0.05)
 
 
-def hear_each_other(members: list[Remote]) -> None:
+def hear_each_other(members: list[MemberProcess]) -> None:
     """Within a bounded time all are in one view, and what the first says is at every member."""
     names = sorted(member.name for member in members)
     until = time.monotonic() + SETTLE_SECONDS
@@ -80,7 +80,7 @@ def hear_each_other(members: list[Remote]) -> None:
         time.sleep(0.05)
 
 
-def end(members: list[Remote]) -> None:
+def end(members: list[MemberProcess]) -> None:
     for member in members:
         member.leave()
 
@@ -163,7 +163,7 @@ def test_ipv6_multicast_on_loopback_is_refused_or_works(namespace: str) -> None:
     """Linux has no route for it, so members would never meet; with one they do."""
     config = {"interface": "lo", "address": "ff02::7117"}
     prefix = ["ip", "netns", "exec", namespace]
-    refused = Remote({"group": "g", "name": "ada", "config": config}, prefix)
+    refused = MemberProcess({"group": "g", "name": "ada", "config": config}, prefix)
     told = refused.wait(lambda t: t["told"] == "refused", SETTLE_SECONDS)
     refused.close()
     assert "this system carries no IPv6 multicast on lo; leave address empty" in told["error"]

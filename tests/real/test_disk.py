@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.real.conftest import Theatre
 
-from phalanx.demo.stage import all_in_view
+from phalanx.harness.controller import all_in_view
 from phalanx.journal import reader
-from phalanx.journal.events import Gap
+from phalanx.journal.schema import Gap
 
 
 @pytest.fixture

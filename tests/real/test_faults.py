@@ -7,12 +7,12 @@ import time
 import pytest
 from tests.real.conftest import Theatre
 
-from phalanx.demo.stage import Remote, all_in_view
+from phalanx.harness.controller import MemberProcess, all_in_view
 
 SETTLE_SECONDS = 20.0
 
 
-def talk(members: list[Remote], count: int = 100) -> None:
+def talk(members: list[MemberProcess], count: int = 100) -> None:
     """Each says some of each service, and all of it is everywhere."""
     marks = [len(member.told) for member in members]
     for member in members:
@@ -152,7 +152,7 @@ def test_a_wall_clock_that_is_set_disturbs_nobody(theatre: Theatre) -> None:
     for member in members:
         member.leave()
     from phalanx.journal import reader
-    from phalanx.journal.events import Clock
+    from phalanx.journal.schema import Clock
 
     rows = reader.read_all([theatre.journals]).rows
     offsets = [

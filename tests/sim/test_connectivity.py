@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.sim.connectivity import components, severed
-from phalanx.sim.scenario import Cut, Heal, Partition, Scenario
+from phalanx.sim.scenario.model import Cut, Heal, Partition, Scenario
 
 ABCD = ("a", "b", "c", "d")
 

@@ -16,16 +16,16 @@ from phalanx.core.effects import (
     SuspectMember,
 )
 from phalanx.core.ids import MemberId
-from phalanx.journal.events import Life, Topology, ViewInstall
-from phalanx.sim import scenario as sc
-from phalanx.sim.outcome import Outcome
-from phalanx.sim.scenario import MS, Network, Scenario, Traffic
+from phalanx.journal.schema import Life, Topology, ViewInstall
+from phalanx.sim.run_outcome import RunOutcome
+from phalanx.sim.scenario import model as sc
+from phalanx.sim.scenario.model import MS, Network, Scenario, Traffic
 from phalanx.sim.world import World
 
 ABC = ("a", "b", "c")
 
 
-def play(make: Any, **settings: Any) -> Outcome:
+def play(make: Any, **settings: Any) -> RunOutcome:
     plain: dict[str, Any] = {
         "members": ABC,
         "network": Network(delay_ns=100),
@@ -39,7 +39,7 @@ def process(make: Any, name: str, incarnation: int = 1) -> Any:
     return next(m for m in make.made if m.me == MemberId(name, incarnation))
 
 
-def reached(outcome: Outcome, name: str, incarnation: int = 1) -> list[tuple[int | None, str]]:
+def reached(outcome: RunOutcome, name: str, incarnation: int = 1) -> list[tuple[int | None, str]]:
     """What the topology rows of a process say, each with its time in milliseconds."""
     return [
         ((row.sim_ns or 0) // MS, "".join(row.component))
@@ -48,7 +48,7 @@ def reached(outcome: Outcome, name: str, incarnation: int = 1) -> list[tuple[int
     ]
 
 
-def life(outcome: Outcome, name: str, incarnation: int = 1) -> list[str]:
+def life(outcome: RunOutcome, name: str, incarnation: int = 1) -> list[str]:
     return [
         row.op
         for row in outcome.rows
@@ -99,7 +99,7 @@ def test_views_must_hold_exactly_those_who_reach_each_other(gossip: Any) -> None
 
 
 def test_a_link_that_never_works_counts_as_cut(gossip: Any) -> None:
-    dead = sc.Link(from_=("a",), loss_ppm=1_000_000)
+    dead = sc.LinkSettings(from_=("a",), loss_ppm=1_000_000)
     outcome = play(gossip, link=(dead,), start="alone", members=("a", "b", "c"))
     assert reached(outcome, "a") == [(0, "a")]
     assert reached(outcome, "b") == [(0, "bc")]
@@ -195,7 +195,7 @@ def test_a_restarted_process_is_alone_with_the_next_incarnation(gossip: Any) -> 
 def test_a_restart_waits_until_the_old_process_is_gone(gossip: Any) -> None:
     outcome = play(
         gossip,
-        leave=(sc.Leave(member="a", at_ns=100 * MS),),
+        leave=(sc.PlannedLeave(member="a", at_ns=100 * MS),),
         restart=(sc.Restart(member="a", at_ns=101 * MS),),
     )
     stop = next(r for r in outcome.rows if isinstance(r, Life) and (r.node, r.op) == ("a", "STOP"))
@@ -207,7 +207,7 @@ def test_a_restart_waits_until_the_old_process_is_gone(gossip: Any) -> None:
 def test_a_leaving_member_is_told_and_says_no_more(gossip: Any) -> None:
     outcome = play(
         gossip,
-        leave=(sc.Leave(member="a", at_ns=100 * MS),),
+        leave=(sc.PlannedLeave(member="a", at_ns=100 * MS),),
         traffic=(Traffic(from_="a", at_ns=95 * MS, count=4, every_ns=4 * MS),),
     )
     a = process(gossip, "a")
@@ -221,7 +221,7 @@ def test_a_leaving_member_is_told_and_says_no_more(gossip: Any) -> None:
 
 def test_a_paused_member_leaves_when_it_wakes(gossip: Any) -> None:
     pause = sc.Pause(member="a", at_ns=90 * MS, for_ns=40 * MS)
-    play(gossip, pause=(pause,), leave=(sc.Leave(member="a", at_ns=100 * MS),))
+    play(gossip, pause=(pause,), leave=(sc.PlannedLeave(member="a", at_ns=100 * MS),))
     assert inputs(process(gossip, "a"), LeaveRequest) == [130 * MS]
 
 
@@ -296,9 +296,9 @@ def test_an_imposter_may_be_older_or_between_two_others(gossip: Any) -> None:
 
 def test_an_operator_breaks_with_whoever_bears_the_name_in_the_view(gossip: Any) -> None:
     breaks = (
-        sc.Break(member="a", target="b", at_ns=100 * MS),
-        sc.Break(member="a", target="c", at_ns=100 * MS),
-        sc.Break(member="c", target="b", at_ns=100 * MS),
+        sc.OperatorBreak(member="a", target="b", at_ns=100 * MS),
+        sc.OperatorBreak(member="a", target="c", at_ns=100 * MS),
+        sc.OperatorBreak(member="c", target="b", at_ns=100 * MS),
     )
     outcome = play(gossip, break_=breaks, crash=(sc.Crash(member="c", at_ns=10 * MS),))
     given = [g for now, g in process(gossip, "a").given if isinstance(g, SuspectMember)]

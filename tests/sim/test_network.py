@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.sim.network import Links, chance
-from phalanx.sim.outcome import FAULTS
-from phalanx.sim.scenario import Burst, Crash, Cut, Heal, Link, Network, Partition, Scenario
+from phalanx.sim.run_outcome import FAULTS
+from phalanx.sim.scenario.model import (
+    Burst,
+    Crash,
+    Cut,
+    Heal,
+    LinkSettings,
+    Network,
+    Partition,
+    Scenario,
+)
 
 Arrival = tuple[int, int, list[bytes]]
 
@@ -98,7 +107,7 @@ def test_spaced_packets_of_one_transmission_arrive_one_by_one() -> None:
 
 
 def test_a_link_table_changes_only_the_links_it_names() -> None:
-    slow = Link(from_=("a",), to=("c",), delay_ns=900)
+    slow = LinkSettings(from_=("a",), to=("c",), delay_ns=900)
     net, arrivals, _ = links(Network(delay_ns=100), link=(slow,))
     net.broadcast(0, 0, [b"x"])
     net.broadcast(0, 2, [b"y"])
@@ -135,7 +144,7 @@ def test_what_is_cut_is_lost_and_counted_apart_until_it_is_healed() -> None:
 
 
 def test_machines_are_linked_only_if_both_ways_are_open() -> None:
-    dead = Link(from_=("a",), to=("b",), loss_ppm=1_000_000)
+    dead = LinkSettings(from_=("a",), to=("b",), loss_ppm=1_000_000)
     cut = Cut(at_ns=5, from_=("c",), to=("b",))
     net, _, _ = links(Network(), link=(dead,), cut=(cut,))
     assert [net.linked(*pair) for pair in ((0, 1), (1, 0), (1, 2), (2, 0), (0, 0))] == [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from phalanx.core.member.control_plane import ControlPlane
-from phalanx.journal.events import Link as LinkRow
+from phalanx.journal.schema import Link as LinkRow
 from phalanx.sim.run import run
-from phalanx.sim.scenario import MS, Link, Network, Scenario, Traffic
+from phalanx.sim.scenario.model import MS, LinkSettings, Network, Scenario, Traffic
 
 DEAD_ONE_WAY = Scenario(
     name="dead one way",
@@ -15,7 +15,7 @@ DEAD_ONE_WAY = Scenario(
     seed=1,
     changes_max=0,
     network=Network(delay_ns=100_000),
-    link=(Link(from_=("ada",), to=("bea",), loss_ppm=1_000_000),),
+    link=(LinkSettings(from_=("ada",), to=("bea",), loss_ppm=1_000_000),),
     traffic=tuple(
         Traffic(from_=name, at_ns=10 * MS, count=500, every_ns=5 * MS, service="safe")
         for name in ("ada", "bea")

@@ -14,16 +14,16 @@ import pytest
 
 from phalanx.core.effects import Effect, Input
 from phalanx.core.member.member import Member
-from phalanx.sim.checkers import FIXED_VIEW
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.generators.fixed_view import random_scenario
 from phalanx.sim.run import light_traffic, run
-from phalanx.sim.scenario import SECOND, Peculiarity, Scenario, Traffic
-from phalanx.sim.scenariofile import load
+from phalanx.sim.scenario.model import SECOND, Peculiarity, Scenario, Traffic
+from phalanx.sim.scenario.toml_file import load
+from phalanx.verify.checkers import FIXED_VIEW
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 DIGESTS = """
-from phalanx.sim.kinds import scenario_of
+from phalanx.sim.generators.kinds import scenario_of
 from phalanx.sim.run import run
 kinds = ("fixed", "membership")
 print([run(scenario_of(seed, 3, 5, kind)).digest for kind in kinds for seed in (3, 10, 26)])

@@ -6,12 +6,12 @@ import msgspec
 
 from phalanx.core.effects import Deliver, Effect, Input
 from phalanx.core.member.member import Member
-from phalanx.sim import scenario as sc
-from phalanx.sim.flaws import flaw_of
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.generators.fixed_view import random_scenario
 from phalanx.sim.run import run
-from phalanx.sim.scenario import Burst, Link, Pause, Scenario, Traffic
-from phalanx.sim.scenariofile import parse, to_toml
+from phalanx.sim.scenario import model as sc
+from phalanx.sim.scenario.model import Burst, LinkSettings, Pause, Scenario, Traffic
+from phalanx.sim.scenario.toml_file import parse, to_toml
+from phalanx.sim.scenario.validation import flaw_of
 from phalanx.sim.shrink import fails_like, shrink, without_member
 
 
@@ -57,7 +57,7 @@ def test_a_member_leaves_no_trace_when_it_is_dropped() -> None:
             Traffic(from_="b", to=("c",)),
         ),
         pause=(Pause(member="c", at_ns=1, for_ns=1),),
-        link=(Link(from_=("a", "c")), Link(to=("c",)), Link()),
+        link=(LinkSettings(from_=("a", "c")), LinkSettings(to=("c",)), LinkSettings()),
         burst=(Burst(at_ns=1, for_ns=1, to=("c",)),),
     )
     left = without_member(scenario, "c")
@@ -65,7 +65,7 @@ def test_a_member_leaves_no_trace_when_it_is_dropped() -> None:
     assert left == Scenario(
         members=("a", "b"),
         traffic=(Traffic(from_="a", to=("b",)),),
-        link=(Link(from_=("a",)), Link()),
+        link=(LinkSettings(from_=("a",)), LinkSettings()),
     )
 
 
@@ -80,16 +80,16 @@ def test_a_member_leaves_no_trace_in_what_changes_views() -> None:
         cut=(sc.Cut(at_ns=1, from_=("c",)), sc.Cut(at_ns=2, to=("b", "c"))),
         crash=(sc.Crash(member="c", at_ns=1), sc.Crash(member="a", at_ns=1)),
         restart=(sc.Restart(member="c", at_ns=2),),
-        leave=(sc.Leave(member="c", at_ns=3),),
+        leave=(sc.PlannedLeave(member="c", at_ns=3),),
         imposter=(
             sc.Imposter(member="c", at_ns=1, beside="a"),
             sc.Imposter(member="a", at_ns=1, beside="c"),
             sc.Imposter(member="a", at_ns=1, beside="b"),
         ),
         break_=(
-            sc.Break(member="c", target="a", at_ns=1),
-            sc.Break(member="a", target="c", at_ns=1),
-            sc.Break(member="a", target="b", at_ns=1),
+            sc.OperatorBreak(member="c", target="a", at_ns=1),
+            sc.OperatorBreak(member="a", target="c", at_ns=1),
+            sc.OperatorBreak(member="a", target="b", at_ns=1),
         ),
         reader=(
             sc.Reader(member="c", at_ns=1, for_ns=1),
@@ -110,7 +110,7 @@ def test_a_member_leaves_no_trace_in_what_changes_views() -> None:
         cut=(sc.Cut(at_ns=2, to=("b",)),),
         crash=(sc.Crash(member="a", at_ns=1),),
         imposter=(sc.Imposter(member="a", at_ns=1, beside="b"),),
-        break_=(sc.Break(member="a", target="b", at_ns=1),),
+        break_=(sc.OperatorBreak(member="a", target="b", at_ns=1),),
         reader=(sc.Reader(member="b", at_ns=1, for_ns=1),),
     )
 
@@ -122,7 +122,7 @@ def test_what_lasts_a_while_becomes_shorter_and_what_is_odd_plainer() -> None:
         reader=tuple(sc.Reader(member="a", at_ns=t, for_ns=40 * sc.MS, level=2) for t in (1, 2)),
         cut=(sc.Cut(at_ns=1, for_ns=400 * sc.MS), sc.Cut(at_ns=2)),
         imposter=(sc.Imposter(member="a", at_ns=1, beside="b", incarnation=7),),
-        break_=tuple(sc.Break(member="a", target="b", at_ns=t) for t in (1, 2)),
+        break_=tuple(sc.OperatorBreak(member="a", target="b", at_ns=t) for t in (1, 2)),
     )
 
     def all_there(s: Scenario) -> bool:
@@ -147,7 +147,7 @@ def test_lives_shrink_though_their_ends_and_beginnings_need_each_other() -> None
         start="alone",
         crash=tuple(sc.Crash(member=m, at_ns=t) for m in ("a", "b") for t in (1, 3, 5)),
         restart=tuple(sc.Restart(member=m, at_ns=t) for m in ("a", "b") for t in (2, 4)),
-        leave=(sc.Leave(member="c", at_ns=2),),
+        leave=(sc.PlannedLeave(member="c", at_ns=2),),
         heal=(sc.Heal(at_ns=9),),
     )
     assert flaw_of(scenario) is None

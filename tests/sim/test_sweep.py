@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.sim import sweep as sweeping
-from phalanx.sim.generate import random_scenario
+from phalanx.sim.generators.fixed_view import random_scenario
 from phalanx.sim.run import run
 from phalanx.sim.sweep import Seeds, Tally, run_seeds, sweep
 

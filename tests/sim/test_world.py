@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from phalanx.core.effects import DeadlinePassed, Effect, Input, Submit
-from phalanx.journal.events import Life, Topology
-from phalanx.sim.outcome import Outcome
-from phalanx.sim.scenario import (
+from phalanx.journal.schema import Life, Topology
+from phalanx.sim.run_outcome import RunOutcome
+from phalanx.sim.scenario.model import (
     MS,
     Burst,
     Garbage,
@@ -26,7 +26,7 @@ AB = ("a", "b")
 ONE = Traffic(from_="a", at_ns=MS)
 
 
-def play(parrot: Any, **settings: Any) -> Outcome:
+def play(parrot: Any, **settings: Any) -> RunOutcome:
     plain: dict[str, Any] = {"members": AB, "network": Network(delay_ns=100), "traffic": (ONE,)}
     return World(Scenario(**(plain | settings)), parrot).run()
 

@@ -14,17 +14,17 @@ from itertools import permutations
 
 import pytest
 
-from phalanx.journal.events import Life, ViewInstall
+from phalanx.journal.schema import Life, ViewInstall
 from phalanx.sim.run import run
-from phalanx.sim.scenario import (
+from phalanx.sim.scenario.model import (
     MS,
     SECOND,
     Crash,
     Cut,
     Heal,
-    Leave,
     Network,
     Partition,
+    PlannedLeave,
     Scenario,
     Traffic,
 )
@@ -112,7 +112,9 @@ def test_a_heal_is_followed_by_a_merged_view_within_1500_ms(seed: int) -> None:
 def test_members_that_leave_together_keep_every_guarantee(leavers: int, loss_ppm: int) -> None:
     for seed in range(4):
         at = SECOND + 31 * MS * seed
-        leave = tuple(Leave(member=name, at_ns=at + seed * MS * i) for i, name in enumerate(NAMES))
+        leave = tuple(
+            PlannedLeave(member=name, at_ns=at + seed * MS * i) for i, name in enumerate(NAMES)
+        )
         result = run(
             Scenario(
                 name="leave",

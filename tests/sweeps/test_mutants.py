@@ -12,9 +12,9 @@ import pytest
 
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import component_of, proposal_of, read_proposal
-from phalanx.explore.walks import play
-from phalanx.sim.hunt import hunt, play_file, written_for
+from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
+from phalanx.sim.mutation_testing import hunt, play_file, written_for
 
 FOLDER = Path(__file__).parent / "mutants"
 FILES = sorted(FOLDER.iterdir())

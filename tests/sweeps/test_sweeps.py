@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from phalanx.explore.walks import play
-from phalanx.sim.hunt import hunt
+from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
+from phalanx.sim.mutation_testing import hunt
+from phalanx.sim.render.narrative import story
 from phalanx.sim.run import run
-from phalanx.sim.scenariofile import load
-from phalanx.sim.story import story
+from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.sweep import Seeds, run_seeds
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.toml"))

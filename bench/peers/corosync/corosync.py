@@ -29,8 +29,8 @@ if not __package__:  # run as a file
 
 from bench.namespaces import Lan, LanError, available
 
-from phalanx.benching.crew import Crew
-from phalanx.benching.task import Task
+from phalanx.benchmark.process_group import ProcessGroup
+from phalanx.benchmark.trial import Trial
 
 INSTALL = "apt-get install corosync libcpg-dev gcc libc6-dev"
 SOURCE = Path(__file__).with_name("cpgbench.c")
@@ -105,11 +105,11 @@ logging {{
 """
 
 
-class CorosyncCrew(Crew):
+class CorosyncCrew(ProcessGroup):
     """Clients, each with the daemon that it depends on."""
 
     def __init__(
-        self, lan: Lan, folder: Path, memory: Path, client: Path, task: Task, ahead: int
+        self, lan: Lan, folder: Path, memory: Path, client: Path, task: Trial, ahead: int
     ) -> None:
         super().__init__(lan.n, self._start_client)
         self._lan = lan
@@ -184,7 +184,7 @@ class Corosync:
         self._ahead = ahead
 
     @contextmanager
-    def crew(self, task: Task) -> Iterator[Crew]:
+    def crew(self, task: Trial) -> Iterator[ProcessGroup]:
         prefix = "phalanx-corosync-"
         with (
             tempfile.TemporaryDirectory(prefix=prefix) as folder,
@@ -207,7 +207,7 @@ def main() -> None:
         sys.exit(f"corosync: {reason}")
     with (
         Lan(args.members) as lan,
-        Corosync(lan, args.ahead).crew(Task(mode="flood", size=args.size)) as crew,
+        Corosync(lan, args.ahead).crew(Trial(mode="flood", size=args.size)) as crew,
     ):
         crew.window(1.0, args.seconds)
         rates = [round(r["messages"] / r["ns"] * 1e9) for r in crew.results()]

@@ -3,7 +3,7 @@
  *
  *     cpgbench views|flood|latency GROUP SIZE RATE AHEAD
  *
- * It speaks as the workers of Phalanx do (src/phalanx/benching/worker.py), a JSON object a line:
+ * It speaks as the workers of Phalanx do (src/phalanx/benchmark/worker.py), a JSON object a line:
  * each configuration as {"view": [names], "at": nanoseconds}, the result as {"result": {...}}. It
  * reads one line, "FROM UNTIL" (nanoseconds of CLOCK_MONOTONIC, which all processes of a host
  * share): it sends from then on and counts what is delivered between the two. At the end of its

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.ingest import progress
-from phalanx.engine.short_names import ShortNames, of_labels
-from phalanx.sim.show import VERDICTS_HEAD, verdict_line
-from phalanx.sim.spelling import one_line
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.runtime.short_names import ShortNames, of_labels
+from phalanx.sim.render.summary import VERDICTS_HEAD, verdict_line
+from phalanx.sim.scenario.toml_text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit, Result, Run

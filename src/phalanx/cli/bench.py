@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import click
 
-from phalanx.benching.members import Loopback, Members
-from phalanx.benching.suite import Row, Suite, machine, summary, warning
-from phalanx.benching.task import Side
-from phalanx.benching.telling import closing, table
-from phalanx.cli.options import Whole
+from phalanx.benchmark.phalanx_system import Loopback, Members
+from phalanx.benchmark.suite import Suite, SuiteRow, machine, summary, warning
+from phalanx.benchmark.tables_text import closing, table
+from phalanx.benchmark.trial import BenchmarkedSystem
+from phalanx.cli.options import WholeNumber
 from phalanx.config import MESSAGE_BYTES_LIMIT
 from phalanx.core.effects import Service
 
@@ -65,7 +65,7 @@ class Told:
     def say(self, text: str) -> None:
         click.echo(text, err=True)
 
-    def show(self, title: str, rows: list[Row]) -> None:
+    def show(self, title: str, rows: list[SuiteRow]) -> None:
         if not self._json:
             click.echo("\n".join([*table(title, rows, self._reference), ""]))
 
@@ -82,8 +82,8 @@ class Told:
 
 def options(command: F) -> F:
     """The options that `phalanx bench` and `bench/bench_real.py` share."""
-    members = Several(Whole(2, MEMBERS_MAX))
-    sizes = Several(Whole(SIZE_MIN, MESSAGE_BYTES_LIMIT))
+    members = Several(WholeNumber(2, MEMBERS_MAX))
+    sizes = Several(WholeNumber(SIZE_MIN, MESSAGE_BYTES_LIMIT))
     services = Several(click.Choice(SERVICES))
     for option in reversed(
         [
@@ -93,9 +93,13 @@ def options(command: F) -> F:
             click.option(
                 "--service", "services", type=services, default=("agreed",), help="agreed"
             ),
-            click.option("--seconds", type=Whole(1, 3600), default=3, help="Of each trial; 3."),
-            click.option("--trials", type=Whole(1, 1000), default=3, help="Of each kind; 3."),
-            click.option("--rate", type=Whole(1, 10_000), default=200, help="For latency; 200."),
+            click.option(
+                "--seconds", type=WholeNumber(1, 3600), default=3, help="Of each trial; 3."
+            ),
+            click.option("--trials", type=WholeNumber(1, 1000), default=3, help="Of each kind; 3."),
+            click.option(
+                "--rate", type=WholeNumber(1, 10_000), default=200, help="For latency; 200."
+            ),
             click.option("--no-offload", is_flag=True, help="Without UDP_SEGMENT and UDP_GRO."),
             click.option(
                 "--journal", type=click.Path(file_okay=False), metavar="DIR", help="Keep journals."
@@ -145,7 +149,7 @@ def bench(
 
 def play(
     suite: Suite,
-    sides: Sequence[Side],
+    sides: Sequence[BenchmarkedSystem],
     what: Sequence[str],
     sizes: Sequence[int],
     services: Sequence[str],

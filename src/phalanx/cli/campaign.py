@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.options import MEMBERS_MAX, SEED_MAX, Range, Whole
-from phalanx.cli.telling import replay_line
+from phalanx.cli.options import MEMBERS_MAX, SEED_MAX, IntRange, WholeNumber
+from phalanx.cli.sim_output import replay_line
 from phalanx.errors import PipelineError
-from phalanx.sim.kinds import KINDS, MEMBERS
-from phalanx.sim.scenario import STEPS_MAX
-from phalanx.sim.spelling import one_line
+from phalanx.sim.generators.kinds import KINDS, MEMBERS
+from phalanx.sim.scenario.model import STEPS_MAX
+from phalanx.sim.scenario.toml_text import one_line
 from phalanx.sim.sweep import Seeds, broken_by
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.campaign.seeds import Campaign, PlayedKind
+    from phalanx.pipeline.campaign.seed_task import Campaign, PlayedKind
     from phalanx.pipeline.campaign.store import Wave
     from phalanx.pipeline.campaign.summary import Failing, Summary
 
@@ -43,7 +43,7 @@ def campaign(ctx: click.Context) -> None:
 @campaign.command("run")
 @click.option(
     "--seeds",
-    type=Range(0, SEED_MAX, closed=False),
+    type=IntRange(0, SEED_MAX, closed=False),
     required=True,
     metavar="A:B",
     help="Seeds from A up to, not including, B.",
@@ -56,14 +56,14 @@ def campaign(ctx: click.Context) -> None:
 )
 @click.option(
     "--members",
-    type=Range(1, MEMBERS_MAX, closed=True),
+    type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
     help="How many members a group has, both included; as in `phalanx sim sweep` unless told.",
 )
 @click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
 @click.option(
     "--steps",
-    type=Whole(1, STEPS_MAX),
+    type=WholeNumber(1, STEPS_MAX),
     help="Steps of a run at most; one that needs more is inconclusive.",
 )
 @click.option("--master", metavar="URL", help="spark://... or sc://...; here unless told.")
@@ -73,7 +73,9 @@ def campaign(ctx: click.Context) -> None:
     metavar="DIR",
     help="Keep the rows there, and play only seeds that are not there yet.",
 )
-@click.option("--wave", type=Whole(1, 10_000_000), help="Seeds of a wave; what fits unless told.")
+@click.option(
+    "--wave", type=WholeNumber(1, 10_000_000), help="Seeds of a wave; what fits unless told."
+)
 @_JSON
 def run_command(
     seeds: tuple[int, int],
@@ -99,7 +101,7 @@ def run_command(
     """
     with broken_by(mutant):  # a bad name is found here, not on an executor
         pass
-    from phalanx.pipeline.campaign.seeds import WALK_MEMBERS, Campaign
+    from phalanx.pipeline.campaign.seed_task import WALK_MEMBERS, Campaign
     from phalanx.pipeline.campaign.summary import summary
 
     sizes = members or (WALK_MEMBERS if kind == "walk" else MEMBERS[kind])
@@ -118,17 +120,17 @@ def _play(
 ) -> list[Wave]:
     """Plays what is not there; Spark is started only if anything is not."""
     from phalanx.pipeline.campaign import store
-    from phalanx.pipeline.campaign.code import code_version
-    from phalanx.pipeline.campaign.seeds import FAILED
+    from phalanx.pipeline.campaign.code_version import code_version
+    from phalanx.pipeline.campaign.seed_task import FAILED
 
     there = store.waves_of(folder, chosen.name, code_version())
     todo = sum(end - first for first, end in store.left(there, *seeds))
     if not todo:
         return there
     store.prepare(folder)
-    from phalanx.pipeline.campaign.waves import run_campaign
-    from phalanx.pipeline.ending import stopped
+    from phalanx.pipeline.campaign.scheduler import run_campaign
     from phalanx.pipeline.session import session
+    from phalanx.pipeline.session_shutdown import stopped
 
     failed = 0
     with (
@@ -219,7 +221,7 @@ def _failing(one: Summary, failing: Failing) -> list[str]:
 
 def _replay(name: str, seed: int) -> str:
     """The command that plays a seed again, from the name of its campaign."""
-    from phalanx.pipeline.campaign.seeds import named
+    from phalanx.pipeline.campaign.seed_task import named
 
     chosen = named(name)
     if chosen.kind == "walk":

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from phalanx.engine.short_names import ShortNames
 from phalanx.journal.reader import Reading, read_all
-from phalanx.sim.checkers.names import Member, label
-from phalanx.sim.evidence import Evidence, judge
-from phalanx.sim.show import VERDICTS_HEAD, verdict_line
-from phalanx.sim.spelling import one_line
-from phalanx.sim.story import violation_story
+from phalanx.runtime.short_names import ShortNames
+from phalanx.sim.render.narrative import violation_story
+from phalanx.sim.render.summary import VERDICTS_HEAD, verdict_line
+from phalanx.sim.scenario.toml_text import one_line
+from phalanx.verify.checkers.member_names import Member, label
+from phalanx.verify.evidence import JournalEvidence, judge
 
 EXAMPLES_MAX = 3
 STORIES_MAX = 2
@@ -61,7 +61,7 @@ def _problems(reading: Reading) -> list[str]:
     return [f"{s.path}: {what}" for s in reading.segments for what in s.problems]
 
 
-def _settings(evidence: Evidence) -> list[str]:
+def _settings(evidence: JournalEvidence) -> list[str]:
     """Settings that must agree and do not: said first, for no guarantee holds between members that
     differ in one."""
     if not evidence.settings:
@@ -85,7 +85,7 @@ def _labels(members: list[Member]) -> str:
     return ", ".join(map(label, members))
 
 
-def _facts(evidence: Evidence) -> dict[str, Any]:
+def _facts(evidence: JournalEvidence) -> dict[str, Any]:
     properties = {}
     for name, result in evidence.report.properties.items():
         verdict, why = evidence.judgement(name)
@@ -116,7 +116,7 @@ def _facts(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _lines(evidence: Evidence) -> list[str]:
+def _lines(evidence: JournalEvidence) -> list[str]:
     members = ", ".join(label(member) for member in evidence.journals)
     lines = [
         f"group {evidence.group} of {evidence.cluster}: {len(evidence.rows):,} rows of {members}",

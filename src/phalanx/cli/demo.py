@@ -15,15 +15,15 @@ from typing import Any
 import click
 import msgspec
 
-from phalanx.cli.asking import asked
 from phalanx.cli.audit import lines
 from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.cli.report import write_page
-from phalanx.demo.play import NAMES, Play, perform
+from phalanx.cli.spark_options import asked
+from phalanx.harness.demo_script import NAMES, DemoScript, perform
 from phalanx.journal import reader
-from phalanx.journal.events import Event, Life
-from phalanx.sim.evidence import Evidence, judge
-from phalanx.sim.show import bands, verdicts
+from phalanx.journal.schema import Event, Life
+from phalanx.sim.render.summary import bands, verdicts
+from phalanx.verify.evidence import JournalEvidence, judge
 
 
 @click.command("demo")
@@ -63,7 +63,7 @@ def demo(keep: str | None, report: str | None, as_json: bool) -> None:
     sys.exit(1 if violated else 0)
 
 
-def _told(evidence: Evidence, play: Play, quietly: bool) -> dict[str, Any]:
+def _told(evidence: JournalEvidence, play: DemoScript, quietly: bool) -> dict[str, Any]:
     """What the checkers say, for people unless quietly, and as facts."""
     rows, found = evidence.rows, evidence.report
     if not quietly:
@@ -92,8 +92,8 @@ def _told(evidence: Evidence, play: Play, quietly: bool) -> dict[str, Any]:
 def _audit(journals: str, out: str, quietly: bool) -> dict[str, Any]:
     """The same journals on Spark: verdicts, and a page of them."""
     from phalanx.pipeline.audit import audit
-    from phalanx.pipeline.report.assembly import assemble
     from phalanx.pipeline.report.collect import collect
+    from phalanx.pipeline.report.html import assemble
     from phalanx.pipeline.report.verdicts import findings_of
 
     _say("\nThe same journals on Spark:\n", quietly)

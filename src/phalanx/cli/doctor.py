@@ -7,17 +7,17 @@ from dataclasses import asdict
 
 import click
 
-from phalanx.cli.machine import machine_findings
-from phalanx.cli.options import Whole
+from phalanx.cli.doctor_checks import machine_findings
+from phalanx.cli.options import WholeNumber
 from phalanx.config import lan
-from phalanx.net.group_settings import group_settings
-from phalanx.net.health import Finding, network_findings
-from phalanx.sim.spelling import one_line
+from phalanx.sim.scenario.toml_text import one_line
+from phalanx.transport.diagnostics import Diagnosis, network_findings
+from phalanx.transport.settings_probe import group_settings
 
 
 @click.command("doctor")
 @click.option("--interface", default="", metavar="NAME", help="Name or address; as by default.")
-@click.option("--port", type=Whole(1, 65_535), default=7117, help="UDP port; 7117.")
+@click.option("--port", type=WholeNumber(1, 65_535), default=7117, help="UDP port; 7117.")
 @click.option("--group", metavar="NAME", help="Listen for its members, and compare settings.")
 @click.option("--cluster", default="phalanx", metavar="NAME", help="Of that group; phalanx.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
@@ -48,6 +48,6 @@ def doctor(interface: str, port: int, group: str | None, cluster: str, as_json: 
         raise click.exceptions.Exit(1)
 
 
-def line_of(finding: Finding) -> str:
+def line_of(finding: Diagnosis) -> str:
     mend = f"; {finding.remedy}" if finding.remedy else ""
     return one_line(f"{finding.verdict:<8} {finding.check:<15} {finding.told}{mend}")

@@ -10,18 +10,19 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phalanx.cli.options import SEED_MAX, Range, Whole, check_places, write_or_explain
+from phalanx.cli.options import SEED_MAX, IntRange, WholeNumber, check_places, write_or_explain
 from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
-from phalanx.explore import paths, stories
-from phalanx.explore.campaign import Totals, run_walks
-from phalanx.explore.histories import Finding
-from phalanx.explore.search import Limits, Result, Search, Violation
-from phalanx.explore.world import PURSE, Options
+from phalanx.explore import story as stories
+from phalanx.explore import trace_script as paths
+from phalanx.explore.member_history import Finding
+from phalanx.explore.search import FoundViolation, Search, SearchLimits, SearchResult
+from phalanx.explore.state_space import PURSE, Options
+from phalanx.explore.walk_runner import Totals, run_walks
 from phalanx.sim.sweep import broken_by
 
 EVERY_SECONDS = 10
-_AMOUNT = Whole(0, 99)
+_AMOUNT = WholeNumber(0, 99)
 _SERVICES = [service.name.lower() for service in Service]
 
 
@@ -39,7 +40,7 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 @click.command("explore")
-@click.option("--members", type=Whole(1, paths.MEMBERS_MAX), default=2, help="Processes; 2.")
+@click.option("--members", type=WholeNumber(1, paths.MEMBERS_MAX), default=2, help="Processes; 2.")
 @click.option("--start", type=Components(), help="Who boots together; everybody alone.")
 @click.option("--young", is_flag=True, help="Start before anybody has spoken in its view.")
 @_amount("attempts", "How many attempts to join (AJ) are made in all.")
@@ -52,8 +53,8 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option("--mode", type=click.Choice(["hold", "flow"]), default="hold", help="hold")
 @click.option("--service", type=click.Choice(_SERVICES), default="agreed", help="agreed")
 @click.option("--reduction/--no-reduction", default=True, help="Leave out what commutes.")
-@click.option("--seconds", type=Whole(1, 1_000_000), help="Stop after so long.")
-@click.option("--states", type=Whole(1, 1 << 40), help="Stop after so many.")
+@click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after so long.")
+@click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after so many.")
 @click.option("--until-failure", is_flag=True, help="Stop at the first violation.")
 @click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
 @click.option("--show", is_flag=True, help="Print the way to the first violation of each kind.")
@@ -64,11 +65,11 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 )
 @click.option("--walk", is_flag=True, help="Guided random walks instead of a search.")
 @click.option(
-    "--seeds", type=Range(0, SEED_MAX, closed=False), help="With --walk: the seeds, as A:B."
+    "--seeds", type=IntRange(0, SEED_MAX, closed=False), help="With --walk: the seeds, as A:B."
 )
 @click.option(
     "--sizes",
-    type=Range(2, paths.MEMBERS_MAX, closed=True),
+    type=IntRange(2, paths.MEMBERS_MAX, closed=True),
     default=(4, 7),
     help="With --walk: group sizes; 4:7.",
 )
@@ -78,7 +79,7 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     metavar="DIR",
     help="With --walk: stories to edit.",
 )
-@click.option("--jobs", type=Whole(1, 256), help="With --walk: processes; one a core.")
+@click.option("--jobs", type=WholeNumber(1, 256), help="With --walk: processes; one a core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def explore(
     members: int,
@@ -136,7 +137,7 @@ def explore(
         young=young,
         **purse,
     )
-    limits = Limits(
+    limits = SearchLimits(
         float("inf") if seconds is None else seconds,
         float("inf") if states is None else states,
         1 if until_failure else float("inf"),
@@ -169,7 +170,7 @@ class _Progress:
     def __init__(self) -> None:
         self._next = float(EVERY_SECONDS)
 
-    def __call__(self, result: Result, waiting: int) -> None:
+    def __call__(self, result: SearchResult, waiting: int) -> None:
         if result.seconds < self._next:
             return
         self._next = result.seconds + EVERY_SECONDS
@@ -181,7 +182,9 @@ class _Progress:
         )
 
 
-def _tell(result: Result, options: Options, mutant: str | None, show: bool, as_json: bool) -> None:
+def _tell(
+    result: SearchResult, options: Options, mutant: str | None, show: bool, as_json: bool
+) -> None:
     if as_json:
         click.echo(json.dumps(_facts(result, options, mutant)))
     else:
@@ -199,11 +202,11 @@ def _tell(result: Result, options: Options, mutant: str | None, show: bool, as_j
                 click.echo(f"  {text}", err=as_json)
 
 
-def _rate(result: Result) -> float:
+def _rate(result: SearchResult) -> float:
     return result.states / max(result.seconds, 1e-9)
 
 
-def _facts(result: Result, options: Options, mutant: str | None) -> dict[str, Any]:
+def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[str, Any]:
     first = result.violations[0] if result.violations else None
     return {
         "members": options.members,
@@ -233,7 +236,7 @@ def _facts(result: Result, options: Options, mutant: str | None) -> dict[str, An
     }
 
 
-def _script(options: Options, mutant: str | None, violation: Violation) -> str:
+def _script(options: Options, mutant: str | None, violation: FoundViolation) -> str:
     """A violation as a file that `--replay` plays."""
     title = f"# {violation.check}: {violation.text}"
     told = paths.told(options, violation.path)

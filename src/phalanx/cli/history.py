@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
-from phalanx.engine.short_names import ShortNames, of_labels
-from phalanx.sim.spelling import one_line
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.runtime.short_names import ShortNames, of_labels
+from phalanx.sim.scenario.toml_text import one_line
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.history.view_at import Stay, ViewAt
+    from phalanx.pipeline.history.view_at import ViewAt, ViewSpell
     from phalanx.pipeline.history.why import Removal
 
 _GROUP = click.argument("group")
@@ -85,7 +85,7 @@ def view_at_command(
       phalanx history view-at demo ada 2026-11-15T12:00:00Z journals/
       phalanx history view-at demo ada.2 12.5s journals/
     """
-    from phalanx.pipeline.history.instants import parse
+    from phalanx.pipeline.history.instant import parse
     from phalanx.pipeline.history.view_at import view_at
 
     when = parse(instant)
@@ -122,7 +122,7 @@ def _answer_lines(one: ViewAt, several: bool) -> list[str]:
     return lines
 
 
-def _ending(stay: Stay) -> str:
+def _ending(stay: ViewSpell) -> str:
     word = {"STOP": "with a stop", "CRASH": "with a crash"}.get(stay.end, "without a stop")
     return f"{stay.until}, {word}"
 
@@ -155,7 +155,7 @@ def why_command(
     Example:
       phalanx history why demo cyd journals/
     """
-    from phalanx.pipeline.history.telling import story, to_json
+    from phalanx.pipeline.history.render import story, to_json
     from phalanx.pipeline.history.why import why
 
     with asked(_places(paths, more), master, at=at) as tables:
@@ -234,7 +234,7 @@ def _when(view: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
-    from phalanx.pipeline.history.instants import Instant
+    from phalanx.pipeline.history.instant import Instant
 
     simulated = view["from_sim_ns"] is not None
     at = Instant(view["from_sim_ns" if simulated else "from_wall_ns"], simulated)

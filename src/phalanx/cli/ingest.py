@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from phalanx.sim.spelling import one_line
+from phalanx.sim.scenario.toml_text import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +108,7 @@ def _sessions(stack: ExitStack, master: str | None) -> Any:
 
     def start() -> SparkSession:
         made = session(master)
-        from phalanx.pipeline.ending import stopped
+        from phalanx.pipeline.session_shutdown import stopped
 
         return stack.enter_context(stopped(made))
 

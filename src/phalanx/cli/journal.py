@@ -9,15 +9,17 @@ from typing import Any
 import click
 import msgspec
 
-from phalanx.cli.options import Whole
+from phalanx.cli.options import WholeNumber
 from phalanx.errors import JournalError
-from phalanx.journal import parquet, reader, retention, wording
-from phalanx.journal.events import TABLES
+from phalanx.journal import format_text as wording
+from phalanx.journal import parquet_export as parquet
+from phalanx.journal import reader, retention
+from phalanx.journal.schema import TABLES
 from phalanx.journal.segment import Segment
-from phalanx.sim.spelling import one_line
+from phalanx.sim.scenario.toml_text import one_line
 
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path())
-_LIMIT = Whole(0, (1 << 63) - 1)
+_LIMIT = WholeNumber(0, (1 << 63) - 1)
 
 
 @click.group(invoke_without_command=True)

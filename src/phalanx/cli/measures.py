@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
-from phalanx.cli.options import Whole
-from phalanx.sim.spelling import one_line
+from phalanx.cli.options import WholeNumber
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.sim.scenario.toml_text import one_line
 
 NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40
@@ -33,7 +33,7 @@ _TIME = re.compile("_ns(_max)?$")
 )
 @click.option(
     "--rows",
-    type=Whole(1, 1_000_000),
+    type=WholeNumber(1, 1_000_000),
     default=SHOWN,
     show_default=True,
     help="Print at most so many rows of each. JSON has all.",
@@ -59,7 +59,7 @@ def measures(
       phalanx measures journals/
       phalanx measures -m latency -m changes --json journals/
     """
-    from phalanx.pipeline.measures.catalogue import MEASURES, ORDER
+    from phalanx.pipeline.measures.registry import MEASURES, ORDER
 
     wanted = names or NAMES
     with asked(paths, master, at=at) as tables:

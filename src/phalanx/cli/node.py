@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from phalanx import blocking
-from phalanx.cli.joining import (
+from phalanx.cli.member_options import (
     SERVICES,
     as_row,
     as_text,
@@ -20,9 +20,9 @@ from phalanx.cli.joining import (
     waiting_options,
 )
 from phalanx.core.effects import Service
-from phalanx.engine.events import Event, Message, View
 from phalanx.errors import FileError
-from phalanx.sim.spelling import one_line
+from phalanx.runtime.events import Event, Message, View
+from phalanx.sim.scenario.toml_text import one_line
 
 STABLE_SECONDS = 60.0
 """How long --until-eof waits for the last message to be at every member."""

@@ -16,7 +16,7 @@ MEMBERS_MAX = 64
 JOBS_MAX = 1024
 
 
-class Whole(click.ParamType[int]):
+class WholeNumber(click.ParamType[int]):
     """A whole number in plain digits, from `least` to `most`."""
 
     name = "N"
@@ -35,7 +35,7 @@ class Whole(click.ParamType[int]):
         return number
 
 
-class Range(click.ParamType[tuple[int, int]]):
+class IntRange(click.ParamType[tuple[int, int]]):
     """Two whole numbers as A:B, between `least` and `most`. B may equal A only if `closed`."""
 
     name = "A:B"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.asking import AS_JSON, AT, MASTER, asked
 from phalanx.cli.options import check_places, own_version, write_or_explain
-from phalanx.sim.spelling import one_line
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.sim.scenario.toml_text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.report.model import Finding, Page, Run
@@ -48,8 +48,8 @@ def report(
     """
     check_places(out)
     from phalanx.pipeline.audit import audit
-    from phalanx.pipeline.report.assembly import assemble
     from phalanx.pipeline.report.collect import collect
+    from phalanx.pipeline.report.html import assemble
     from phalanx.pipeline.report.verdicts import findings_of
 
     with asked(paths, master, at=at) as tables:

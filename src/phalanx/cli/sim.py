@@ -11,33 +11,40 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from phalanx.cli.event_files import check_events, manifest
 from phalanx.cli.options import (
     JOBS_MAX,
     MEMBERS_MAX,
     SEED_MAX,
-    Range,
-    Whole,
+    IntRange,
+    WholeNumber,
     check_places,
     write_or_explain,
 )
-from phalanx.cli.recorded import check_events, manifest
-from phalanx.cli.telling import Progress, replay_line, run_line, tell, tell_failure, tell_sweep
-from phalanx.explore.walks import play
-from phalanx.journal import eventfile
-from phalanx.sim import show
+from phalanx.cli.sim_output import (
+    ProgressLine,
+    replay_line,
+    run_line,
+    tell,
+    tell_failure,
+    tell_sweep,
+)
+from phalanx.explore.random_walk import play
+from phalanx.journal import jsonl as eventfile
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
-from phalanx.sim.hunt import hunt_all
-from phalanx.sim.journals import write_journals
-from phalanx.sim.kinds import KINDS, MEMBERS, Kind, scenario_of
+from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind, scenario_of
+from phalanx.sim.journal_export import write_journals
+from phalanx.sim.mutation_testing import hunt_all
+from phalanx.sim.render import summary as show
 from phalanx.sim.run import run
-from phalanx.sim.scenario import STEPS_MAX, Scenario
-from phalanx.sim.scenariofile import load, to_toml
+from phalanx.sim.scenario.model import STEPS_MAX, Scenario
+from phalanx.sim.scenario.toml_file import load, to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.sweep import Seeds, broken_by, sweep
 
 _MEMBERS = click.option(
     "--members",
-    type=Range(1, MEMBERS_MAX, closed=True),
+    type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
     help="How many members a group has, both included; 3:16 unless told, few of them over 8; "
     "of a fixed view 2:16, in a storm 3:5.",
@@ -49,9 +56,9 @@ _KIND = click.option(
     help="What happens: members come and go (membership, the default), all at once (storm), or "
     "everybody stays in one view (fixed).",
 )
-_SEED = Whole(0, SEED_MAX)
-_SEEDS = Range(0, SEED_MAX, closed=False)
-_JOBS = click.option("--jobs", type=Whole(1, JOBS_MAX), help="Processes; all cores.")
+_SEED = WholeNumber(0, SEED_MAX)
+_SEEDS = IntRange(0, SEED_MAX, closed=False)
+_JOBS = click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 _MUTANT = click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
 
@@ -153,7 +160,7 @@ def sweep_command(
     _check_mutant(mutant)
     started = perf_counter()
     chosen = Seeds(*seeds, *(members or MEMBERS[kind]), kind)
-    watch = Progress(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
+    watch = ProgressLine(seeds[1] - seeds[0]) if sys.stderr.isatty() else None
     try:
         tally = sweep(chosen, jobs, mutant, until_failure, watch, journals)
     finally:
@@ -181,7 +188,9 @@ def sweep_command(
 @_MEMBERS
 @_KIND
 @_MUTANT
-@click.option("--steps", type=Whole(1, STEPS_MAX), metavar="N", help="Stop after so many steps.")
+@click.option(
+    "--steps", type=WholeNumber(1, STEPS_MAX), metavar="N", help="Stop after so many steps."
+)
 @click.option("--save", type=click.Path(), metavar="FILE.toml", help="Write the scenario there.")
 @click.option(
     "--shrink", "small", type=click.Path(), metavar="FILE.toml", help="Write a smaller failure."

@@ -10,17 +10,17 @@ from time import perf_counter
 
 import msgspec
 
-from phalanx.explore.histories import Finding
-from phalanx.explore.seats import Action
-from phalanx.explore.settling import Settling
-from phalanx.explore.world import Options, State, World
+from phalanx.explore.member_history import Finding
+from phalanx.explore.process_state import Action
+from phalanx.explore.settle import Settling
+from phalanx.explore.state_space import Options, State, StateSpace
 from phalanx.sim.collector import uncollected
 
 EVERY = 4096
 """States between two looks at the clock."""
 
 
-class Violation(msgspec.Struct, frozen=True):
+class FoundViolation(msgspec.Struct, frozen=True):
     """Something that must not be, and what leads to it."""
 
     check: str
@@ -28,7 +28,7 @@ class Violation(msgspec.Struct, frozen=True):
     path: tuple[Action, ...]
 
 
-class Result(msgspec.Struct):
+class SearchResult(msgspec.Struct):
     """What a search came to."""
 
     states: int = 0
@@ -40,18 +40,18 @@ class Result(msgspec.Struct):
     actors: int = 0
     counts: dict[str, int] = {}
     """How often each check failed. A state that fails is not followed further."""
-    violations: list[Violation] = []
+    violations: list[FoundViolation] = []
     """The first of each kind."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SearchLimits(msgspec.Struct, frozen=True):
     seconds: float = float("inf")
     states: float = float("inf")
     violations: float = float("inf")
     """Stop when so many states have failed."""
 
 
-Watch = Callable[[Result, int], None]
+Watch = Callable[[SearchResult, int], None]
 """Told now and then how far it is, and how many states wait."""
 
 
@@ -59,21 +59,21 @@ class Search:
     """One search. `run` may be called once."""
 
     def __init__(self, options: Options, reduction: bool = True) -> None:
-        self.world = World(options)
+        self.world = StateSpace(options)
         self._reduction = reduction
         self._settling = Settling(self.world)
         self.first = self._settling.begun()
         self._states: list[State] = [self.first]
         self._parents = array("L", [0])
-        self.result = Result(states=1)
+        self.result = SearchResult(states=1)
 
-    def run(self, limits: Limits, watch: Watch | None = None) -> Result:
+    def run(self, limits: SearchLimits, watch: Watch | None = None) -> SearchResult:
         """Everything there is, or as much as the limits allow."""
         with uncollected():
             self._run(limits, watch)
         return self.result
 
-    def _run(self, limits: Limits, watch: Watch | None) -> None:
+    def _run(self, limits: SearchLimits, watch: Watch | None) -> None:
         result, states, parents = self.result, self._states, self._parents
         started, seen = perf_counter(), {self.first}
         at, level, pruned = 0, 1, 0
@@ -133,7 +133,7 @@ class Search:
         path = self._path(at)
         if after is not None:
             path.append(self._action(self._states[at], after))
-        self.result.violations.append(Violation(found.check, found.text, (*path, *more)))
+        self.result.violations.append(FoundViolation(found.check, found.text, (*path, *more)))
 
     def _path(self, at: int) -> list[Action]:
         """The actions that lead to a state."""

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import msgspec
 
 from phalanx.journal import columns
-from phalanx.journal.events import Event
+from phalanx.journal.schema import Event
 
 MAGIC = b"\xf1PJB"
 ROWS, BODIES, FOOTER = 1, 2, 3

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, cast, get_type_hints
 
 import msgspec
 
-from phalanx.journal.eventfile import contradiction
-from phalanx.journal.events import TABLES, Event, Row
+from phalanx.journal.jsonl import contradiction
+from phalanx.journal.schema import TABLES, Event, Row
 
 GROWING = ("lseq", "step", "t_ns")
 SHARED = (*GROWING, "sim_ns", "run", "profile")
@@ -93,7 +93,7 @@ def _differences(values: tuple[int, ...]) -> Sequence[int]:
     return (values[0], *_once(tuple(map(sub, values[1:], values)))) if len(values) > 1 else values
 
 
-class Packed(NamedTuple):
+class ColumnBlock(NamedTuple):
     """The rows of one table in a block, as columns. A column of one value has it in every row."""
 
     kind: type[Row]
@@ -112,7 +112,7 @@ def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
     return rows
 
 
-def columns_of(body: bytes) -> dict[str, Packed]:
+def columns_of(body: bytes) -> dict[str, ColumnBlock]:
     """The same without making rows, by table; not yet asked is what columns of one row say of each
     other (`eventfile.contradiction`). ValueError for anything that `pack` does not make."""
     found = {}
@@ -126,7 +126,7 @@ def columns_of(body: bytes) -> dict[str, Packed]:
     return found
 
 
-def _packed(table: _Table, decoded: Any) -> Packed:
+def _packed(table: _Table, decoded: Any) -> ColumnBlock:
     count = decoded.rows
     if not 0 < count <= ROWS_MAX:
         raise ValueError(f"a table of {count} rows")
@@ -147,7 +147,7 @@ def _packed(table: _Table, decoded: Any) -> Packed:
         if numbers and not _fits(numbers, name in GROWING):
             raise ValueError(f"a value of column {name} has more than 64 bits")
         columns[name] = values
-    return Packed(table.kind, count, columns)
+    return ColumnBlock(table.kind, count, columns)
 
 
 def _fits(values: Sequence[int | None], growing: bool) -> bool:
@@ -161,7 +161,7 @@ def _fits(values: Sequence[int | None], growing: bool) -> bool:
     return high is None or low is None or (high <= NUMBER_MAX and low >= -NUMBER_MAX - 1)
 
 
-def _rows(packed: Packed, node: str, inc: int, group: str) -> list[Event]:
+def _rows(packed: ColumnBlock, node: str, inc: int, group: str) -> list[Event]:
     names = tuple(packed.columns)
     count = packed.rows
     columns = [c if len(c) == count else [*c] * count for c in packed.columns.values()]

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import JournalError
-from phalanx.journal.events import Corrupt, Event
+from phalanx.journal.schema import Corrupt, Event
 from phalanx.journal.segment import HEADER_BYTES_MAX, SUFFIX, Header, Segment, header_of, parsed
 
 HEADER_BYTES_USUAL = 1 << 14

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 
 # By value: hashing an enum's member runs Python code, indexing with it does not.
 _SERVICES: tuple[ev.ServiceName, ...] = ("BASIC", "CAUSAL", "AGREED", "SAFE")

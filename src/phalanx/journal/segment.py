@@ -29,7 +29,7 @@ from phalanx.errors import JournalError
 from phalanx.journal import blocks
 from phalanx.journal.blocks import FOOTER, ROWS, Block, Damage, parse
 from phalanx.journal.columns import unpack
-from phalanx.journal.events import SCHEMA_VERSION, Corrupt, Event
+from phalanx.journal.schema import SCHEMA_VERSION, Corrupt, Event
 
 FORMAT_VERSION = 1
 SUFFIX = ".phj"

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.core.ids import MemberId
-from phalanx.journal import opening
+from phalanx.journal import journal_header as opening
 from phalanx.journal.blocks import Bodies
-from phalanx.journal.events import Event
-from phalanx.journal.keeper import Keeper, Lost, widened
+from phalanx.journal.schema import Event
+from phalanx.journal.segment_rotator import LostRows, SegmentRotator, widened
 from phalanx.journal.settings import JournalSettings, checked
 
 GATHER_ROWS = 1024
@@ -58,13 +58,13 @@ class Journal:
         self.id = header.journal
         self._who = (member.name, member.incarnation, group)
         self._on_problem = on_problem
-        self._keeper = Keeper(Path(directory), header, self.settings, self._tell)
+        self._keeper = SegmentRotator(Path(directory), header, self.settings, self._tell)
         self._pid = os.getpid()
         self._queue: deque[list[Event] | Bodies] = deque()
         # Two counters, each written by one thread only: their difference is what waits.
         self._accepted = self._taken = 0
         self._body_bytes = self._body_taken = 0
-        self._lost: Lost | None = None  # because the queue was full, since the last row taken
+        self._lost: LostRows | None = None  # because the queue was full, since the last row taken
         self._last: Event | None = None
         self._lost_count = 0
         self._lost_bodies = 0

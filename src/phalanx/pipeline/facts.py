@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from phalanx.journal.events import Corrupt, Event, Gap, Life
-from phalanx.journal.scan import Found
+from phalanx.journal.columnar_reader import ScanSummary
+from phalanx.journal.ground_truth import truth_of
+from phalanx.journal.schema import Corrupt, Event, Gap, Life
 from phalanx.journal.segment import Header
-from phalanx.journal.truth import truth_of
 
 
 class JournalFacts(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
     end_sim_ns: int | None
 
 
-def segment_facts(header: Header, found: Found, size: int, take: str) -> SegmentFacts:
+def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> SegmentFacts:
     """Of a segment that was scanned."""
     truth = truth_of(header.config)
     mode = header.config.get("mode")

@@ -25,8 +25,8 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from phalanx.errors import JournalError, PipelineError
-from phalanx.journal.arrow import arrow
-from phalanx.journal.tablefiles import Written
+from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.parquet_writer import WrittenFile
 from phalanx.pipeline.facts import JournalFacts, SegmentFacts, journals_of
 from phalanx.pipeline.offers import Offer, check_clusters, find_offers
 from phalanx.pipeline.running import Progress, run
@@ -232,7 +232,7 @@ def merged(
     return made, journals
 
 
-def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written:
+def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> WrittenFile:
     pa = arrow()
     path = place / "silver" / table / f"{writer}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> Written
         [msgspec.structs.asdict(row) for row in rows], schema=arrow_schema(table)
     )
     pa.parquet.write_table(made, path, compression="zstd")
-    return Written(str(path.relative_to(place)), len(rows), path.stat().st_size)
+    return WrittenFile(str(path.relative_to(place)), len(rows), path.stat().st_size)
 
 
 def _segments(paths: Sequence[str]) -> list[SegmentFacts]:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from phalanx.errors import JournalError, PipelineError
-from phalanx.journal import parquet, reader
-from phalanx.journal.scan import Copy, Found
+from phalanx.journal import parquet_export as parquet
+from phalanx.journal import reader
+from phalanx.journal.columnar_reader import Copy, ScanSummary
 from phalanx.journal.segment import Footer, Header, ending
 
 EXPORTED_IS_CHEAPER = 8
@@ -142,7 +143,7 @@ def _exported(folder: Path) -> list[Offer]:
         note = parquet.note_of(path)
         end_ns = None
         if note.found is not None:
-            end_t_ns = msgspec.convert(note.found, Found).end_t_ns
+            end_t_ns = msgspec.convert(note.found, ScanSummary).end_t_ns
             end_ns = note.header.wall_ns + end_t_ns - note.header.mono_ns
         offer = Offer(
             header=note.header,

@@ -16,9 +16,9 @@ from typing import Any, get_type_hints
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from phalanx.journal.arrow import IDENTITY as IDENTITY
-from phalanx.journal.arrow import arrow, field, schema
-from phalanx.journal.events import TABLES
+from phalanx.journal.arrow_schema import IDENTITY as IDENTITY
+from phalanx.journal.arrow_schema import arrow, field, schema
+from phalanx.journal.schema import TABLES
 from phalanx.pipeline.facts import JournalFacts, SegmentFacts
 
 EVENTS = tuple(TABLES)

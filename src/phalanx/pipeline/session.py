@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline import archive
-from phalanx.pipeline.shipping import ship
-from phalanx.pipeline.urls import is_near, reach
+from phalanx.pipeline import class_archive as archive
+from phalanx.pipeline.master_url import is_near, reach
+from phalanx.pipeline.package_shipping import ship
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

@@ -37,11 +37,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from phalanx.errors import PipelineError
-from phalanx.journal.batches import Gathered
+from phalanx.journal.column_buffer import ColumnBuffer
+from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.columns import NUMBER_MAX
-from phalanx.journal.events import TABLES
 from phalanx.journal.reader import below
-from phalanx.journal.scan import Scan
+from phalanx.journal.schema import TABLES
 from phalanx.pipeline.offers import Offer, find_offers, is_export
 from phalanx.pipeline.schemas import spark_schema
 
@@ -132,9 +132,9 @@ def parted(offers: Sequence[Offer]) -> list[list[Offer]]:
 
 def batches(offers: Sequence[Offer], wanted: Wanted) -> Iterator[Any]:
     """The rows of one table as Arrow batches."""
-    gathered = Gathered(wanted.table)
+    gathered = ColumnBuffer(wanted.table)
     for offer in offers:
-        for rows in Scan(offer.copies, (wanted.low, wanted.high), offer.after):
+        for rows in ColumnarReader(offer.copies, (wanted.low, wanted.high), offer.after):
             if rows.table == wanted.table:
                 gathered.add(rows.rows, rows.columns)
                 if gathered.full:
@@ -146,7 +146,7 @@ def batches(offers: Sequence[Offer], wanted: Wanted) -> Iterator[Any]:
 # ---------------------------------------------------------------------- what Spark calls
 
 
-class Part(InputPartition):
+class SourcePartition(InputPartition):
     """Segments that one task reads."""
 
     def __init__(self, offers: list[Offer]) -> None:
@@ -166,10 +166,10 @@ class JournalReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Part(some) for some in parted(find(self._paths, self._wanted))]
+        return [SourcePartition(some) for some in parted(find(self._paths, self._wanted))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if not isinstance(partition, Part):  # what Spark makes of no partitions at all
+        if not isinstance(partition, SourcePartition):  # what Spark makes of no partitions at all
             return iter(())
         offers = msgspec.msgpack.decode(partition.offers, type=list[Offer])
         return batches(offers, self._wanted)

@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from phalanx.errors import PipelineError
-from phalanx.journal.tablefiles import Written
+from phalanx.journal.parquet_writer import WrittenFile
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, SEGMENTS, spark_schema
 from phalanx.pipeline.tables import Tables
 
@@ -56,9 +56,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     writer: str = ""
     what: str = ""
     cluster: str | None = None
-    bronze: dict[str, list[Written]] = {}
-    silver: dict[str, list[Written]] = {}
-    gold: dict[str, list[Written]] = {}
+    bronze: dict[str, list[WrittenFile]] = {}
+    silver: dict[str, list[WrittenFile]] = {}
+    gold: dict[str, list[WrittenFile]] = {}
 
 
 class Snapshot:
@@ -70,7 +70,7 @@ class Snapshot:
 
     def paths(self, layer: str, table: str) -> list[str]:
         """The files of a table."""
-        listed: Mapping[str, Sequence[Written]] = getattr(self.manifest, layer)
+        listed: Mapping[str, Sequence[WrittenFile]] = getattr(self.manifest, layer)
         return [str(self.place / file.path) for file in listed.get(table, ())]
 
     def frame(self, spark: SparkSession, table: str, layer: str = "silver") -> DataFrame:
@@ -205,7 +205,7 @@ class Store:
             frame.write.parquet(str(folder))
             parts = sorted(folder.glob("*.parquet"))
             files = [
-                Written(str(part.relative_to(self.place)), -1, part.stat().st_size)
+                WrittenFile(str(part.relative_to(self.place)), -1, part.stat().st_size)
                 for part in parts
             ]
             gold = before.gold | {table: files}

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from phalanx.journal.arrow import arrow
-from phalanx.journal.events import Event
+from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
 from phalanx.pipeline.facts import facts_of
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, arrow_schema, spark_schema

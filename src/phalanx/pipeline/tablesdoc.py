@@ -13,8 +13,8 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-from phalanx.journal import events
-from phalanx.journal.events import TABLES
+from phalanx.journal import schema as events
+from phalanx.journal.schema import TABLES
 from phalanx.pipeline import facts
 from phalanx.pipeline.schemas import EVENTS, FACTS, arrow_schema
 

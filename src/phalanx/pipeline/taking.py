@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import JournalError
-from phalanx.journal import parquet
-from phalanx.journal.arrow import IDENTITY, arrow, schema
-from phalanx.journal.scan import Found, Scan
-from phalanx.journal.tablefiles import TableFiles, Written
+from phalanx.journal import parquet_export as parquet
+from phalanx.journal.arrow_schema import IDENTITY, arrow, schema
+from phalanx.journal.columnar_reader import ColumnarReader, ScanSummary
+from phalanx.journal.parquet_writer import ParquetTableWriter, WrittenFile
 from phalanx.pipeline.facts import SegmentFacts, segment_facts
 from phalanx.pipeline.offers import Offer
 
@@ -47,7 +47,7 @@ class Taken(msgspec.Struct, frozen=True):
     """What a task did. Paths are within the lake, or absolute."""
 
     segments: list[SegmentFacts] = []
-    files: dict[str, list[Written]] = {}
+    files: dict[str, list[WrittenFile]] = {}
     problem: tuple[str, str, str] | None = None
     """A file that cannot be read or written, why, and the remedy; nothing was written then."""
 
@@ -84,7 +84,7 @@ def _take_apart(task: Task, damaged: Sequence[bool]) -> Taken:
         if bad:
             parts.append(Task(task.lake, f"{task.name}-{i:05}", [offer]))
     segments: list[SegmentFacts] = []
-    files: dict[str, list[Written]] = {}
+    files: dict[str, list[WrittenFile]] = {}
     for part in parts:
         done = take(part)
         if done.problem is not None:
@@ -95,7 +95,7 @@ def _take_apart(task: Task, damaged: Sequence[bool]) -> Taken:
     return Taken(segments, files)
 
 
-def take_of(file: Written) -> str:
+def take_of(file: WrittenFile) -> str:
     """The take that a file is of."""
     return Path(file.path).name.partition(".")[0]
 
@@ -109,7 +109,7 @@ def refer(offers: Iterable[Offer], name: str) -> Iterator[Taken]:
         path = Path(offer.note)
         note = parquet.note_of(path)
         assert note.found is not None
-        found = msgspec.convert(note.found, Found)
+        found = msgspec.convert(note.found, ScanSummary)
         files = {}
         for table, total in note.tables.items():
             place = _exported_file(path, note, table)
@@ -118,7 +118,7 @@ def refer(offers: Iterable[Offer], name: str) -> Iterator[Taken]:
             if note.shared is not None:
                 seen.add(place)
                 total = pa.parquet.read_metadata(place).num_rows
-            files[table] = [Written(str(place), total, place.stat().st_size)]
+            files[table] = [WrittenFile(str(place), total, place.stat().st_size)]
         facts = segment_facts(note.header, found, note.bytes, f"{name}-{i}")
         yield Taken([facts], files)
 
@@ -138,23 +138,23 @@ class _Taking:
     def __init__(self, task: Task) -> None:
         self._lake = Path(task.lake)
         self._name = task.name
-        self._files = TableFiles(lambda table: self._place(table, task.name))
-        self._copies: list[tuple[str, Written]] = []
+        self._files = ParquetTableWriter(lambda table: self._place(table, task.name))
+        self._copies: list[tuple[str, WrittenFile]] = []
 
     def take(self, offer: Offer) -> SegmentFacts:
         if offer.note is not None:
             return self._take_exported(Path(offer.note))
-        scan = Scan(offer.copies, after=offer.after)
+        scan = ColumnarReader(offer.copies, after=offer.after)
         for rows in scan:
             self._files.add(rows)
         return segment_facts(scan.header, scan.found, offer.size, self._name)
 
-    def finish(self) -> dict[str, list[Written]]:
+    def finish(self) -> dict[str, list[WrittenFile]]:
         """All files, by their paths within the lake."""
-        listed: dict[str, list[Written]] = {}
+        listed: dict[str, list[WrittenFile]] = {}
         for table, file in [*self._copies, *self._files.finish().items()]:
             path = str(Path(file.path).relative_to(self._lake))
-            listed.setdefault(table, []).append(Written(path, file.rows, file.bytes))
+            listed.setdefault(table, []).append(WrittenFile(path, file.rows, file.bytes))
         return listed
 
     def abandon(self) -> None:
@@ -169,7 +169,7 @@ class _Taking:
     def _take_exported(self, path: Path) -> SegmentFacts:
         note = parquet.note_of(path)
         same = {"cluster": note.header.cluster, "journal": note.header.journal}
-        counted = Found(sealed=int(note.sealed))
+        counted = ScanSummary(sealed=int(note.sealed))
         for table, rows in note.tables.items():
             file = _exported_file(path, note, table)
             shared = note.shared is not None
@@ -184,7 +184,7 @@ class _Taking:
                     self._files.add_batch(table, batch)
             if there != rows:
                 raise JournalError(str(file), None, f"{there} rows instead of {rows}", _AGAIN)
-        found = counted if note.found is None else msgspec.convert(note.found, Found)
+        found = counted if note.found is None else msgspec.convert(note.found, ScanSummary)
         if note.found is None:
             found.whole = int(not found.rows or found.rows == found.last - found.first + 1)
         return segment_facts(note.header, found, note.bytes, self._name)
@@ -199,7 +199,7 @@ class _Taking:
             target.flush()
             os.fsync(target.fileno())
         fresh.rename(place)
-        self._copies.append((table, Written(str(place), rows, place.stat().st_size)))
+        self._copies.append((table, WrittenFile(str(place), rows, place.stat().st_size)))
         return rows
 
 
@@ -252,7 +252,7 @@ def _with_identity(pa: Any, batch: Any, wanted: Any, same: Mapping[str, str]) ->
     return pa.record_batch(arrays, schema=wanted)
 
 
-def _count(found: Found, table: str, batch: Any) -> None:
+def _count(found: ScanSummary, table: str, batch: Any) -> None:
     """What a note of the first layout does not say."""
     if not batch.num_rows:
         return

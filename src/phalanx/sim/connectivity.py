@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from phalanx.sim.scenario import Cut, Scenario
+from phalanx.sim.scenario.model import Cut, Scenario
 
 
 def severed(scenario: Scenario, now: int) -> Callable[[str, str], bool]:

@@ -7,7 +7,7 @@ back. All the while the network loses one packet in ten.
 
 from __future__ import annotations
 
-from phalanx.sim.scenario import (
+from phalanx.sim.scenario.model import (
     MS,
     Crash,
     Heal,

@@ -26,16 +26,16 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId
 from phalanx.errors import MemberClosed, NoReceiver, OutboxFull, UnknownMember
-from phalanx.journal.events import Event
-from phalanx.sim.agenda import HAND, TIMER, WAKE, Schedule
-from phalanx.sim.cases import Cases
-from phalanx.sim.forgery import Forger
-from phalanx.sim.garbage import Rubbish
+from phalanx.journal.schema import Event
+from phalanx.sim.coverage import ScenarioCoverage
+from phalanx.sim.faults.corruption import CorruptPackets
+from phalanx.sim.faults.forged_packets import PacketForger
 from phalanx.sim.network import Links
-from phalanx.sim.outcome import Inserted
 from phalanx.sim.population import Population
-from phalanx.sim.scenario import Scenario
-from phalanx.sim.seat import Seat
+from phalanx.sim.process import SimProcess
+from phalanx.sim.run_outcome import Inserted
+from phalanx.sim.scenario.model import Scenario
+from phalanx.sim.schedule import HAND, TIMER, WAKE, Schedule
 from phalanx.sim.traffic import Library, Submission
 
 _SPINS_MAX = 1000
@@ -50,8 +50,8 @@ class Driver:
         schedule: Schedule,
         links: Links,
         population: Population,
-        rubbish: Rubbish,
-        forger: Forger,
+        rubbish: CorruptPackets,
+        forger: PacketForger,
         faults: dict[str, int],
         rows: list[Event] | None = None,
     ) -> None:
@@ -68,16 +68,16 @@ class Driver:
         self.rows: list[Event] = [] if rows is None else rows
         self.inserted: Inserted = {}
         self.library = Library(scenario.members)
-        self.cases = Cases()
+        self.cases = ScenarioCoverage()
         self.steps = 0
         self.changed_ns = 0
         """When a view was last installed."""
-        self.stopped: list[tuple[Seat, str]] = []
+        self.stopped: list[tuple[SimProcess, str]] = []
         """Processes that have ended themselves and that nobody has buried yet, and why."""
 
     # ------------------------------------------------------------------ what comes to a member
 
-    def start(self, now: int, seat: Seat) -> None:
+    def start(self, now: int, seat: SimProcess) -> None:
         """The first step of a process."""
         self._perform(now, seat, seat.member.start(now + seat.clock))
 
@@ -87,7 +87,7 @@ class Driver:
             for seat in self._at[machine]:
                 self.hand(now, seat, packets)
 
-    def hand(self, now: int, seat: Seat, packets: list[bytes]) -> None:
+    def hand(self, now: int, seat: SimProcess, packets: list[bytes]) -> None:
         """Packets have come to a process."""
         if seat.free_at > now or seat.wake_at >= 0:
             if not seat.gone:
@@ -98,12 +98,12 @@ class Driver:
         elif not seat.gone:
             self._step(now, seat, Datagrams(packets))
 
-    def order(self, now: int, seat: Seat, given: Input) -> None:
+    def order(self, now: int, seat: SimProcess, given: Input) -> None:
         """Tell the process to do something, as soon as it is free."""
         seat.orders.append(given)
         self._soon(now, seat)
 
-    def submit(self, now: int, seat: Seat, submission: Submission) -> None:
+    def submit(self, now: int, seat: SimProcess, submission: Submission) -> None:
         """Its application has something to say; it waits behind what was not yet taken."""
         seat.backlog.append(submission)
         seat.accepted += len(submission.sizes)
@@ -112,21 +112,21 @@ class Driver:
         elif len(seat.backlog) == 1:
             self._say(now, seat)
 
-    def count_links(self, now: int, seat: Seat) -> None:
+    def count_links(self, now: int, seat: SimProcess) -> None:
         """Its life ends: what happened on its links is written down."""
         self.rows += seat.recorder.record(now + seat.clock, seat.member.links(), now)
 
-    def count_queue(self, now: int, seat: Seat, reason: str | None = None) -> None:
+    def count_queue(self, now: int, seat: SimProcess, reason: str | None = None) -> None:
         """Its life ends, or what it accepted is refused: what became of that is written down."""
         counts = (seat.accepted, seat.submitted, seat.refused)
         self.rows.append(seat.recorder.queue(now + seat.clock, *counts, reason, now))
 
-    def pause(self, seat: Seat, until: int) -> None:
+    def pause(self, seat: SimProcess, until: int) -> None:
         seat.paused_until = max(seat.paused_until, until)
         seat.free_at = max(seat.free_at, until)
         self._wake_later(seat)
 
-    def timer(self, now: int, seat: Seat) -> None:
+    def timer(self, now: int, seat: SimProcess) -> None:
         """A timer event has come."""
         if now != seat.armed_at:
             return  # an earlier timer event replaced this one
@@ -136,7 +136,7 @@ class Driver:
         else:
             self._expire(now, seat)
 
-    def _expire(self, now: int, seat: Seat) -> None:
+    def _expire(self, now: int, seat: SimProcess) -> None:
         """Give the member its deadline if it has come; arm the timer for the next."""
         if seat.gone:
             return
@@ -150,7 +150,7 @@ class Driver:
         else:
             self.arm(now, seat)
 
-    def arm(self, now: int, seat: Seat) -> None:
+    def arm(self, now: int, seat: SimProcess) -> None:
         """See to it that a timer event comes at the member's deadline."""
         deadline = seat.deadline()
         if deadline is not None:
@@ -161,18 +161,18 @@ class Driver:
 
     # ------------------------------------------------------------------ members that wait
 
-    def _soon(self, now: int, seat: Seat) -> None:
+    def _soon(self, now: int, seat: SimProcess) -> None:
         if seat.free_at > now or seat.wake_at >= 0:
             self._wake_later(seat)
         else:
             self._turn(now, seat)
 
-    def _wake_later(self, seat: Seat) -> None:
+    def _wake_later(self, seat: SimProcess) -> None:
         if seat.wake_at < 0:
             seat.wake_at = seat.free_at
             self._put(seat.free_at, WAKE, 0, seat)
 
-    def wake(self, now: int, seat: Seat) -> None:
+    def wake(self, now: int, seat: SimProcess) -> None:
         """A wake event has come."""
         seat.wake_at = -1
         if seat.gone:
@@ -182,7 +182,7 @@ class Driver:
         else:
             self._turn(now, seat)
 
-    def _turn(self, now: int, seat: Seat) -> None:
+    def _turn(self, now: int, seat: SimProcess) -> None:
         """Packets that wait go in first, in one input, then what is said, then the timer.
 
         One turn of an engine: else a member that is too slow for its packets would never
@@ -197,7 +197,7 @@ class Driver:
             self._step(now, seat, seat.orders.pop(0))
         self._expire(now, seat)
 
-    def _say(self, now: int, seat: Seat) -> None:
+    def _say(self, now: int, seat: SimProcess) -> None:
         """Submit what the application of this member has to say, while it is taken."""
         seat.saying = True
         while seat.backlog and not seat.gone:
@@ -229,23 +229,23 @@ class Driver:
                 self._perform(now, seat, seat.step(now + seat.clock, asked))
         seat.saying = False
 
-    def _refuse(self, now: int, seat: Seat, reason: str) -> None:
+    def _refuse(self, now: int, seat: SimProcess, reason: str) -> None:
         """The submission in front is not taken."""
         seat.refused += len(seat.backlog.popleft().sizes)
         self.count_queue(now, seat, reason)
 
     # ------------------------------------------------------------------ steps
 
-    def _step(self, now: int, seat: Seat, given: Input) -> None:
+    def _step(self, now: int, seat: SimProcess, given: Input) -> None:
         self._after(now, seat, seat.step(now + seat.clock, given))
 
-    def _after(self, now: int, seat: Seat, effects: list[Effect]) -> None:
+    def _after(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
         self.steps += 1
         if seat.cpu:
             seat.free_at = max(seat.free_at, now) + seat.cpu
         self._perform(now, seat, effects)
 
-    def _perform(self, now: int, seat: Seat, effects: list[Effect]) -> None:
+    def _perform(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
         opened = False
         if effects:
             for effect in effects:
@@ -273,7 +273,7 @@ class Driver:
             if opened and seat.backlog and not seat.saying:
                 self._say(now, seat)
 
-    def _transmit(self, now: int, seat: Seat, packets: list[bytes]) -> None:
+    def _transmit(self, now: int, seat: SimProcess, packets: list[bytes]) -> None:
         self._rubbish.seen.append(packets[-1])
         if self._archived:
             self._rubbish.archive.append(packets[-1])
@@ -284,7 +284,7 @@ class Driver:
                 if other is not seat:
                     self._put(now + self._local_ns, HAND, 0, (other, packets))
 
-    def _watch(self, now: int, seat: Seat, effects: list[Effect]) -> None:
+    def _watch(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
         """Frames have entered the member's DAG, or its view is another one."""
         member = seat.member
         if member.view is not seat.view:  # maybe by way of another, all in this step
@@ -298,7 +298,7 @@ class Driver:
         seat.view = member.view
         seat.have = list(member.have)
 
-    def _insert(self, now: int, seat: Seat, sender: MemberId, base: int, upto: int) -> None:
+    def _insert(self, now: int, seat: SimProcess, sender: MemberId, base: int, upto: int) -> None:
         """Frames of a sender up to a number are here, those up to `base` as everybody's past: of
         them only those count that entered in an earlier view."""
         before = max(seat.had.get(sender, 0), base)
@@ -310,7 +310,7 @@ class Driver:
                 inserted[me.name, me.incarnation, name, incarnation, number] = now
 
 
-def _resolved(seat: Seat, names: tuple[str, ...] | None) -> tuple[MemberId, ...] | None:
+def _resolved(seat: SimProcess, names: tuple[str, ...] | None) -> tuple[MemberId, ...] | None:
     """Who bears these names in the member's present view."""
     if names is None:
         return None

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from random import Random
 
 from phalanx.sim.connectivity import severed
-from phalanx.sim.scenario import Burst, Scenario
+from phalanx.sim.scenario.model import Burst, Scenario
 
 Post = Callable[[int, int, list[bytes]], None]
 """(when, receiving machine's index, packets) into the event heap."""

@@ -13,8 +13,8 @@ from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.connectivity import components
 from phalanx.sim.network import Links
-from phalanx.sim.scenario import IMPOSTERS_FROM, Imposter, Peculiarity, Scenario
-from phalanx.sim.seat import Maker, Seat
+from phalanx.sim.process import Maker, SimProcess
+from phalanx.sim.scenario.model import IMPOSTERS_FROM, Imposter, Peculiarity, Scenario
 
 GROUP = "sim"
 
@@ -31,7 +31,7 @@ class Population:
         """Per machine, what its member's settings that must agree are."""
         self._imposters = 0
         self._ended: list[tuple[MemberId, int]] = []
-        self._groups: list[list[Seat]] = []
+        self._groups: list[list[SimProcess]] = []
         self.everybody = boot_view([MemberId(name) for name in scenario.members])
         alone = scenario.start == "alone"
         self.line = [
@@ -39,12 +39,12 @@ class Population:
             for i, name in enumerate(scenario.members)
         ]
         """Per machine, the latest process of the member that it belongs to."""
-        self.at: list[tuple[Seat, ...]] = [(seat,) for seat in self.line]
+        self.at: list[tuple[SimProcess, ...]] = [(seat,) for seat in self.line]
         """Per machine, the processes that live there."""
-        self.live: tuple[Seat, ...] = tuple(self.line)
+        self.live: tuple[SimProcess, ...] = tuple(self.line)
         """All that live, in the order of their starts."""
 
-    def _seat(self, me: MemberId, machine: int, view: View | None) -> Seat:
+    def _seat(self, me: MemberId, machine: int, view: View | None) -> SimProcess:
         scenario = self._scenario
         config = scenario.config_of(me.name)
         life = "" if me.incarnation == 1 else f" {me.incarnation}"
@@ -52,11 +52,11 @@ class Population:
         member = self._make(me, view or boot_view([me]), GROUP, config, entropy)
         recorder = Recorder(f"{scenario.name}-{scenario.seed}", GROUP, me, digests=True)
         own = self._own.get(me.name) or Peculiarity(name=me.name)
-        return Seat(member, recorder, machine, own, config.frame_bytes_max)
+        return SimProcess(member, recorder, machine, own, config.frame_bytes_max)
 
     # ------------------------------------------------------------------ lives
 
-    def restart(self, machine: int) -> Seat:
+    def restart(self, machine: int) -> SimProcess:
         """The next process of a line, alone. Its machine's clock has gone on."""
         before = self.line[machine]
         assert before.gone, f"{before.me} still lives"
@@ -66,7 +66,7 @@ class Population:
         self._settle(seat)
         return seat
 
-    def intrude(self, imposter: Imposter) -> Seat:
+    def intrude(self, imposter: Imposter) -> SimProcess:
         """A second process with a name, alone, on another member's machine."""
         names = self._scenario.members
         self._imposters += 1
@@ -80,17 +80,17 @@ class Population:
         self._settle(seat)
         return seat
 
-    def _settle(self, seat: Seat) -> None:
+    def _settle(self, seat: SimProcess) -> None:
         self.at[seat.machine] = (*self.at[seat.machine], seat)
         self.live = (*self.live, seat)
 
-    def rivals(self, seat: Seat) -> list[MemberId]:
+    def rivals(self, seat: SimProcess) -> list[MemberId]:
         """Who else has borne its name while it lived."""
         living = [s.me for s in self.live if s.me.name == seat.me.name and s is not seat]
         ended = [m for m, at in self._ended if m.name == seat.me.name and at >= seat.started_ns]
         return living + ended
 
-    def bury(self, now: int, seat: Seat) -> None:
+    def bury(self, now: int, seat: SimProcess) -> None:
         """The process is gone."""
         assert seat.gone
         self._ended.append((seat.me, now))
@@ -99,14 +99,14 @@ class Population:
 
     # ------------------------------------------------------------------ who reaches whom
 
-    def survey(self) -> list[Seat]:
+    def survey(self) -> list[SimProcess]:
         """Find out anew who reaches whom; the processes for which that changed."""
         machines = [i for i, seats in enumerate(self.at) if seats]
         self._groups = [
             [seat for machine in group for seat in self.at[machine]]
             for group in components(machines, self._joined)
         ]
-        changed: list[Seat] = []
+        changed: list[SimProcess] = []
         for group in self._groups:
             names = sorted(seat.me.name for seat in group)
             for seat in group:
@@ -135,7 +135,7 @@ class Population:
         return "views agree, but not for long enough"
 
 
-def _agree(group: list[Seat]) -> bool:
+def _agree(group: list[SimProcess]) -> bool:
     view = group[0].member.view
     return list(view.members) == sorted(seat.me for seat in group) and all(
         seat.member.view.id == view.id for seat in group

@@ -12,12 +12,12 @@ from time import perf_counter
 import msgspec
 
 from phalanx.config import lan
-from phalanx.journal.events import Event
-from phalanx.sim.checkers import Limits, Report, check
+from phalanx.journal.schema import Event
 from phalanx.sim.collector import uncollected
-from phalanx.sim.scenario import MS, SECOND, Scenario, Traffic
-from phalanx.sim.seat import Maker
+from phalanx.sim.process import Maker
+from phalanx.sim.scenario.model import MS, SECOND, Scenario, Traffic
 from phalanx.sim.world import World
+from phalanx.verify.checkers import FlowLimits, Report, check
 
 TRACEBACK_LINES_KEPT = 8
 
@@ -90,7 +90,7 @@ def _run(scenario: Scenario, make: Maker | None) -> RunResult:
         contents=outcome.library.checksum,
         undisturbed_ns=scenario.undisturbed_ns(),
         changes_max=scenario.changes_max,
-        limits=Limits(config.window_bytes_max, config.frame_bytes_max, config.leave_ns),
+        limits=FlowLimits(config.window_bytes_max, config.frame_bytes_max, config.leave_ns),
     )
     exception = outcome.exception
     if exception is not None:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from phalanx.sim.flaws import flaw_of
 from phalanx.sim.run import RunResult, run
-from phalanx.sim.scenario import CUTS, LIVES, MS, Network, Scenario
+from phalanx.sim.scenario.model import CUTS, LIVES, MS, Network, Scenario
+from phalanx.sim.scenario.validation import flaw_of
 
 Fails = Callable[[Scenario], bool]
 RUNS_MAX = 300

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES
-from phalanx.sim.generate import MEMBERS_HI, MEMBERS_LO
-from phalanx.sim.journals import Exporting
-from phalanx.sim.kinds import Kind, scenario_of
+from phalanx.sim.generators.fixed_view import MEMBERS_HI, MEMBERS_LO
+from phalanx.sim.generators.kinds import Kind, scenario_of
+from phalanx.sim.journal_export import JournalExporter
 from phalanx.sim.run import RunResult, run
-from phalanx.sim.scenario import SECOND
-from phalanx.sim.workers import in_order
+from phalanx.sim.scenario.model import SECOND
+from phalanx.sim.worker_pool import in_order
+from phalanx.verify.checkers import FIXED_VIEW, PROPERTIES
 
 CHUNK = 8
 CHUNK_KEPT = 32
@@ -158,7 +158,7 @@ def run_seeds(seeds: Seeds, mutant: str | None = None, journals: Path | None = N
         export = None
         if journals is not None:
             name = f"{seeds.kind}-{seeds.lo}-{seeds.hi}-{seeds.first:010}-{seeds.end:010}"
-            export = stack.enter_context(Exporting(journals, name))
+            export = stack.enter_context(JournalExporter(journals, name))
         for seed in range(seeds.first, seeds.end):
             result = run(scenario_of(seed, seeds.lo, seeds.hi, seeds.kind))
             tally.add_run(result)

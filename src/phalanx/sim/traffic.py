@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.core.effects import Accepted, Effect, Service
 from phalanx.core.ids import MemberId
-from phalanx.sim.scenario import SERVICES, Scenario, Traffic
+from phalanx.sim.scenario.model import SERVICES, Scenario, Traffic
 
 _ANY = tuple(Service)
 _NOISE = 8192
@@ -38,39 +38,39 @@ def plan(scenario: Scenario, index: int) -> Iterator[Submission]:
     """
     traffic = scenario.traffic[index]
     twins = sum(other == traffic for other in scenario.traffic[:index])
-    dice = Random(f"{scenario.seed} traffic {twins} {traffic.from_} {traffic.at_ns} {traffic.size}")
+    rng = Random(f"{scenario.seed} traffic {twins} {traffic.from_} {traffic.at_ns} {traffic.size}")
     at = traffic.at_ns
     for _ in range(traffic.count):
         yield Submission(
             at,
-            tuple(_size(traffic, dice) for _ in range(traffic.batch)),
-            _service(traffic, dice),
-            _receivers(scenario, traffic, dice),
+            tuple(_size(traffic, rng) for _ in range(traffic.batch)),
+            _service(traffic, rng),
+            _receivers(scenario, traffic, rng),
         )
         at += traffic.every_ns
         if traffic.jitter_ns:
-            at += dice.randrange(traffic.jitter_ns + 1)
+            at += rng.randrange(traffic.jitter_ns + 1)
 
 
-def _size(traffic: Traffic, dice: Random) -> int:
+def _size(traffic: Traffic, rng: Random) -> int:
     if traffic.size_max is None:
         return traffic.size
-    return dice.randrange(traffic.size, traffic.size_max + 1)
+    return rng.randrange(traffic.size, traffic.size_max + 1)
 
 
-def _service(traffic: Traffic, dice: Random) -> Service:
+def _service(traffic: Traffic, rng: Random) -> Service:
     if traffic.service == "any":
-        return _ANY[dice.randrange(len(_ANY))]
+        return _ANY[rng.randrange(len(_ANY))]
     return SERVICES[traffic.service]
 
 
-def _receivers(scenario: Scenario, traffic: Traffic, dice: Random) -> tuple[str, ...] | None:
+def _receivers(scenario: Scenario, traffic: Traffic, rng: Random) -> tuple[str, ...] | None:
     match traffic.to:
         case "all":
             return None
         case "some":
-            count = dice.randrange(1, len(scenario.members) + 1)
-            names = dice.sample(scenario.members, count)
+            count = rng.randrange(1, len(scenario.members) + 1)
+            names = rng.sample(scenario.members, count)
         case named:
             names = list(named)
     return tuple(sorted(names))

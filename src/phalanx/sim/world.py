@@ -22,17 +22,17 @@ from phalanx.core.effects import LeaveRequest, ReaderLag, SuspectMember
 from phalanx.core.member import member as core
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.shared_settings import shared_digest
-from phalanx.journal.events import Event
-from phalanx.sim import scenario as sc
-from phalanx.sim.agenda import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
+from phalanx.journal.schema import Event
 from phalanx.sim.driver import Driver
-from phalanx.sim.forgery import Forger
-from phalanx.sim.garbage import Rubbish, foreign_packets
+from phalanx.sim.faults.corruption import CorruptPackets, foreign_packets
+from phalanx.sim.faults.forged_packets import PacketForger
 from phalanx.sim.network import Links
-from phalanx.sim.outcome import FAULTS, Outcome
 from phalanx.sim.population import GROUP, Population
-from phalanx.sim.scenario import Busy, ClockJump, Crash, Imposter, Nonsense, Scenario
-from phalanx.sim.seat import Maker, Seat
+from phalanx.sim.process import Maker, SimProcess
+from phalanx.sim.run_outcome import FAULTS, RunOutcome
+from phalanx.sim.scenario import model as sc
+from phalanx.sim.scenario.model import Busy, ClockJump, Crash, Imposter, Nonsense, Scenario
+from phalanx.sim.schedule import ARRIVE, HAND, TIMER, WAKE, Kind, Schedule, agenda, next_said
 
 _BACKLOG = (ReaderLag(0), ReaderLag(1), ReaderLag(2))
 
@@ -59,9 +59,11 @@ class World:
         everybody = self._population.everybody
         config = scenario.config_of(everybody.members[0].name)
         foreign = partial(foreign_packets, made, everybody, GROUP, config)
-        dice = Random(f"{scenario.seed} forger")
-        forger = Forger(dice, PacketCodec(config.cluster, GROUP, shared_digest(config)), everybody)
-        self._rubbish = Rubbish(scenario.seed, foreign, forger)
+        rng = Random(f"{scenario.seed} forger")
+        forger = PacketForger(
+            rng, PacketCodec(config.cluster, GROUP, shared_digest(config)), everybody
+        )
+        self._rubbish = CorruptPackets(scenario.seed, foreign, forger)
         self._driver = Driver(
             scenario,
             self._schedule,
@@ -92,7 +94,7 @@ class World:
 
     # ------------------------------------------------------------------ the run
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Play until everything planned has happened and every member has settled."""
         stuck = exception = None
         now = 0
@@ -127,7 +129,7 @@ class World:
                 driver.count_links(now, seat)
             driver.count_queue(now, seat)
             driver.rows.append(seat.recorder.stop(now + seat.clock, now))
-        return Outcome(
+        return RunOutcome(
             rows=driver.rows,
             inserted=driver.inserted,
             library=driver.library,
@@ -243,7 +245,7 @@ class World:
             self._faults["busy"] += 1
         seat.cpu = self._cpu_of(seat, now)
 
-    def _cpu_of(self, seat: Seat, now: int) -> int:
+    def _cpu_of(self, seat: SimProcess, now: int) -> int:
         costs = [
             busy.cpu_ns
             for busy in self._scenario.busy
@@ -272,7 +274,7 @@ class World:
             self._driver.cases.reads(seat.me, level)
             self._driver.order(now, seat, _BACKLOG[level])
 
-    def _break(self, now: int, machine: int, row: sc.Break) -> None:
+    def _break(self, now: int, machine: int, row: sc.OperatorBreak) -> None:
         """An operator wants a member out of the view that it is in."""
         seat = self._population.line[machine]
         targets = [m for m in seat.member.view.members if m.name == row.target]
@@ -321,7 +323,7 @@ class World:
         self._faults["imposter"] += 1
         self._start(now, self._population.intrude(imposter))
 
-    def _start(self, now: int, seat: Seat) -> None:
+    def _start(self, now: int, seat: SimProcess) -> None:
         rivals = [other.me for other in self._population.live if other is not seat]
         self._driver.cases.started(seat.me, [m for m in rivals if m.name == seat.me.name])
         seat.cpu = self._cpu_of(seat, now)
@@ -342,7 +344,7 @@ class World:
             self._driver.rows.append(seat.recorder.stop(now + seat.clock, now, reason))
             self._bury(now, seat)
 
-    def _bury(self, now: int, seat: Seat) -> None:
+    def _bury(self, now: int, seat: SimProcess) -> None:
         self._population.bury(now, seat)
         self._tell_topology(now)
         if seat.heir_waits:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from tests.pipeline.audit.played import Played
 
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Journal, Marker, Sent, Use
 from phalanx.pipeline.audit.report_rows import (
     Closing,

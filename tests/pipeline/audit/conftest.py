@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, tables_of
-from tests.sim.tale import odyssey
+from tests.verify.trace_builder import odyssey
 
 from phalanx.pipeline.audit import Audit, Run, audit
-from phalanx.sim.kinds import Kind
+from phalanx.sim.generators.kinds import Kind
 
 CHANGED = 12
 """Random legal traces in which something was changed; `test_differential` has many more."""

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from phalanx.journal.events import SCHEMA_VERSION, Event, Life, Row
 from phalanx.journal.reader import Reading
+from phalanx.journal.schema import SCHEMA_VERSION, Event, Life, Row
 from phalanx.journal.segment import Header, Segment
 from phalanx.pipeline.tables import Tables, from_rows
-from phalanx.sim.checkers import PROPERTIES, Mode
-from phalanx.sim.evidence import ENDS, Evidence, judge
+from phalanx.verify.checkers import PROPERTIES, Mode
+from phalanx.verify.evidence import ENDS, JournalEvidence, judge
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Played:
             same |= {"lseq": last.lseq + 1, "sim_ns": max(row.sim_ns or 0 for row in self.rows)}
             rows.append(Life(op="STOP", **same))
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> JournalEvidence:
         """What the checkers say of the journals."""
         segments, journals = [], {}
         for header, rows in self.journals():

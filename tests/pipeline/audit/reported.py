@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from tests.sim.tale import Tale, incs, names, renumbered
+from tests.verify.trace_builder import TraceBuilder, incs, names, renumbered
 
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 
 Rows = list[ev.Event]
 
@@ -24,9 +24,9 @@ def _delta(joined: str, left: str = "") -> dict[str, Any]:
     return _named(joined, "joined") | _named(left, "left")
 
 
-def told_all() -> Tale:
+def told_all() -> TraceBuilder:
     """a, b and c meet, c leaves, and a namesake of c stops at once; mode `flow`."""
-    tale = Tale("abc", boot="")
+    tale = TraceBuilder("abc", boot="")
     for letter in "abc":
         tale.install(letter, f"v{letter}", letter, **_delta(""))
     tale.submit("a", 1, service="CAUSAL").send("a", 1, service="CAUSAL").deliver("a", "a", 1)
@@ -46,13 +46,13 @@ def told_all() -> Tale:
     return tale.stop()
 
 
-def _receipts(tale: Tale, upto: int) -> None:
+def _receipts(tale: TraceBuilder, upto: int) -> None:
     vid = tale.vid["a"]
     tale.row("a", ev.Ordered, upto=upto, vid=vid)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=upto, vid=vid)
 
 
-def _merge(tale: Tale) -> None:
+def _merge(tale: TraceBuilder) -> None:
     """b has met a, so what a delivered is known to be news to it."""
     for letter in "abc":
         joined = "".join(other for other in "abc" if other != letter)
@@ -66,7 +66,7 @@ def _merge(tale: Tale) -> None:
             tale.row(letter, ev.MergeSide, vid="v1", side_vid=f"v{side}", upto=upto, **columns)
 
 
-def _leave(tale: Tale) -> None:
+def _leave(tale: TraceBuilder) -> None:
     """a's third message is stable only with b, and the fourth, for b and c, goes to b alone."""
     tale.submit("a", 3, service="SAFE").send("a", 3, service="SAFE").submit("a", 4, to="bc")
     tale.change("c", "LEAVE").row("c", ev.Life, op="STOP", reason="left")
@@ -86,14 +86,14 @@ def _leave(tale: Tale) -> None:
 
 
 def c_moves_on_without_a_stable_message() -> Rows:
-    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
     return tale.install("c", "v2", "c", 1).rows
 
 
 def an_older_journal_names_nobody() -> Rows:
     """The receipt of the step that ends a view speaks of those that move along."""
-    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", step=50)
     tale.install("a", "v2", "ab", 1, trans="ab", step=50).install("b", "v2", "ab", 1, trans="ab")
     return tale.install("c", "v3", "c", 1).rows
@@ -101,14 +101,14 @@ def an_older_journal_names_nobody() -> Rows:
 
 def a_receipt_is_repeated_in_the_next_view() -> Rows:
     """And speaks of nothing new, though the first ended in the middle of what was sent at once."""
-    tale = Tale("ab").send("a", 1, 2, service="CAUSAL").deliver("ab", "a", 1, 2)
+    tale = TraceBuilder("ab").send("a", 1, 2, service="CAUSAL").deliver("ab", "a", 1, 2)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
     tale.install("ab", "v2", "ab", 1)
     return tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v2").rows
 
 
 def a_receipt_goes_past_what_went_to_nobody() -> Rows:
-    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+    tale = TraceBuilder("abc", boot="").install("abc", "v1", "abc", **_delta(""))
     tale.submit("a", 1, to="c").submit("a", 2, service="CAUSAL")
     tale.install("ab", "v2", "ab", 1, **_delta("", "c")).install("c", "v3", "c", 1)
     tale.row("a", ev.NotSent, first=1, last=1, **_named("c", "to"))
@@ -117,7 +117,7 @@ def a_receipt_goes_past_what_went_to_nobody() -> Rows:
 
 
 def an_older_receipt_names_the_view_before() -> Rows:
-    tale = Tale("ab", boot="").install("ab", "v1", "ab", joined=None, left=None)
+    tale = TraceBuilder("ab", boot="").install("ab", "v1", "ab", joined=None, left=None)
     tale.send("a", 1, service="CAUSAL", phase=1).install(
         "ab", "v2", "ab", 1, joined=None, left=None
     )
@@ -128,19 +128,19 @@ def an_older_receipt_names_the_view_before() -> Rows:
 
 
 def b_has_a_receipt_for_messages_of_a() -> Rows:
-    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale = TraceBuilder("ab", boot="").install("ab", "v1", "ab", **_delta(""))
     tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     return tale.row("b", ev.Stable, sender="a", sender_inc=1, upto=0, vid="v1").rows
 
 
 def c_never_installs_the_view() -> Rows:
-    tale = Tale("abc", boot="ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale = TraceBuilder("abc", boot="ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
     return tale.install("c", "vc", "c").life("c", "STOP").rows
 
 
 def a_receipt_names_members(letters: str, goes_on: bool = True) -> Rows:
-    tale = Tale("ab", boot="").install("ab", "v1", "ab", **_delta(""))
+    tale = TraceBuilder("ab", boot="").install("ab", "v1", "ab", **_delta(""))
     tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", **_named(letters))
     return (tale.send("a", 2, service="CAUSAL") if goes_on else tale).rows
@@ -148,7 +148,7 @@ def a_receipt_names_members(letters: str, goes_on: bool = True) -> Rows:
 
 def an_older_receipt_torn_off() -> Rows:
     """The view that follows in its step, without c, may be missing."""
-    tale = Tale("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
+    tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
     tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
     return tale.install("c", "v3", "c", 1).rows
 
@@ -159,8 +159,8 @@ def _installed(node: str) -> int:
     return rows[1].lseq
 
 
-def _for_b_and_c(last: int = 1) -> Tale:
-    tale = Tale("abc", boot="").install("abc", "v1", "abc", **_delta(""))
+def _for_b_and_c(last: int = 1) -> TraceBuilder:
+    tale = TraceBuilder("abc", boot="").install("abc", "v1", "abc", **_delta(""))
     return tale.submit("a", 1, last, to="bc", service="CAUSAL")
 
 
@@ -190,13 +190,13 @@ def c_is_lost(last: int) -> Rows:
 
 
 def b_stops_for_its_name() -> Rows:
-    tale = Tale("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
+    tale = TraceBuilder("ab", boot="").install("a", "va", "a", **_delta("")).life("b", "START")
     return _stopped(tale, "b", "name-in-use").stop().rows
 
 
 def a_stops_for_a_name_of_before() -> Rows:
     """Its first life had crashed."""
-    tale = Tale("ab", boot="").install("b", "vb", "b", **_delta(""))
+    tale = TraceBuilder("ab", boot="").install("b", "vb", "b", **_delta(""))
     tale.install("a", "va", "a", **_delta("")).life("a", "CRASH").life("A", "START")
     tale.ended.add("a")
     return _stopped(tale, "A", "name-in-use").stop().rows
@@ -207,19 +207,21 @@ def a_torn_namesake_may_have_lived() -> Rows:
     return [row for row in rows if (row.node, row.inc, row.lseq) != ("a", 1, 1)]
 
 
-def _stopped(tale: Tale, letter: str, reason: str) -> Tale:
+def _stopped(tale: TraceBuilder, letter: str, reason: str) -> TraceBuilder:
     tale.row(letter, ev.Life, op="STOP", reason=reason)
     tale.ended.add(letter)
     return tale
 
 
 def a_first_view_that_is_no_boot() -> Rows:
-    return Tale("ab", boot="").install("ab", "v1", "ab", cause="JOIN", **_delta("")).rows
+    return TraceBuilder("ab", boot="").install("ab", "v1", "ab", cause="JOIN", **_delta("")).rows
 
 
 def _queued(*counts: tuple[int, int, int, str | None], reason: str = "left") -> Rows:
     """a submits a message; then the rows of its queue."""
-    tale = Tale("a", boot="").install("a", "va", "a", **_delta("")).submit("a", 1).send("a", 1)
+    tale = (
+        TraceBuilder("a", boot="").install("a", "va", "a", **_delta("")).submit("a", 1).send("a", 1)
+    )
     tale.deliver("a", "a", 1, pos=0, batch=0)
     _receipts(tale, 1)
     for accepted, submitted, refused, why in counts:

@@ -16,22 +16,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pipeline.audit.played import Played
 from tests.pipeline.audit.reported import LEGAL, WRONG, told_all
-from tests.sim import test_checkers, test_checkers_messages, test_checkers_views
-from tests.sim.tale import Tale, calm, odyssey, renumbered
-from tests.sim.test_checkers_random import held_to, legal_tales
+from tests.verify import test_checkers, test_checkers_messages, test_checkers_views
+from tests.verify.test_checkers_random import held_to, legal_tales
+from tests.verify.trace_builder import TraceBuilder, calm, odyssey, renumbered
 
 from phalanx.config import lan
-from phalanx.explore import stories
-from phalanx.explore.scribe import Scribe
-from phalanx.explore.walks import Walk, play
-from phalanx.journal import events as ev
-from phalanx.sim.checkers import Report, check
-from phalanx.sim.hunt import hunt
-from phalanx.sim.kinds import MEMBERS, Kind, scenario_of
+from phalanx.explore import story as stories
+from phalanx.explore.journal_observer import JournalObserver
+from phalanx.explore.random_walk import Walk, play
+from phalanx.journal import schema as ev
+from phalanx.sim.generators.kinds import MEMBERS, Kind, scenario_of
 from phalanx.sim.mutants import apply
-from phalanx.sim.scenario import Scenario
-from phalanx.sim.scenariofile import load
+from phalanx.sim.mutation_testing import hunt
+from phalanx.sim.scenario.model import Scenario
+from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.world import World
+from phalanx.verify.checkers import Report, check
 
 MODULES = (test_checkers_messages, test_checkers_views)
 BROKEN_STEPS_MAX = 50_000
@@ -101,7 +101,7 @@ def mutated(mutant: str, kind: Kind, seed: int) -> Played:
 
 def walked(what: int | Path, name: str) -> Played:
     """A random walk of a small group, or a story in a file."""
-    scribe = Scribe()
+    scribe = JournalObserver()
     if isinstance(what, int):
         walk = Walk(what, scribe=scribe)
         setting, finding = walk.setting, walk.run()
@@ -152,9 +152,9 @@ MANY = "".join(chr(0x4E00 + i) for i in range(70))
 """Names of more members than one mask holds."""
 
 
-def crowd(without: str = "") -> Tale:
+def crowd(without: str = "") -> TraceBuilder:
     """All move on, and somebody may have missed a message."""
-    tale = Tale(MANY).send(MANY[0], 1, service="CAUSAL")
+    tale = TraceBuilder(MANY).send(MANY[0], 1, service="CAUSAL")
     tale.deliver("".join(m for m in MANY if m not in without), MANY[0], 1)
     return tale.install(MANY, "v2", MANY, 1)
 
@@ -173,7 +173,7 @@ def told(patch: pytest.MonkeyPatch) -> list[Played]:
         if len({(row.run, row.group) for row in rows}) == 1:
             found.append(Played(f"told {len(found)}", list(rows), settled, **facts))
 
-    def of_tale(tale: Tale, settled: bool = True, **known: Any) -> Report:
+    def of_tale(tale: TraceBuilder, settled: bool = True, **known: Any) -> Report:
         note(tale.rows, settled, known)
         return check(tale.rows, expect_liveness=settled, **known)
 
@@ -181,7 +181,7 @@ def told(patch: pytest.MonkeyPatch) -> list[Played]:
         note(rows, expect_liveness, known)
         return check(rows, expect_liveness=expect_liveness, **known)
 
-    patch.setattr(Tale, "check", of_tale)
+    patch.setattr(TraceBuilder, "check", of_tale)
     for module in MODULES:
         if hasattr(module, "check"):
             patch.setattr(module, "check", of_rows)
@@ -212,9 +212,9 @@ def _named(names: list[str], value: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------------------- changed at random
 
 
-def legal(count: int) -> list[Tale]:
+def legal(count: int) -> list[TraceBuilder]:
     """Random legal traces, always the same."""
-    found: list[Tale] = []
+    found: list[TraceBuilder] = []
 
     @settings(
         max_examples=count,
@@ -224,7 +224,7 @@ def legal(count: int) -> list[Tale]:
         suppress_health_check=list(HealthCheck),
     )
     @given(legal_tales())
-    def draw(tale: Tale) -> None:
+    def draw(tale: TraceBuilder) -> None:
         found.append(tale)
 
     draw()

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
-from tests.sim.test_checkers import BROKEN
+from tests.verify.test_checkers import BROKEN
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, wanted
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
-from phalanx.sim.evidence import SIMULATED
+from phalanx.verify.evidence import SIMULATED
 
 REPORTED = {wrong.breaks for wrong in WRONG.values()}
 AUDITED = tuple(name for name in PROPERTIES if name not in SIMULATED)

@@ -6,13 +6,13 @@ import pytest
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.chronicles import chronicle
 from tests.pipeline.audit.played import Played
-from tests.sim.tale import Tale, odyssey
+from tests.verify.trace_builder import TraceBuilder, odyssey
 
 from phalanx.pipeline.audit.membership import membership
 from phalanx.pipeline.audit.reports import reports
 from phalanx.pipeline.audit.saying import Says
 from phalanx.pipeline.audit.settling import settling
-from phalanx.sim.kinds import KINDS, MEMBERS, Kind
+from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind
 
 OF_VIEWS = (
     "self-inclusion",
@@ -69,7 +69,7 @@ def test_simulated_runs_are_judged_as_by_the_checkers(kind: Kind) -> None:
 
 def test_a_change_that_begins_is_no_disturbance() -> None:
     """Steps of a change say START as lives do."""
-    tale = Tale("ab").topology("ab")
+    tale = TraceBuilder("ab").topology("ab")
     since = tale.now
     for removals in range(1, 10):
         tale.change("ab", "START", "COLLECT").install("ab", f"v{removals + 1}", "ab", removals)

@@ -22,10 +22,10 @@ from tests.pipeline.audit.situations import caught, changed, misreported, mutate
 from tests.sweeps.test_mutants import FOLDER
 
 from phalanx.pipeline.audit import Audit, Violation, audit
-from phalanx.sim.checkers import PROPERTIES, findings
-from phalanx.sim.evidence import SIMULATED
-from phalanx.sim.kinds import KINDS, Kind
+from phalanx.sim.generators.kinds import KINDS, Kind
 from phalanx.sim.mutants import MUTANTS
+from phalanx.verify.checkers import PROPERTIES, findings
+from phalanx.verify.evidence import SIMULATED
 
 MEMBER = re.compile(r"\b(\w+)\.\d+\b")
 MESSAGES = re.compile(r"\b(\w+)\.(\d+)#(\d+)(?:\.\.(\d+))?")

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from phalanx.errors import PipelineError
-from phalanx.journal.arrow import arrow
+from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.campaign import store
-from phalanx.pipeline.campaign.seeds import Played, Status, schema
+from phalanx.pipeline.campaign.seed_task import SeedResult, Status, schema
 from phalanx.pipeline.campaign.store import Wave
 from phalanx.pipeline.campaign.summary import summaries, summary
 
 
-def played(seed: int, status: Status = "ok", cpu_ms: int = 10) -> Played:
+def played(seed: int, status: Status = "ok", cpu_ms: int = 10) -> SeedResult:
     violated = ["fifo"] if status == "violated" else []
-    return Played(
+    return SeedResult(
         campaign="fixed-2-2",
         code_version="0a",
         seed=seed,
@@ -36,7 +36,7 @@ def played(seed: int, status: Status = "ok", cpu_ms: int = 10) -> Played:
     )
 
 
-def table(rows: Iterable[Played]) -> Any:
+def table(rows: Iterable[SeedResult]) -> Any:
     pa = arrow()
     return pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], schema=schema())
 

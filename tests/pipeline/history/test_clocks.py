@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from tests.pipeline.made import MS, WALL, Hand, rows_of
 
-from phalanx.journal import events as ev
-from phalanx.pipeline.history.asof import as_of
+from phalanx.journal import schema as ev
+from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import moments, with_wall
 from phalanx.pipeline.tables import Tables, from_rows
 

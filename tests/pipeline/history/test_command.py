@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
-from tests.journal.folder import keep
-from tests.sim.tale import odyssey
+from tests.journal.journal_folder import keep
+from tests.verify.trace_builder import odyssey
 
 from phalanx.cli.main import main
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.made import MS, WALL, Hand, of_rows, rows_of, simulated
 
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.pipeline.history.intervals import intervals, memberships, views
 from phalanx.pipeline.tables import Tables, from_rows
 

@@ -11,9 +11,9 @@ from tests.pipeline import corners
 from tests.pipeline.made import MS, Hand, of_rows, simulated
 
 from phalanx.errors import PipelineError
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.pipeline.history.removals import removals
-from phalanx.pipeline.history.telling import story, to_json
+from phalanx.pipeline.history.render import story, to_json
 from phalanx.pipeline.history.why import why
 from phalanx.pipeline.tables import Tables, from_rows
 

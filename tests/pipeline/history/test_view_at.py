@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.made import MS, WALL, Hand
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline.history.instants import Instant
+from phalanx.pipeline.history.instant import Instant
 from phalanx.pipeline.history.view_at import view_at
 from phalanx.pipeline.tables import Tables, from_rows
 

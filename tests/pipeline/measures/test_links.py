@@ -6,16 +6,23 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.made import Hand, of_rows, rows_of
 
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
 from phalanx.pipeline.measures.links import links
 from phalanx.pipeline.tables import from_rows
 from phalanx.sim.run import run
-from phalanx.sim.scenario import MS, Link, Scenario, Traffic
+from phalanx.sim.scenario.model import MS, LinkSettings, Scenario, Traffic
 
 
 def counted(hand: Hand, at: int, vid: str, peer: str, *numbers: int) -> None:
     names = ("frames", "missed", "asked", "repeated")
-    hand.put(at, ev.Link, peer=peer, peer_inc=1, vid=vid, **dict(zip(names, numbers, strict=True)))
+    hand.put(
+        at,
+        ev.Link,
+        peer=peer,
+        peer_inc=1,
+        vid=vid,
+        **dict(zip(names, numbers, strict=True)),
+    )
 
 
 def test_a_link_is_the_sum_of_its_views_and_knows_what_the_peer_repeated(
@@ -44,7 +51,7 @@ def test_the_loss_of_a_link_is_about_what_the_network_lost(spark: SparkSession) 
     scenario = Scenario(
         name="lossy",
         members=names,
-        link=(Link(from_=("ada",), to=("bea",), loss_ppm=200_000),),
+        link=(LinkSettings(from_=("ada",), to=("bea",), loss_ppm=200_000),),
         traffic=tuple(Traffic(from_=name, count=300, every_ns=2 * MS) for name in names),
     )
     played = run(scenario)

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.made import MS, SECOND, WALL, Hand, of_rows, rows_of, simulated
 
-from phalanx.journal import events as ev
+from phalanx.journal import schema as ev
+from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.measures.latency import SIZES, latency
-from phalanx.pipeline.measures.parts import parts
 from phalanx.pipeline.measures.throughput import throughput
 from phalanx.pipeline.tables import Tables, from_rows
 

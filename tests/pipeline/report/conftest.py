@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from tests.journal.folder import header
-from tests.sim.tale import odyssey
+from tests.journal.journal_folder import header
+from tests.verify.trace_builder import odyssey
 
-from phalanx.journal.events import Event
+from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
 from phalanx.pipeline.report.collect import collect
 from phalanx.pipeline.report.model import Caps, Example, Finding, Page, Row

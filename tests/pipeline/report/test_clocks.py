@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from phalanx.pipeline.report.axis import Journal, RunAxis, _reach
 from phalanx.pipeline.report.model import Clock
 from phalanx.pipeline.report.removals import _since_began
+from phalanx.pipeline.report.time_axis import Journal, RunAxis, _reach
 
 HOUR_US = 3_600_000_000
 

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from tests.pipeline.report.conftest import journals
 
 from phalanx.errors import PipelineError
-from phalanx.journal.events import Deliver, Event, Life, Send, Suspect, ViewInstall
-from phalanx.journal.events import Link as LinkRow
-from phalanx.pipeline.report.axis import open_axis
+from phalanx.journal.schema import Deliver, Event, Life, Send, Suspect, ViewInstall
+from phalanx.journal.schema import Link as LinkRow
 from phalanx.pipeline.report.model import SERVICES, Caps, Page, Run
+from phalanx.pipeline.report.time_axis import open_axis
 from phalanx.pipeline.tables import Tables, from_rows
 
 

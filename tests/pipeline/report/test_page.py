@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.pipeline.report.made import made
 
-from phalanx.pipeline.report.assembly import assemble
+from phalanx.pipeline.report.html import assemble
 from phalanx.pipeline.report.model import Page
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from phalanx.pipeline.audit.report_rows import (
     Side,
     Submitted,
 )
-from phalanx.sim.evidence import ENDS
+from phalanx.verify.evidence import ENDS
 
 BANK = 62
 """Members that one mask holds."""

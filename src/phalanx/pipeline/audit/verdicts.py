@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.checkers import Verdict
-from phalanx.sim.evidence import lacking
+from phalanx.verify.checkers import Verdict
+from phalanx.verify.evidence import lacking
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from phalanx.errors import PipelineError
-from phalanx.journal.arrow import arrow
-from phalanx.pipeline.campaign.seeds import schema
-from phalanx.sim.kinds import KINDS
+from phalanx.journal.arrow_schema import arrow
+from phalanx.pipeline.campaign.seed_task import schema
+from phalanx.sim.generators.kinds import KINDS
 
 _KINDS = "|".join(KINDS)
 _NAME = re.compile(

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from phalanx.pipeline.campaign import store
-from phalanx.pipeline.campaign.seeds import FAILED, Status
+from phalanx.pipeline.campaign.seed_task import FAILED, Status
 from phalanx.pipeline.campaign.store import Wave
-from phalanx.sim.checkers import FIXED_VIEW, PROPERTIES
+from phalanx.verify.checkers import FIXED_VIEW, PROPERTIES
 
 SEEDS_END = 1 << 63
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.history.asof import as_of
+from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.tables import Tables
 
 RUN = ("cluster", "run", "group")

@@ -14,7 +14,7 @@ from phalanx.pipeline.tables import Tables
 NAMED_MAX = 8
 
 
-class Life(msgspec.Struct, frozen=True, order=True):
+class MemberLife(msgspec.Struct, frozen=True, order=True):
     """One journal: one life of a member in a group in a run."""
 
     cluster: str
@@ -39,17 +39,17 @@ def of_group(tables: Tables, group: str, run: str | None = None) -> Tables:
     return Tables(tables.spark, {name: tables[name].where(keep) for name in (*EVENTS, JOURNALS)})
 
 
-def lives(tables: Tables) -> list[Life]:
+def lives(tables: Tables) -> list[MemberLife]:
     """All that there are, in the order of runs and names."""
     rows = tables[JOURNALS].select(
         *("cluster", "run", "group", "node", "inc", "journal"),
         F.col("end_sim_ns").isNotNull().alias("simulated"),
         "boot_id",
     )
-    return sorted(msgspec.convert(row.asDict(), Life) for row in rows.collect())
+    return sorted(msgspec.convert(row.asDict(), MemberLife) for row in rows.collect())
 
 
-def find_group(known: Sequence[Life], group: str, run: str | None = None) -> list[Life]:
+def find_group(known: Sequence[MemberLife], group: str, run: str | None = None) -> list[MemberLife]:
     """The lives in a group. PipelineError, with what there is, if there are none."""
     found = [life for life in known if life.group == group]
     if not found:
@@ -62,7 +62,7 @@ def find_group(known: Sequence[Life], group: str, run: str | None = None) -> lis
     return found
 
 
-def find_member(known: Sequence[Life], member: str) -> list[Life]:
+def find_member(known: Sequence[MemberLife], member: str) -> list[MemberLife]:
     """The lives of a member, given as `ada` (all) or `ada.2` (one). A name may have dots itself.
     PipelineError, with what there is, if there are none."""
     found = [life for life in known if member in (life.node, life.label)]

@@ -16,10 +16,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.history.asof import as_of
+from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time, with_wall
-from phalanx.pipeline.history.fates import with_fate
 from phalanx.pipeline.history.intervals import labels, tenures
+from phalanx.pipeline.history.removal_outcome import with_fate
 from phalanx.pipeline.tables import Tables
 
 REMOVED = ("member", "member_inc", "vid", "next_vid")

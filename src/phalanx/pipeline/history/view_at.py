@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline.history import instants
+from phalanx.pipeline.history import instant as instants
 from phalanx.pipeline.history.clocks import moments
-from phalanx.pipeline.history.instants import Instant
+from phalanx.pipeline.history.instant import Instant
 from phalanx.pipeline.history.intervals import intervals, labels
-from phalanx.pipeline.history.lookup import Life, find_group, find_member, lives, of_group
+from phalanx.pipeline.history.lookup import MemberLife, find_group, find_member, lives, of_group
 from phalanx.pipeline.tables import Tables
 
 
-class Stay(msgspec.Struct, frozen=True):
+class ViewSpell(msgspec.Struct, frozen=True):
     """A member in a view, from when to when; instants as text."""
 
     vid: str
@@ -49,7 +49,7 @@ class ViewAt(msgspec.Struct, frozen=True):
     member: str
     instant: str
     answer: Literal["in view", "before", "after", "none"]
-    stay: Stay | None
+    stay: ViewSpell | None
 
 
 def view_at(
@@ -83,7 +83,7 @@ def view_at(
     return found
 
 
-def _check_clock(asked: Sequence[Life], at: Instant) -> None:
+def _check_clock(asked: Sequence[MemberLife], at: Instant) -> None:
     wrong = [life for life in asked if life.simulated != at.simulated]
     if not wrong:
         return
@@ -116,7 +116,7 @@ def _stays(tables: Tables, at: Instant) -> DataFrame:
 
 
 def _answer(
-    life: Life,
+    life: MemberLife,
     at: Instant,
     answer: Literal["in view", "before", "after", "none"],
     row: dict[str, object] | None,
@@ -129,5 +129,5 @@ def _answer(
             "since": str(Instant(row[f"from_{kind}_ns"], at.simulated)),  # type: ignore[arg-type]
             "until": str(Instant(row[f"to_{kind}_ns"], at.simulated)),  # type: ignore[arg-type]
         }
-        stay = msgspec.convert(facts, Stay)
+        stay = msgspec.convert(facts, ViewSpell)
     return ViewAt(life.cluster, life.run, life.group, life.label, str(at), answer, stay)

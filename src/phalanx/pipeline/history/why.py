@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.history.lookup import Life, find_group, find_member, lives, of_group
+from phalanx.pipeline.history.lookup import MemberLife, find_group, find_member, lives, of_group
 from phalanx.pipeline.history.removals import removals
 from phalanx.pipeline.tables import Tables
 
@@ -111,7 +111,7 @@ def _order(removal: Removal) -> tuple[str, str, str, int, int]:
     return removal.cluster, removal.run, removal.member, removal.member_inc, first
 
 
-def _check_member(tables: Tables, known: list[Life], member: str) -> None:
+def _check_member(tables: Tables, known: list[MemberLife], member: str) -> None:
     """That it was ever in a view, or wrote a journal."""
     names = F.explode(F.arrays_zip("members", "member_incs"))
     rows = tables["view_install"].select(names.alias("m")).select("m.*").distinct().collect()

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.measures.parts import parts
+from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.tables import Tables
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.measures.parts import parts
+from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.tables import Tables
 
 BUCKET_NS = 1_000_000_000

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.measures.links import links, share
-from phalanx.pipeline.measures.parts import parts
-from phalanx.pipeline.report.axis import Axis
-from phalanx.pipeline.report.flows import bucket_of, bucketed
+from phalanx.pipeline.report.message_flow import bucket_of, bucketed
 from phalanx.pipeline.report.model import SERVICES, Latency, Link, Throughput
+from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.tables import Tables
 
 MESSAGES = "sum(last - first + 1)"

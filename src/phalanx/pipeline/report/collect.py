@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.report.axis import Axis, RunAxis, open_axis
-from phalanx.pipeline.report.bands import collect_bands, collect_changes
 from phalanx.pipeline.report.charts import collect_speed, collect_throughput
-from phalanx.pipeline.report.flows import collect_flows, collect_suspicions
+from phalanx.pipeline.report.message_flow import collect_flows, collect_suspicions
 from phalanx.pipeline.report.model import Caps, Ended, Life, Page, Run
 from phalanx.pipeline.report.removals import collect_removals
+from phalanx.pipeline.report.time_axis import Axis, RunAxis, open_axis
 from phalanx.pipeline.report.verdicts import Findings, with_rows
+from phalanx.pipeline.report.view_bands import collect_bands, collect_changes
 from phalanx.pipeline.tables import Tables
 
 

@@ -12,8 +12,8 @@ from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.removals import removals
-from phalanx.pipeline.report.axis import Axis, Member, RunAxis
 from phalanx.pipeline.report.model import Removal, Step, View
+from phalanx.pipeline.report.time_axis import Axis, Member, RunAxis
 from phalanx.pipeline.tables import Tables
 
 CHAIN_MAX = 2_000

@@ -14,12 +14,12 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.journal.events import Row as Common
-from phalanx.pipeline.report.axis import Axis
+from phalanx.journal.schema import Row as Common
 from phalanx.pipeline.report.model import Example, Finding, Row
+from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.schemas import EVENTS, IDENTITY
 from phalanx.pipeline.tables import Tables
-from phalanx.sim.show import MEANING
+from phalanx.sim.render.summary import MEANING
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit

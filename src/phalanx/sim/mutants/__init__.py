@@ -2,14 +2,14 @@
 
 A checker that has never caught anything proves nothing. Each mutant here breaks one rule of
 the core as a careless change would, by replacing a method or two while `apply(name)` is in
-force; a hunt under it (`phalanx.sim.hunt`) must end in a violation or get stuck. Nothing outside
-tests and sweeps may import this package.
+force; a run under it (`phalanx.sim.mutation_testing`) must end in a violation or get stuck. Nothing
+outside tests and sweeps may import this package.
 
-    fixed       order, delivery and reliable broadcast within one view
+    fixed_view  order, delivery and reliable broadcast within one view
     agreement   how members agree on a view: rules R1 to R5 and T
-    components  which components unite: rules N and J
-    boundary    where a view ends and the next begins: cuts, early delivery, carried frames, votes
-    seeking     who is alive, who is sought, whose name it is
+    merge       which components unite: rules N and J
+    view_boundary  where a view ends and the next begins: cuts, early delivery, carried frames
+    discovery   who is alive, who is sought, whose name it is
     reports     receipts, lost receivers, what comes with a view
 """
 
@@ -20,7 +20,11 @@ from contextlib import ExitStack, contextmanager
 
 from phalanx.core.membership.proposals import forget_cached
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import agreement, boundary, components, fixed, reports, seeking
+from phalanx.sim.mutants import agreement, reports
+from phalanx.sim.mutants import discovery as seeking
+from phalanx.sim.mutants import fixed_view as fixed
+from phalanx.sim.mutants import merge as components
+from phalanx.sim.mutants import view_boundary as boundary
 from phalanx.sim.mutants.mutant import Mutant, Patch
 
 __all__ = ["MUTANTS", "Mutant", "apply"]

@@ -1,0 +1,444 @@
+"""A group for asyncio.
+
+    async with phalanx.join("orders") as group:
+        await group.send(b"hello", phalanx.AGREED)
+        async for event in group:
+            ...
+
+The protocol runs in a thread of its own; the event loop only reads and sends. A loop that is
+blocked for a while costs nothing but its own delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from phalanx.api.arguments import (
+    Body,
+    Receivers,
+    checked_bodies,
+    checked_receivers,
+    checked_service,
+    checked_timeout,
+)
+from phalanx.api.base import Arm, GroupBase, Opening, ReceiptBase, open_member
+from phalanx.api.view_condition import Named, ViewCondition, Wanted
+from phalanx.config import Config, lan
+from phalanx.core.effects import Service
+from phalanx.errors import AlreadyJoined, TimedOut
+from phalanx.journal.settings import JournalSettings
+from phalanx.runtime.events import Batch, Event, View
+from phalanx.runtime.lifecycle import PROCESS
+from phalanx.runtime.member_runner import MemberRunner
+from phalanx.runtime.receipt_tracker import Outcome, State
+
+T = TypeVar("T")
+
+
+class Receipt(ReceiptBase):
+    """What became of messages that were sent. Waiting for it is never needed for delivery.
+
+    Each call returns an `Outcome`: which of the members that the messages were meant for have them,
+    and in which view. Those are the members of the view at the time of `send`, or those named by
+    `to`. docs/receipts.md states what each call promises in every situation.
+    """
+
+    async def ordered(self) -> Outcome:
+        """Until the place of the messages can no longer change at this member. Raises NotDelivered
+        if all their receivers are gone, and MemberClosed or why this member has ended."""
+        return await self._reach(State.ORDERED, True)
+
+    async def stable(self, *, allow_missing: bool = False) -> Outcome:
+        """Until it is known which members have the messages. Raises NotEverywhere, which names
+        them, if members that the messages were meant for may not: they failed, left or were cut off
+        before they acknowledged. With `allow_missing` stability among those that stay is enough,
+        and the outcome names the others."""
+        return await self._reach(State.STABLE, allow_missing)
+
+    async def delivered(self, *, allow_missing: bool = False) -> Outcome:
+        """Until it is known which members have delivered the messages to their applications. Raises
+        and returns as `stable` does. In an idle group this takes two keep-alives longer."""
+        if not self._ticket.error:
+            await self._reach(State.STABLE, True)
+            self._ask_for_delivery()
+        return await self._reach(State.DELIVERED, allow_missing)
+
+    async def _reach(self, state: State, allow_missing: bool) -> Outcome:
+        ticket = self._ticket
+        if ticket.state < state and ticket.error is None:
+            await _wait(lambda call: ticket.when(state, call))
+        return ticket.checked(state, allow_missing)
+
+
+class Group(GroupBase):
+    """A member of a group. Events come once, in order, to whoever iterates; two tasks that iterate
+    share them."""
+
+    async def send(
+        self,
+        body: Body,
+        service: Service | str = Service.AGREED,
+        *,
+        to: Receivers | None = None,
+    ) -> Receipt:
+        """Send a message to the whole view, or to the members `to` of it: a name, a MemberId, or
+        an iterable of them. `service` may be the name of one, as "safe".
+
+        Returns when the message is accepted; waits while the window is closed. A SubmissionError
+        means that it was not and will not be sent. Once accepted it is delivered here and at every
+        member that stays, in the order of its service, unless this process ends first.
+        """
+        return await self.send_many((body,), service, to=to)
+
+    async def send_many(
+        self,
+        bodies: Iterable[Body],
+        service: Service | str = Service.AGREED,
+        *,
+        to: Receivers | None = None,
+    ) -> Receipt:
+        """Send messages one after the other, as `send` does; all are accepted or none. The receipt
+        of no messages is complete at once. What was given may be changed afterwards."""
+        checked, kind = checked_bodies(bodies), checked_service(service)
+        receivers = checked_receivers(to)
+        node = self._node
+        if not node.has_room:
+            await _wait(self._until(lambda: node.has_much_room), self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers), node, self._engine)
+
+    # -------------------------------------------------------------- events
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while True:
+            event = self._take_one()
+            if event is not None:
+                return event
+            if not self._check_open():
+                raise StopAsyncIteration
+            await self._something()
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Everything that can be read at once, in batches: for throughput."""
+        while True:
+            batch = self._take()
+            if batch is not None:
+                yield batch
+            elif not self._check_open():
+                return
+            else:
+                await self._something()
+
+    async def _something(self) -> None:
+        buffer = self._node.buffer
+        await _wait(buffer.when_put, buffer.forget)
+
+    # -------------------------------------------------------------- membership
+
+    async def wait_for(
+        self,
+        members: Wanted | None = None,
+        timeout: float | None = None,
+        *,
+        majority_of: int | Named | None = None,
+        gone: Named | None = None,
+    ) -> View:
+        """Wait until a view fits, and return the first that does: the present one, or a later one.
+
+        `members` is a number (at least so many), a name or names (all of these are in the view; a
+        MemberId means that incarnation), or a function of the view that returns whether it fits.
+        `majority_of=5` wants more than half of five members, `majority_of=names` more than half of
+        those; `gone` names members of which none is in the view, whether they have left or were
+        never there. Several together must all hold. Reads no events.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile. An exception of the function
+        reaches the caller. ConfigurationError for values that no view could fit.
+        """
+        condition = ViewCondition(members, majority_of, gone)
+        return await self._first_view(condition, Limit(checked_timeout(timeout)))
+
+    async def settled(self, timeout: float | None = None) -> View:
+        """Wait until the membership has settled, and return its view.
+
+        A member starts alone and finds the others by itself, so right after `join` its view holds
+        nobody else, and messages go to nobody else. The membership has settled when no view change
+        is under way and four times `hello_ns` have passed since this member began to look for
+        others and since the last view change: one second with the settings of `lan()`. That is time
+        enough to find every group that can be heard, also if three packets in a row are lost; it is
+        no promise that nobody comes later. To wait for members that you know, use `wait_for`.
+
+        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
+        the membership, if this member has left or leaves meanwhile.
+        """
+        limit = Limit(checked_timeout(timeout))
+        self._check_member()
+        node = self._node
+        arm = self._until(lambda: node.stopped or node.settled)
+        await limit.wait("a settled membership", arm, self._unwatch)
+        self._check_member()
+        return node.view
+
+    async def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
+        self._check_member()
+        seen = self.view
+        if condition.fits(seen):
+            return seen
+        with self._following() as feed:
+            while True:
+                view = feed.take()
+                if view is None:
+                    if feed.ended:
+                        self._check_member()
+                    await limit.wait(condition.text, feed.when_put)
+                elif view is not seen and condition.fits(view):
+                    return view
+
+    async def leave(self) -> None:
+        """Send what was accepted, say goodbye, and be gone. Safe to call twice. Even if the wait
+        is cancelled the member leaves."""
+        node = self._node
+        arm = self._begin_leaving()
+        await _wait(arm)
+        await _in_thread(lambda: node.wait_for_disk(node.config.leave_ns / 1e9 + 5), _nothing)
+
+    async def __aenter__(self) -> Group:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.leave()
+
+
+class PendingJoin(Coroutine[Any, Any, Group]):
+    """A group that is about to be joined: `await` it, enter it with `async with`, or give it to
+    `asyncio.create_task`, `gather`, `wait_for` or `run`, as any coroutine. Once."""
+
+    def __init__(
+        self,
+        group: str,
+        opening: Opening,
+        condition: ViewCondition | None,
+        timeout: float | None,
+    ) -> None:
+        self._begun = False
+        self._name = group
+        self._opening = opening
+        self._condition = condition
+        self._timeout = timeout
+        self._driven: Coroutine[Any, Any, Group] | None = None
+        """What a task drives with `send`."""
+        self._group: Group | None = None
+
+    def __repr__(self) -> str:
+        return f"<Joining {self._name!r}>"
+
+    def _begin(self) -> Coroutine[Any, Any, Group]:
+        if self._begun:
+            raise AlreadyJoined(self._name)
+        self._begun = True
+        return self._join()
+
+    def __await__(self) -> Generator[Any, None, Group]:
+        return self._begin().__await__()
+
+    def send(self, value: Any) -> Any:
+        if self._driven is None:
+            self._driven = self._begin()
+        return self._driven.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._driven is None:
+            self._driven = self._begin()
+        return self._driven.throw(*error)
+
+    def close(self) -> None:
+        self._begun = True
+        if self._driven is not None:
+            self._driven.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_begun", True) and not sys.is_finalizing():
+            text = f"join({self._name!r}) was never awaited: nothing was joined"
+            warnings.warn(text, RuntimeWarning, stacklevel=2, source=self)
+
+    async def _join(self) -> Group:
+        limit = Limit(self._timeout)
+        group = await self._named(limit)
+        if self._condition is not None:
+            async with _leaving_on_error(group):
+                await group._first_view(self._condition, limit)
+        return group
+
+    async def _named(self, limit: Limit) -> Group:
+        """The group, once this member has its name."""
+        while True:
+            node = await _in_thread(self._opening, MemberRunner.abandon)
+            group = Group(node, PROCESS.run(node))
+            async with _leaving_on_error(group):
+                await limit.wait("joining", group._until(node.is_named_or_stopped))
+            if not self._opening.is_due_again(node):
+                break
+        if node.stopped:
+            group._check_open()
+        return group
+
+    async def __aenter__(self) -> Group:
+        self._group = await self._begin()
+        return self._group
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._group is not None
+        await self._group.leave()
+
+
+@contextlib.asynccontextmanager
+async def _leaving_on_error(group: Group) -> AsyncIterator[None]:
+    """A join that fails leaves; one that is cancelled does not wait for that."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        group._begin_leaving()
+        raise
+    except BaseException:
+        await group.leave()
+        raise
+
+
+def join(
+    group: str,
+    *,
+    name: str | None = None,
+    config: Config | None = None,
+    state: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    journal_settings: JournalSettings | None = None,
+    receive: bool = True,
+    members: Wanted | None = None,
+    timeout: float | None = None,
+) -> PendingJoin:
+    """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
+
+    The member starts alone and finds the others by itself. `name` tells it from them; by
+    default it is made of the host's name and the process id. With a `state` directory the member
+    is known to be the same one, in a new life, when it comes back under its name. With a
+    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
+    `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
+    reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
+
+    With `members` it returns only when a view fits, as `wait_for(members)` does: a number, a name,
+    names, or a function of the view. `timeout` limits the whole call, in seconds; after TimedOut or
+    another error the member has left again. Without `members` the first view holds this member
+    alone: see `wait_for` and `settled`.
+
+    A PhalanxError names the field and the remedy; then nothing was joined.
+    """
+    settings = lan() if config is None else config
+    condition = None if members is None else ViewCondition(members)
+    opening = Opening(
+        lambda above: open_member(
+            group, name, settings, state, journal, journal_settings, receive, above
+        )
+    )
+    return PendingJoin(group, opening, condition, checked_timeout(timeout))
+
+
+# ---------------------------------------------------------------------------- waiting
+
+
+class Limit:
+    """A time limit for several waits in a row; TimedOut when it is over."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+    async def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
+        try:
+            async with asyncio.timeout_at(self._end):
+                await _wait(arm, disarm)
+        except TimeoutError:
+            raise TimedOut(what, self._seconds or 0.0) from None
+
+
+async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
+    """Until the other thread calls. `disarm` takes the call back if the wait is cancelled."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def call() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
+            loop.call_soon_threadsafe(finish)
+
+    arm(call)
+    try:
+        await done
+    except asyncio.CancelledError:
+        if disarm is not None:
+            disarm(call)
+        raise
+
+
+def _nothing(result: object) -> None:
+    pass
+
+
+async def _in_thread(work: Callable[[], T], discard: Callable[[T], object]) -> T:
+    """What may take a while, in a thread that is gone afterwards. A result that nobody waits for
+    any more is discarded."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+    lock = threading.Lock()
+    wanted = True
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            errors.append(error)
+        else:
+            with lock:
+                results.append(result)
+                late = not wanted
+            if late:
+                discard(result)
+        call()
+
+    def start(call: Callable[[], None]) -> None:
+        threading.Thread(target=run, args=(call,), name="phalanx-opening", daemon=True).start()
+
+    try:
+        await _wait(start)
+    except asyncio.CancelledError:
+        with lock:
+            wanted = False
+            done = list(results)
+        for result in done:
+            discard(result)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

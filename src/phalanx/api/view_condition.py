@@ -1,0 +1,150 @@
+"""What a caller of `wait_for` waits for: a condition on the members of a view.
+
+    members=3                       at least three members
+    members="ada"                   the member with this name
+    members=["ada", bea.me]         all of these; a MemberId means that incarnation only
+    members=lambda view: ...        views for which this function returns true
+    majority_of=5                   more than half of five members
+    majority_of=["ada", "bea", ...] more than half of those that are named
+    gone="cyd", gone=["cyd", ...]   none of these
+
+Several together must all hold. The condition is tested in the thread or task of the caller, so an
+exception of its function reaches the caller.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from phalanx.core.ids import MEMBERS_MAX, MemberId
+from phalanx.errors import ConfigurationError
+from phalanx.runtime.events import View
+
+Named = str | MemberId | Iterable[str | MemberId]
+Wanted = int | Named | Callable[[View], bool]
+
+SHOWN_MAX = 200
+_REMEDY = "give a number of members, a name, names, or a function of the view"
+_NAMES_REMEDY = "give a member's name or MemberId, or an iterable of them"
+
+
+class ViewCondition:
+    """A condition on a view. ConfigurationError for values that no view could fit."""
+
+    def __init__(
+        self,
+        members: Wanted | None = None,
+        majority_of: int | Named | None = None,
+        gone: Named | None = None,
+    ) -> None:
+        if members is None and majority_of is None and gone is None:
+            raise ConfigurationError("members", None, f"{_REMEDY}; or give majority_of or gone")
+        # A generator can be read once: keep what it gave, for the tests and for the message.
+        members, majority_of, gone = map(_kept, (members, majority_of, gone))
+        self._tests: list[Callable[[View], bool]] = []
+        words: list[str] = []
+        if members is not None:
+            self._tests.append(_members_test(members))
+            words.append(f"members = {_shown(members)}")
+        if majority_of is not None:
+            self._tests.append(_majority_test(majority_of))
+            words.append(f"majority_of = {_shown(majority_of)}")
+        if gone is not None:
+            self._tests.append(_gone_test(gone))
+            words.append(f"gone = {_shown(gone)}")
+        self.text = f"a view with {', '.join(words)}"
+        """What is waited for, for messages."""
+
+    def fits(self, view: View) -> bool:
+        """Whether all of it holds. Raises what the caller's function raises."""
+        return all(test(view) for test in self._tests)
+
+
+def _members_test(members: Wanted) -> Callable[[View], bool]:
+    if callable(members) and not isinstance(members, str | MemberId):
+        return _predicate(members)
+    count = _count("members", members)
+    if count is not None:
+        return lambda view: len(view.members) >= count
+    wanted = _names("members", members, _REMEDY)
+    return lambda view: wanted <= _present(view)
+
+
+def _majority_test(majority_of: int | Named) -> Callable[[View], bool]:
+    count = _count("majority_of", majority_of)
+    if count is not None:
+        return lambda view: 2 * len(view.members) > count
+    electorate = _names("majority_of", majority_of, "give a number of members, or names")
+    return lambda view: 2 * len(electorate & _present(view)) > len(electorate)
+
+
+def _gone_test(gone: Named) -> Callable[[View], bool]:
+    names = _names("gone", gone, _NAMES_REMEDY)
+    return lambda view: not names & _present(view)
+
+
+def _predicate(members: Callable[[View], bool]) -> Callable[[View], bool]:
+    def test(view: View) -> bool:
+        answer: object = members(view)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise ConfigurationError("members", members, "the function must not be async")
+        return bool(answer)
+
+    return test
+
+
+def _count(field: str, value: object) -> int | None:
+    """The value as a number of members; None if it is no number."""
+    if isinstance(value, bool):
+        raise ConfigurationError(field, value, _REMEDY)
+    try:
+        count = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    if not 1 <= count <= MEMBERS_MAX:
+        raise ConfigurationError(field, value, f"must lie in 1..{MEMBERS_MAX}")
+    return count
+
+
+def _names(field: str, value: object, remedy: str) -> frozenset[str | MemberId]:
+    """Names and ids; ConfigurationError for anything that no member could be called."""
+    if isinstance(value, str | MemberId):
+        value = (value,)
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(field, value, remedy)
+    out: list[str | MemberId] = []
+    for name in value:
+        if isinstance(name, str):
+            out.append(_checked_name(field, name))
+        elif isinstance(name, MemberId):
+            out.append(name)
+        else:
+            raise ConfigurationError(field, name, "a member is named by a str or a MemberId")
+    if not out:
+        raise ConfigurationError(field, value, "name at least one member")
+    return frozenset(out)
+
+
+def _checked_name(field: str, name: str) -> str:
+    try:
+        return MemberId(name).name
+    except ValueError as error:
+        raise ConfigurationError(field, name, str(error)) from None
+
+
+def _present(view: View) -> frozenset[str | MemberId]:
+    return frozenset(view.members) | {member.name for member in view.members}
+
+
+def _kept(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def _shown(value: object) -> str:
+    name = getattr(value, "__qualname__", None) if callable(value) else None
+    return name if isinstance(name, str) else f"{value!r:.{SHOWN_MAX}}"

@@ -1,0 +1,88 @@
+"""Phalanx as one side of a benchmark: workers in some place, a network or this machine alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.benchmark.process_group import ProcessGroup
+from phalanx.benchmark.trial import Trial
+from phalanx.benchmark.worker import WorkerPlan
+from phalanx.config import lan, local
+
+_numbers = count()
+
+
+class BenchPlace(Protocol):
+    """Where processes run: `run(i, argv, ...)` starts one where member `i` is at home."""
+
+    n: int
+
+    def run(self, i: int, argv: list[str], **popen: Any) -> subprocess.Popen[Any]: ...
+
+
+class Loopback:
+    """All members on this machine, over the loopback interface."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def run(self, i: int, argv: list[str], **popen: Any) -> subprocess.Popen[Any]:
+        return subprocess.Popen(argv, **{"start_new_session": True, **popen})
+
+
+class Members:
+    """One side of a benchmark. With a `journal` folder every trial gets a folder of its own in it,
+    which `journals` lists."""
+
+    def __init__(
+        self, name: str, place: BenchPlace, *, journal: Path | None = None, **settings: Any
+    ) -> None:
+        self.name = name
+        self.n = place.n
+        self.journals: list[Path] = []
+        self._place = place
+        self._journal = journal
+        make = local if isinstance(place, Loopback) else lan
+        cluster = f"bench-{os.getpid()}"  # other runs on this machine are not heard
+        self._config = make(**{"cluster": cluster, **settings})
+
+    @contextmanager
+    def crew(self, task: Trial) -> Iterator[ProcessGroup]:
+        turn = next(_numbers)
+        journal = None
+        if self._journal is not None:
+            journal = _folder(self._journal)
+            self.journals.append(journal)
+
+        def start(i: int, **popen: Any) -> subprocess.Popen[Any]:
+            plan = WorkerPlan(
+                task=task,
+                i=i,
+                group=f"trial-{turn}",
+                config=self._config,
+                journal=None if journal is None else str(journal),
+            )
+            worker = [sys.executable, "-m", "phalanx.benchmark.worker"]
+            return self._place.run(i, [*worker, msgspec.json.encode(plan).decode()], **popen)
+
+        with ProcessGroup(self._place.n, start) as crew:
+            yield crew
+
+
+def _folder(root: Path) -> Path:
+    """A new folder there."""
+    for k in count():
+        folder = root / f"trial-{k:03}"
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("unreachable")

@@ -1,0 +1,177 @@
+"""Options of the commands that join a group, and how they show what it tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from phalanx.config import CROWDED, Config, lan
+from phalanx.core.effects import Service
+from phalanx.core.ids import MEMBERS_MAX
+from phalanx.runtime.events import (
+    Event,
+    EventsLost,
+    Merged,
+    Message,
+    NotSent,
+    Transitional,
+    View,
+)
+from phalanx.runtime.short_names import ShortNames
+
+WAIT_SECONDS = 60.0
+SERVICES = [service.name.lower() for service in Service]
+
+_OPTIONS = (
+    click.option("--name", metavar="NAME", help="This member's name; host and process id."),
+    click.option("--cluster", metavar="NAME", help="Others of this name only; phalanx."),
+    click.option(
+        "--network",
+        type=click.Choice(["multicast", "broadcast", "fanout"]),
+        help="How packets travel; multicast.",
+    ),
+    click.option("--address", metavar="ADDRESS", help="The group's address; made of its name."),
+    click.option("--port", type=click.IntRange(0, 65_535), help="The UDP port; 7117."),
+    click.option("--interface", metavar="NAME", help="Network interface, by name or address."),
+    click.option(
+        "--peer",
+        "peers",
+        metavar="HOST:PORT",
+        multiple=True,
+        help="With fanout, where others may be; may be repeated.",
+    ),
+    click.option("--local", is_flag=True, help="This machine only."),
+    click.option("--crowded", is_flag=True, help="Longer time-outs: many processes, few cores."),
+    click.option("--state", metavar="DIR", help="Remember this member's incarnation here."),
+    click.option("--journal", metavar="DIR", help="Write what this member sees here."),
+)
+
+_WAITING = (
+    click.option(
+        "--members",
+        metavar="N",
+        type=click.IntRange(1, MEMBERS_MAX),
+        help="Send nothing before the view has so many members; until then lines wait.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(0, min_open=True),
+        default=WAIT_SECONDS,
+        help=f"Wait so long for the members before the first line; {WAIT_SECONDS:g}.",
+    ),
+)
+
+
+def joining_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a command that joins a group."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of a command that waits for members before it sends."""
+    for option in reversed(_WAITING):
+        command = option(command)
+    return command
+
+
+def config_of(given: dict[str, Any]) -> Config:
+    """The settings that the options make. Takes them out of `given`."""
+    settings: dict[str, Any] = dict(CROWDED) if given.pop("crowded") else {}
+    if given.pop("local"):
+        settings |= {"interface": "127.0.0.1", "hops": 0}
+    for field in ("cluster", "network", "address", "port", "interface"):
+        value = given.pop(field)
+        if value is not None:
+            settings[field] = value
+    peers = given.pop("peers")
+    if peers:
+        settings |= {"network": settings.get("network", "fanout"), "peers": peers}
+    return lan(**settings)
+
+
+_NAMES = ShortNames()
+"""Of the members in this process's output: one that came back is told from its former life."""
+
+
+def as_text(event: Event) -> str:
+    """One line for a person."""
+    match event:
+        case View():
+            parts = [f"view {event.id}:", *map(_NAMES.of, event.members)]
+            if event.joined:
+                parts.append(f"(joined: {_names(event.joined)})")
+            if event.left:
+                parts.append(f"(left: {_names(event.left)})")
+            return " ".join(parts)
+        case Message():
+            text = event.body.decode("utf-8", "backslashreplace")
+            late = "!" if event.transitional else ""
+            sender, service = _NAMES.of(event.sender), event.service.name.lower()
+            return f"{sender}#{event.number}{late} {service}: {text}"
+        case Transitional():
+            return f"the view {event.view} is ending; {_names(event.members)} go on"
+        case NotSent(first, last, members, rest):
+            who = _names(members) if rest else f"anybody: {_names(members)} left the view"
+            return f"messages {first} to {last} do not go to {who}"
+        case EventsLost(count):
+            return f"{count} messages lost: they were not read in time"
+
+
+def as_row(event: Event) -> dict[str, Any]:
+    """The same for a program."""
+    match event:
+        case View():
+            row: dict[str, Any] = {
+                "event": "merged" if isinstance(event, Merged) else "view",
+                "id": str(event.id),
+                "members": [str(m) for m in event.members],
+                "joined": [str(m) for m in event.joined],
+                "left": [str(m) for m in event.left],
+                "transitional": [str(m) for m in event.transitional],
+                "cause": event.cause,
+            }
+            if isinstance(event, Merged):
+                row["sides"] = [
+                    {
+                        "view": str(side.view),
+                        "members": [str(m) for m in side.members],
+                        "delivered": {str(m): upto for m, upto in side.delivered},
+                        "alone": [[str(r.sender), r.first, r.last] for r in side.alone],
+                    }
+                    for side in event.sides
+                ]
+            return row
+        case Message():
+            return {
+                "event": "message",
+                "sender": str(event.sender),
+                "number": event.number,
+                "service": event.service.name.lower(),
+                "view": str(event.view),
+                "position": event.position,
+                "transitional": event.transitional,
+                "body": event.body.decode("utf-8", "backslashreplace"),
+            }
+        case Transitional():
+            members = [str(m) for m in event.members]
+            return {"event": "transitional", "view": str(event.view), "members": members}
+        case NotSent(first, last, members, rest):
+            gone = [str(m) for m in members]
+            return {
+                "event": "not_sent",
+                "first": first,
+                "last": last,
+                "members": gone,
+                "rest": rest,
+            }
+        case EventsLost(count):
+            return {"event": "events_lost", "count": count}
+
+
+def _names(members: tuple[Any, ...]) -> str:
+    return _NAMES.listed(members)

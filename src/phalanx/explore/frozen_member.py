@@ -1,0 +1,200 @@
+"""A member whose time stands still: what its timers would do is done by name.
+
+The clock always says NOW, so no deadline ever comes: keep-alives, NACKs, HELLO, claims and
+probes are off, and the member speaks only when the protocol makes it or when it is told to.
+What is left of time are four inputs:
+
+    collect   the collection of components is over
+    answer    members that have not answered a proposal are left out
+    speak     members that have not spoken in the view are left out
+    ack       an ack-only frame, as a keep-alive would be
+
+The detector is replaced by `Break`; the search for others by HELLOs that the explorer makes up:
+everybody hears everybody, and nobody is patient.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Literal
+
+from phalanx.config import Config
+from phalanx.core.effects import DeadlinePassed, Effect
+from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.member.member import Member
+from phalanx.core.membership.discovery import Discovery
+from phalanx.core.membership.instructions import Expired
+from phalanx.core.membership.name_claim import NameClaim
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import Frame, Hello, JoinAttempt
+
+NOW = 1_000_000_000
+NEVER = 1 << 62
+GROUP = "explored"
+
+Timer = Literal["collect", "answer", "speak", "ack"]
+TIMERS: tuple[Timer, ...] = ("collect", "answer", "speak", "ack")
+
+
+class AlwaysMutualDiscovery(Discovery):
+    """Everybody hears everybody both ways, and views that come and go make nobody wait."""
+
+    __slots__ = ()
+
+    def heard(self, now: int, hello: Hello | JoinAttempt, view: ViewId, ours: bool) -> bool:
+        return not ours
+
+    def is_in_contact(self, now: int, view: ViewId) -> bool:
+        return True
+
+    def may_announce(self, now: int) -> bool:
+        return True
+
+    def lately(self, now: int) -> tuple[MemberId, ...]:
+        return ()
+
+    def installed(self, now: int, joined: bool, lost: bool) -> None:
+        pass
+
+
+class FrozenTimeMember(Member):
+    """A member that does nothing by itself. Feed it with `step(NOW, ...)` and `pass_timer`."""
+
+    def __init__(self, me: MemberId, view: View, config: Config) -> None:
+        super().__init__(me, view, GROUP, config, entropy=1)
+        prng = Prng(1)
+        self._control_plane.claim = NameClaim(me, config, prng, needed=False)
+        self._control_plane.search = AlwaysMutualDiscovery(me, config, prng)
+        self._timer: Timer = "ack"
+
+    # -------------------------------------------------------------- time
+
+    def pass_timer(self, timer: Timer) -> list[Effect]:
+        """Let this timer run out; nothing happens if it is not running."""
+        self._timer = timer
+        return self.step(NOW, DeadlinePassed())
+
+    def _recover(self, now: int, out: list[Effect]) -> None:
+        """Nothing is asked for: the explorer brings what is missing."""
+
+    def _expire(self, now: int, out: list[Effect]) -> None:
+        protocol = self._protocol
+        match self._timer:
+            case "collect" if protocol.stage == "COLLECTING":
+                protocol._collect_until = now
+            case "answer" if protocol.stage == "PROPOSED":
+                protocol._answer_until = now
+            case "speak" if protocol.stage != "PROPOSED" and protocol._speak_until != NEVER:
+                protocol._speak_until = now
+            case "ack":
+                self._ack_scheduler._due_ns = (
+                    now  # `_speak` sends what is owed at the end of the step
+                )
+                return
+            case _:
+                return
+        self._give(now, Expired(self._unspoken()), out)
+
+    # -------------------------------------------------------------- what the explorer asks
+
+    @property
+    def stage(self) -> str:
+        return self._protocol.stage
+
+    @property
+    def busy(self) -> bool:
+        """A change is under way here."""
+        return self._protocol.changing
+
+    @property
+    def resting(self) -> bool:
+        """No change is under way, all members have spoken, and all messages have left: it waits
+        for nobody."""
+        view_state = self._view_state
+        waits = self._protocol.changing or view_state.awaiting_first_frames or self._outbox.messages
+        return not waits and view_state.queue.empty
+
+    @property
+    def known(self) -> frozenset[MemberId]:
+        """With whom it could break: those of its view and of a join under way."""
+        return frozenset(self._protocol.current.entries) - {self.me}
+
+    @property
+    def owes(self) -> bool:
+        """A keep-alive would tell others something that they wait for: that it is in the view,
+        or that it has their messages; or, if it is alone, itself."""
+        if self._protocol.changing:
+            return False
+        if len(self.view.members) == 1:
+            return not self.resting
+        latest = self._dag.latest[self._rank]
+        if not latest[self._rank]:
+            return True
+        last = self._view_state._last_message
+        return any(number > latest[rank] for rank, number in enumerate(last) if rank != self._rank)
+
+    @property
+    def accepted(self) -> int:
+        """How many messages were submitted here."""
+        return self._numbered
+
+    @property
+    def awaits(self) -> bool:
+        """T_change runs."""
+        return self._protocol.stage == "PROPOSED"
+
+    @property
+    def listens(self) -> bool:
+        """T_view runs, and somebody has not spoken."""
+        protocol = self._protocol
+        if protocol.changing or protocol._speak_until == NEVER:
+            return False
+        return any(member != self.me for member in self._unspoken())
+
+    def missing(self) -> list[tuple[MemberId, int]]:
+        """Frames that it would ask for."""
+        roster = self._broadcast.roster
+        own = [(roster[slot], number) for slot, number in self._broadcast.retransmission.missing]
+        return sorted({*own, *self._resources.foreign.wants()})
+
+    def waiting(self) -> list[tuple[MemberId, int]]:
+        """Frames that are here and cannot enter yet."""
+        roster = self._broadcast.roster
+        return [(roster[frame.sender], frame.number) for frame in self._broadcast.waiting()]
+
+    def count(self, member: MemberId) -> int:
+        """How many frames of a member have entered here, those treated as present with them."""
+        slot = self._broadcast.slot_of.get(member)
+        return 0 if slot is None else self._broadcast.dag.have[slot]
+
+    def held(self) -> dict[tuple[MemberId, int], list[bytes]]:
+        """The frames that it could repeat. A repeat is no sign that its sender is near: nobody
+        joins a stranger on it."""
+        domain = self._broadcast
+        out: dict[tuple[MemberId, int], Frame] = {}
+        for frames_of in (domain.past_frames.foreign, *domain.past_frames._generations):
+            for member, stored in frames_of.items():
+                out.update({(member, number): frame for number, frame in stored.items()})
+        for slot, member in enumerate(domain.roster):
+            for frames in (domain._waiting[slot], domain.dag.frames[slot]):
+                out.update({(member, number): frame for number, frame in frames.items()})
+        return {
+            place: self._codec.fragments(frame, frame.wire, repeat=1)
+            for place, frame in out.items()
+        }
+
+    def hello(self) -> bytes:
+        """What it would say to strangers, and to members that are still in another view."""
+        return self._codec.encode(self._control_plane.hello(NOW, self._view_state))
+
+    # -------------------------------------------------------------- copies
+
+    def frozen(self) -> bytes:
+        """All of it. The one who thaws it goes on from here."""
+        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def thawed(data: bytes) -> FrozenTimeMember:
+    """A member as it was when it was frozen."""
+    member: FrozenTimeMember = pickle.loads(data)  # noqa: S301 (bytes that this process made)
+    return member

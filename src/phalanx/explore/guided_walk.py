@@ -1,0 +1,428 @@
+"""Guided walks: schedules that chance alone seldom draws.
+
+A plain walk (`walks`) draws every step from all that can happen. Most defects of a membership
+protocol need a few messages to be late while many others are not, and suspicions that contradict
+each other. A guided walk goes in rounds. In each, packets arrive by a policy (`policy`: priorities
+of links with change points, deaf and mute members, blocked links, bursts), and a few disturbances
+are inserted: suspicions, mostly of several members together, joins, crashes, splits, lost and late
+packets, messages of all services in both modes. A tree weighs the kinds of disturbances anew, so
+that it has much of some and none of others (swarm).
+
+The walks of a seed are a tree: after a round several branches may go on, each with a policy of its
+own. It grows where a member could install one of two proposals (`branch`): there only the rules
+keep members together (importance splitting). A walk ends when what is on its way has arrived, or
+one of the undecided members has heard all there is; some are settled. In calm trees nobody alive is
+suspected and nothing is lost, all walks are settled, and no time-out may be needed (JN). And
+stories that once showed a defect are changed at random (`edits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import msgspec
+
+from phalanx.core.effects import Service
+from phalanx.explore import story as stories
+from phalanx.explore.live_group import LiveGroup, Setting
+from phalanx.explore.member_history import Finding
+from phalanx.explore.schedule_policy import Link, Policy
+from phalanx.explore.story import Story
+from phalanx.explore.story_mutation import edited
+from phalanx.explore.walk_branch import AT_RISK, UNDECIDED, Branch
+
+STEPS_MAX = 120
+"""After so many steps no further round begins."""
+FLUSHED, HEARD = 90, 40
+"""So many packets arrive at the end of a walk: at all members, or at an undecided one."""
+CALM = 0.15
+SETTLED = 0.1
+"""So much of the walks is settled, which takes longer than the walk; calm ones always."""
+ENDED = 0.3
+"""So many branches without undecided members are walked to an end, and the first one."""
+EDITED, EDITIONS = 0.15, 8
+"""So many trees are edited stories instead, where there are some; of one story so many."""
+SENDS_MAX = 6
+FORGOTTEN = (0, 0, 0, 1, 2)
+"""So many attempts to join are made before the first round."""
+
+DISTURBANCES: dict[str, tuple[float, float]] = {
+    "suspect": (1.0, 4.0),
+    "meet": (0.75, 1.5),
+    "collect": (0.9, 2.0),
+    "send": (0.6, 1.5),
+    "ack": (0.6, 1.0),
+    "time_out": (0.2, 0.5),
+    "drop": (0.15, 0.6),
+    "fetch": (0.3, 0.5),
+    "late": (0.5, 1.0),
+    "crash": (0.1, 0.2),
+    "leave": (0.15, 0.3),
+    "split": (0.1, 0.4),
+    "rest": (0.25, 0.5),
+}
+"""How many trees have each kind, and how often it happens there."""
+HARSH = ("time_out", "drop", "split")
+"""Not in calm trees."""
+
+
+class Walked(msgspec.Struct, frozen=True):
+    """A walk and what went wrong in it."""
+
+    seed: int
+    branch: int
+    story: Story
+    finding: Finding | None
+
+
+class WalkTree:
+    """The guided walks of a seed."""
+
+    def __init__(self, seed: int, lo: int = 4, hi: int = 7) -> None:
+        self._seed = seed
+        rng = self._rng = Random(f"guided {seed}")
+        n = self._n = min(rng.randrange(lo, hi + 1), rng.randrange(lo, hi + 1))
+        self._calm = rng.random() < CALM
+        service = rng.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
+        self.setting = Setting(_boots(rng, n), rng.random() < 0.3, service, None, self._calm)
+        self._rounds = rng.choice((2, 3, 3, 4, 4, 5, 6))
+        self._budget = 6 if self._calm else rng.choice((8, 8, 25, 80))
+        self._together = rng.choice((0.3, 0.6, 0.9))
+        self._weights = {
+            kind: weight * rng.choice((0.5, 1.0, 2.0))
+            for kind, (share, weight) in DISTURBANCES.items()
+            if rng.random() < share and not (self._calm and kind in HARSH)
+        }
+        self._ended = 0
+        self.undecided = 0
+        """Rounds after which some members were undecided."""
+
+    def walks(self) -> Iterator[Walked]:
+        """Every walk, as it ends. The one in which something is found is the last."""
+        branch, policy = Branch(LiveGroup(self.setting)), Policy(self._rng, self._n)
+        for _ in range(self._rng.choice(FORGOTTEN)):
+            self._meet(branch.crowd, policy)
+        branch.observe()
+        for walked in self._grow(branch, policy, 0, 0):
+            yield walked
+            if walked.finding is not None:
+                return
+
+    # -------------------------------------------------------------- the tree
+
+    def _grow(self, branch: Branch, policy: Policy, depth: int, best: int) -> Iterator[Walked]:
+        """A round, and what may follow. `best`: how near to a violation the tree has come here."""
+        rng = self._rng
+        self._round(branch, policy, best)
+        wrong = branch.crowd.verdict()
+        if wrong is not None:
+            yield self._walked(branch, wrong)
+            return
+        undecided, nearness = branch.undecided()
+        self.undecided += bool(undecided)
+        more = 4 if nearness >= AT_RISK else nearness
+        if depth + 1 >= self._rounds + more or len(branch.crowd.steps) > STEPS_MAX:
+            yield from self._finish(branch, policy, undecided, nearness)
+            return
+        width = rng.choice((1, 1, 2))
+        if nearness > best:
+            width = rng.choice((4, 6, 8)) if nearness >= AT_RISK else 3
+        elif nearness:
+            width = rng.choice((1, 2, 3))
+        if self._ended > self._budget:
+            width = 1
+        for left in reversed(range(width)):
+            child = branch.fork() if left else branch
+            yield from self._grow(child, policy.next(), depth + 1, max(best, nearness))
+
+    def _finish(
+        self, branch: Branch, policy: Policy, undecided: list[int], nearness: int
+    ) -> Iterator[Walked]:
+        if not undecided:
+            if self._calm or not self._ended or self._rng.random() < ENDED:
+                yield self._flush(branch, policy)
+            return
+        for left in reversed(range(2 if nearness == UNDECIDED else 6)):
+            child = branch.fork() if left else branch
+            yield self._hear(child, policy.next(), undecided)
+
+    def _walked(self, branch: Branch, wrong: Finding | None) -> Walked:
+        """The walk ends here."""
+        crowd = branch.crowd
+        self._ended += 1
+        story = Story(self.setting, tuple(crowd.steps))
+        if wrong is None and (self._calm or self._rng.random() < SETTLED):
+            wrong = crowd.settle()
+        return Walked(self._seed, self._ended - 1, story, wrong)
+
+    # -------------------------------------------------------------- how a walk goes on and ends
+
+    def _round(self, branch: Branch, policy: Policy, best: int) -> None:
+        """Packets arrive, and a few disturbances are inserted, or come first."""
+        rng, crowd = self._rng, branch.crowd
+        count, moves = rng.choice((1, 2, 2, 3, 4)), rng.choice((2, 5, 10, 18, 30))
+        if best >= AT_RISK:
+            count, moves = rng.choice((0, 1, 1, 2)), rng.choice((1, 2, 4, 8, 12))
+        early = rng.random() < 0.5
+        at = sorted(0 if early else rng.randrange(moves + 1) for _ in range(count))
+        for move in range(moves + 1):
+            while at and at[0] <= move:
+                at.pop(0)
+                self._disturb(crowd, policy)
+                branch.observe()
+            ready = [link for link in self._ready(crowd, policy.links) if policy.is_open(link)]
+            if crowd.wrong is not None or not (ready or at):
+                return
+            if ready:
+                crowd.deliver(*policy.choose(ready))
+                branch.observe()
+
+    def _ready(self, crowd: LiveGroup, links: list[Link]) -> list[Link]:
+        """The links on which something can arrive."""
+        inbox, side, gone = crowd.inbox, crowd.side, crowd.gone
+        return [(p, q) for p, q in links if inbox[p][q] and side[p] == side[q] and p not in gone]
+
+    def _flush(self, branch: Branch, policy: Policy) -> Walked:
+        """Everything arrives, in some order, perhaps with a disturbance in between."""
+        rng, crowd = self._rng, branch.crowd
+        if len(set(crowd.side)) > 1:
+            crowd.split([0] * crowd.n)
+        if rng.random() < 0.5:
+            rng.shuffle(policy.links)
+        count = rng.choice((0, 0, 1, 1, 2))
+        for _ in range(FLUSHED):
+            if crowd.wrong is not None:
+                break
+            if count and rng.random() < 0.1:
+                count -= 1
+                self._disturb(crowd, policy)
+                continue
+            ready = self._ready(crowd, policy.links)
+            if ready:
+                crowd.deliver(*ready[0])
+                if rng.random() < 0.1:
+                    policy.demote(ready[0])
+            elif not self._wake(crowd):
+                break
+        return self._walked(branch, crowd.verdict())
+
+    def _wake(self, crowd: LiveGroup) -> bool:
+        """Nothing is on its way: somebody fetches what it lacks, or ends its collection."""
+        for p in crowd.live():
+            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+            if wanted:
+                before = crowd.members[p].missing()
+                crowd.fetch(p, *wanted[0])
+                if p in crowd.gone or crowd.members[p].missing() != before:
+                    return True
+            elif crowd.members[p].stage == "COLLECTING":
+                crowd.pass_timer(p, "collect")
+                return True
+        return False
+
+    def _hear(self, branch: Branch, policy: Policy, undecided: list[int]) -> Walked:
+        """An undecided member hears what there is, in some order, perhaps disturbed."""
+        rng, crowd = self._rng, branch.crowd
+        p = rng.choice(undecided)
+        hearers = {p, rng.choice(crowd.live())} if rng.random() < 0.5 else {p}
+        links = [link for link in policy.links if link[0] in hearers]
+        rng.shuffle(links)
+        if len(set(crowd.side)) > 1:
+            crowd.split([0] * crowd.n)
+        count = rng.choice((0, 1, 1, 2))
+        for _ in range(HEARD):
+            if crowd.wrong is not None:
+                break
+            if count and rng.random() < 0.15:
+                count -= 1
+                if self._calm or rng.random() < 0.4 or p in crowd.gone:
+                    self._disturb(crowd, policy)
+                else:
+                    self._suspect_any(crowd, p)
+                continue
+            ready = self._ready(crowd, links)
+            if ready:
+                crowd.deliver(*ready[0])
+                if rng.random() < 0.15:
+                    links.remove(ready[0])
+                    links.append(ready[0])
+            elif rng.random() < 0.3 or not self._fetch(crowd, policy):
+                break
+        return self._walked(branch, crowd.verdict())
+
+    # -------------------------------------------------------------- disturbances
+
+    def _disturb(self, crowd: LiveGroup, policy: Policy) -> None:
+        """Something happens. What cannot happen now is drawn again a few times."""
+        for _ in range(5):
+            if not crowd.live() or crowd.wrong is not None:
+                return
+            (kind,) = self._rng.choices(list(self._weights), list(self._weights.values()))
+            if getattr(self, f"_{kind}")(crowd, policy):
+                return
+
+    def _members(self, crowd: LiveGroup) -> list[int]:
+        return [p for p in crowd.live() if not crowd.members[p]._closed]
+
+    def _suspect(self, crowd: LiveGroup, policy: Policy) -> bool:
+        """The deaf suspect, together, one whom they do not hear; now and then anybody another."""
+        rng, live = self._rng, self._members(crowd)
+        if not live:
+            return False
+        who = [p for p in live if p in policy.deaf] or live
+        if rng.random() < 0.25:
+            who = live
+        p = rng.choice(who)
+        known = self._suspectable(crowd, p)
+        if not known:
+            return False
+        q = next((q for q in policy.victims if q in known), known[0])
+        if rng.random() < 0.3:
+            q = rng.choice(known)
+        crowd.break_with(p, q)
+        for other in who:
+            if other not in crowd.gone and other != p and rng.random() < self._together:
+                if q in self._suspectable(crowd, other):
+                    crowd.break_with(other, q)
+        if rng.random() < 0.7:
+            policy.suspected(q)
+        return True
+
+    def _suspect_any(self, crowd: LiveGroup, p: int) -> None:
+        known = self._suspectable(crowd, p)
+        if known:
+            crowd.break_with(p, self._rng.choice(known))
+
+    def _suspectable(self, crowd: LiveGroup, p: int) -> list[int]:
+        known = sorted(crowd.index[m] for m in crowd.members[p].known)
+        return [q for q in known if q in crowd.gone] if self._calm else known
+
+    def _meet(self, crowd: LiveGroup, policy: Policy) -> bool:
+        rng, live = self._rng, crowd.live()
+        pairs = [
+            (p, q)
+            for p in live
+            if not crowd.members[p].busy
+            for q in live
+            if crowd.reaches(p, q) and crowd.ids[q] not in crowd.members[p].view.members
+        ]
+        if not pairs:
+            return False
+        p, q = rng.choice(pairs)
+        crowd.attempt(p, q)
+        if rng.random() < 0.5 and crowd.members[p].stage == "COLLECTING":
+            crowd.pass_timer(p, "collect")  # before anybody can answer
+        return True
+
+    def _collect(self, crowd: LiveGroup, policy: Policy) -> bool:
+        collecting = [p for p in crowd.live() if crowd.members[p].stage == "COLLECTING"]
+        if collecting:
+            crowd.pass_timer(self._rng.choice(collecting), "collect")
+        return bool(collecting)
+
+    def _send(self, crowd: LiveGroup, policy: Policy) -> bool:
+        live = self._members(crowd)
+        if not live or sum(step.startswith("send") for step in crowd.steps) >= SENDS_MAX:
+            return False
+        crowd.send(self._rng.choice(live), self._rng.randrange(len(Service)))
+        return True
+
+    def _ack(self, crowd: LiveGroup, policy: Policy) -> bool:
+        crowd.pass_timer(self._rng.choice(crowd.live()), "ack")
+        return True
+
+    def _time_out(self, crowd: LiveGroup, policy: Policy) -> bool:
+        p = self._rng.choice(crowd.live())
+        crowd.pass_timer(p, "answer" if crowd.members[p].busy else "speak")
+        return True
+
+    def _drop(self, crowd: LiveGroup, policy: Policy) -> bool:
+        ready = self._ready(crowd, policy.links)
+        if ready:
+            crowd.drop(*self._rng.choice(ready))
+        return bool(ready)
+
+    def _fetch(self, crowd: LiveGroup, policy: Policy) -> bool:
+        live = crowd.live()
+        for p in self._rng.sample(live, len(live)):
+            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+            if wanted:
+                crowd.fetch(p, *self._rng.choice(wanted))
+                return True
+        return False
+
+    def _late(self, crowd: LiveGroup, policy: Policy) -> bool:
+        """What somebody sent long ago arrives again, or its newest packet overtakes the others."""
+        rng = self._rng
+        p, q = rng.choice(crowd.live()), rng.randrange(crowd.n)
+        if p == q or not crowd.sent[q] or not crowd.reaches(p, q):
+            return False
+        count = len(crowd.sent[q])
+        newest = max(0, count - 3) if rng.random() < 0.6 else 0
+        crowd.late(p, q, rng.randrange(newest, count))
+        return True
+
+    def _crash(self, crowd: LiveGroup, policy: Policy) -> bool:
+        """A process ends, and so many of its last packets never leave it."""
+        live = crowd.live()
+        if len(live) < 3:
+            return False
+        p = self._rng.choice(live)
+        crowd.crash(p)
+        for q in crowd.live():
+            crowd.lose(q, p, self._rng.randrange(len(crowd.inbox[q][p]) + 1))
+        return True
+
+    def _leave(self, crowd: LiveGroup, policy: Policy) -> bool:
+        live = self._members(crowd)
+        if len(live) < 2:
+            return False
+        crowd.leave(self._rng.choice(live))
+        return True
+
+    def _split(self, crowd: LiveGroup, policy: Policy) -> bool:
+        """The network falls apart, between the deaf and the others; or heals."""
+        whole = len(set(crowd.side)) == 1
+        crowd.split([int(whole and p in policy.deaf) for p in range(crowd.n)])
+        return True
+
+    def _rest(self, crowd: LiveGroup, policy: Policy) -> bool:
+        """All comes to rest before it goes on."""
+        crowd.calm()
+        return True
+
+
+def _boots(rng: Random, n: int) -> list[list[int]]:
+    """Who boots together: all, or two or three parts, or pairs, or everybody alone."""
+    order = list(range(n))
+    rng.shuffle(order)
+    match rng.choice(("one", "one", "one", "one", "two", "two", "three", "pairs", "alone")):
+        case "one":
+            return [order]
+        case "pairs":
+            return [order[i : i + 2] for i in range(0, n, 2)]
+        case "alone":
+            return [[p] for p in order]
+        case parts:
+            cuts = sorted(rng.sample(range(1, n), min(n - 1, 1 if parts == "two" else 2)))
+            return [order[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+
+
+def walks(seeds: range, lo: int = 4, hi: int = 7, corpus: Sequence[Story] = ()) -> Iterator[Walked]:
+    """The walks of these seeds."""
+    for seed in seeds:
+        rng = Random(f"edit {seed}")
+        if corpus and rng.random() < EDITED:
+            yield from _editions(seed, rng.choice(corpus), rng)
+        else:
+            yield from WalkTree(seed, lo, hi).walks()
+
+
+def _editions(seed: int, known: Story, rng: Random) -> Iterator[Walked]:
+    for number in range(EDITIONS):
+        story = edited(known, rng)
+        finding = stories.play(story)
+        yield Walked(seed, number, story, finding)
+        if finding is not None:
+            return

@@ -1,0 +1,227 @@
+"""A way through a world as lines of text, and back.
+
+    members 2
+    start 0|1
+    attempts 2
+    ...
+
+    attempt 0 1
+    deliver 1 0        # AJ of m0
+
+First what is explored, then an empty line, then what happens. From the line `settle` on strangers
+hear of each other as often as it takes. Everything after # is for the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from phalanx.core.effects import Service
+from phalanx.errors import ConfigurationError, FileError
+from phalanx.explore.member_history import Broke, DeliveredEvent, Event, Finding, Installed, Marked
+from phalanx.explore.process_state import Action
+from phalanx.explore.settle import SETTLE, Settling
+from phalanx.explore.state_space import PURSE, Options, State, StateSpace
+
+WORDS = {
+    "deliver": 2,
+    "collect": 1,
+    "fetch": 3,
+    "attempt": 2,
+    "break": 2,
+    "data": 1,
+    "drop": 2,
+    "crash": 1,
+    "lose": 2,
+    "notice": 2,
+    "ack": 1,
+    "answer": 1,
+    "speak": 1,
+    "settle": 0,
+}
+"""How many numbers follow each word."""
+COMMENT_AT = 18
+MEMBERS_MAX = 8
+
+
+class TraceScript(msgspec.Struct, frozen=True):
+    """A path and what it is a path of."""
+
+    options: Options
+    path: tuple[Action, ...]
+    mutant: str | None = None
+
+
+# ------------------------------------------------------------------ writing
+
+
+def line(action: Action) -> str:
+    """An action as it stands in a path."""
+    return " ".join(map(str, (action[0], *action[1 : 1 + WORDS[action[0]]])))
+
+
+def header(options: Options, mutant: str | None = None) -> list[str]:
+    """What is explored, a line each."""
+    out = [f"members {options.members}", f"start {start_text(options)}"]
+    out += [f"{name} {getattr(options, name)}" for name in PURSE]
+    out += [f"mode {options.mode}", f"service {options.service.name.lower()}"]
+    out += ["young"] if options.young else []
+    return out + ([f"mutant {mutant}"] if mutant else [])
+
+
+def start_text(options: Options) -> str:
+    return "|".join(",".join(map(str, sorted(c))) for c in options.components)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def start_of(text: str, members: int) -> tuple[tuple[int, ...], ...]:
+    """Components as written: 0,1|2. ConfigurationError unless each process stands in one."""
+    try:
+        components = tuple(
+            tuple(sorted(int(p) for p in part.split(","))) for part in text.split("|")
+        )
+    except ValueError:
+        components = ()
+    if sorted(p for component in components for p in component) != list(range(members)):
+        remedy = f"name each of 0 to {members - 1} once, for example {_example(members)}"
+        raise ConfigurationError("start", text, remedy)
+    return components
+
+
+def _example(members: int) -> str:
+    both = ",".join(map(str, range(min(2, members))))
+    return "|".join([both, *map(str, range(2, members))])
+
+
+def parse(text: str, file: str) -> TraceScript:
+    """A script; FileError with the line that is wrong."""
+    told: dict[str, str] = {}
+    path: list[Action] = []
+    acting = False
+    for number, raw in enumerate(text.splitlines(), start=1):
+        words = raw.partition("#")[0].split()
+        if not raw.strip():
+            acting = acting or bool(told)
+        elif words and acting:
+            if words[0] not in WORDS:
+                raise FileError(file, number, f"unknown action {words[0]!r}", _choices(WORDS))
+            path.append(_action(words, number, file))
+        elif words:
+            told[words[0]] = " ".join(words[1:])
+    return _script(told, tuple(path), file)
+
+
+def _action(words: list[str], number: int, file: str) -> Action:
+    wanted = WORDS[words[0]]
+    given = [int(word) for word in words[1:] if word.isascii() and word.isdigit()]
+    if len(given) != wanted or len(words) != wanted + 1:
+        remedy = f"write {words[0]} and {wanted} number{'s' * (wanted != 1)}"
+        raise FileError(file, number, f"{' '.join(words)!r} is no action", remedy)
+    who, whom, which = (*given, 0, 0, 0)[:3]
+    return words[0], who, whom, which
+
+
+def _script(told: dict[str, str], path: tuple[Action, ...], file: str) -> TraceScript:
+    known = ("members", "start", *PURSE, "mode", "service", "young", "mutant")
+    for name in told:
+        if name not in known:
+            raise FileError(file, None, f"unknown setting {name!r}", _choices(known))
+    try:
+        members = int(told.get("members", "2"))
+        if not 1 <= members <= MEMBERS_MAX:
+            raise ValueError(f"members {members}")
+        options = Options(
+            members=members,
+            start=start_of(told["start"], members) if "start" in told else (),
+            mode="flow" if told.get("mode") == "flow" else "hold",
+            service=Service[told.get("service", "agreed").upper()],
+            young="young" in told,
+            **{name: int(told.get(name, "0")) for name in PURSE},
+        )
+    except (ValueError, KeyError) as error:
+        raise FileError(file, None, f"bad setting: {error}", "write it as --save does") from None
+    return TraceScript(options, path, told.get("mutant"))
+
+
+def _choices(names: Iterable[str]) -> str:
+    return f"choose among {', '.join(names)}"
+
+
+# ------------------------------------------------------------------ playing
+
+
+class Player:
+    """Plays a path, line by line, and tells what happens."""
+
+    def __init__(self, options: Options) -> None:
+        self.world = StateSpace(options)
+        self._settling = Settling(self.world)
+        self.state = self._settling.begun()
+
+    def play(self, action: Action) -> list[str]:
+        """One action; the line and what it brings about. LookupError if it cannot happen."""
+        world, before = self.world, self.state
+        if action == SETTLE:
+            self.state = (*before[:-1], world.endless)
+            return ["settle"]
+        steps = world.needed(before) + world.chances(before)
+        after = next((state for known, state in steps if known == action), None)
+        if after is None:
+            offered = ", ".join(line(known) for known, _ in steps) or "nothing"
+            raise LookupError(f"{line(action)!r} cannot happen here; {offered} can")
+        self.state = after
+        return [self._titled(before, action), *self._told(before, after, action[1])]
+
+    def finding(self) -> Finding | None:
+        """What is wrong by now."""
+        wrong = self.world.verdict(self.state)
+        if wrong is None and not self.world.needed(self.state):
+            found = self._settling.finding(self.state)
+            wrong = None if found is None else found[0]
+        return wrong
+
+    def _titled(self, before: State, action: Action) -> str:
+        text, what, p, q = line(action), *action[:3]
+        if what in ("deliver", "drop"):
+            unit = self.world.seats.seats[before[p]].inbox[q][0]
+            return f"{text:<{COMMENT_AT}} # {self.world.actors.units[unit].label}"
+        return text
+
+    def _told(self, before: State, after: State, p: int) -> list[str]:
+        """What a process said and saw in a step."""
+        seats, stories = self.world.seats, self.world.histories.stories
+        out = []
+        others = [q for q in range(self.world.n) if q != p and after[q] != before[q]]
+        if others:
+            q = others[0]
+            queued = len(seats.seats[before[q]].inbox[p])
+            sent = seats.seats[after[q]].inbox[p][queued:]
+            labels = [self.world.actors.units[unit].label for unit in sent]
+            out += [f"    # m{p} sends {label}" for label in labels]
+        known = len(stories[seats.history[before[p]]].events)
+        news = stories[seats.history[after[p]]].events[known:]
+        return out + [f"    # m{p} {_seen(event)}" for event in news]
+
+
+def _seen(event: Event) -> str:
+    match event:
+        case Installed():
+            names = " ".join(f"m{q}" for q in event.members)
+            return f"installs {event.view}: {names} ({event.cause})"
+        case DeliveredEvent((sender, number)):
+            return f"delivers message {number} of m{sender} in {event.view}"
+        case Broke(error):
+            return f"raises {error}"
+        case Marked(view, pos):
+            return f"has the marker of {view} at position {pos}"
+    return f"has sent its message {event.number} in {event.view}"
+
+
+def told(options: Options, path: Iterable[Action]) -> list[str]:
+    """A path, line by line, with what each action brings about."""
+    player = Player(options)
+    return [text for action in path for text in player.play(action)]

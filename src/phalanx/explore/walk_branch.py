@@ -1,0 +1,88 @@
+"""A walk that can be forked, and how near it is to a violation of agreement.
+
+An observer of all members knows who has issued which proposal, wherever the frames are now. A
+proposal is *closable* if all its entries have issued it: any of them may install it. A member is
+*undecided* if two of its own proposals are closable; then only the rules decide which of them it
+installs. It is *at risk* if a member of both has already installed one of them: it must install the
+same. The fewer closing frames it lacks for the other one, the nearer a violation is.
+"""
+
+from __future__ import annotations
+
+from phalanx.core.ids import ViewId
+from phalanx.core.membership.proposals import Proposal
+from phalanx.explore.live_group import LiveGroup
+
+LACKS_MAX = 8
+UNDECIDED, AT_RISK = 1, 2
+
+
+class Branch:
+    """A crowd, and who has issued what in it."""
+
+    def __init__(
+        self, crowd: LiveGroup, issuers: dict[Proposal, frozenset[int]] | None = None
+    ) -> None:
+        self.crowd = crowd
+        self._issuers = issuers or {}
+
+    def fork(self) -> Branch:
+        """Another walk that goes on from here."""
+        return Branch(self.crowd.fork(), self._issuers.copy())
+
+    def observe(self) -> None:
+        """Note what has been issued. After every step: an install makes members forget it."""
+        for p in self.crowd.live():
+            issued = self.crowd.members[p]._protocol.issued
+            if issued and p not in self._issuers.get(issued[-1], ()):
+                for proposal in issued:
+                    known = self._issuers.get(proposal, frozenset())
+                    self._issuers[proposal] = known | {p}
+
+    def undecided(self) -> tuple[list[int], int]:
+        """The members at risk, or else the undecided ones, and how near a violation is: 0 if there
+        are none."""
+        closable = self._closable()
+        undecided: list[int] = []
+        at_risk: list[int] = []
+        nearest = 0
+        for q in self.crowd.live() if len(closable) > 1 else ():
+            issued = self.crowd.members[q]._protocol.issued
+            mine = [proposal for proposal in issued if proposal in closable]
+            if len(mine) > 1:
+                near = max(self._nearness(q, proposal, mine) for proposal in mine)
+                nearest = max(nearest, near)
+                (at_risk if near else undecided).append(q)
+        return at_risk or undecided, nearest or (UNDECIDED if undecided else 0)
+
+    def _been(self, p: int) -> set[ViewId]:
+        crowd = self.crowd
+        return {view.view for view in crowd._histories.stories[crowd._history[p]].views}
+
+    def _closable(self) -> set[Proposal]:
+        index = self.crowd.index
+        return {
+            proposal
+            for proposal, issuers in self._issuers.items()
+            if all(
+                index[m] in issuers or proposal.view.id in self._been(index[m])
+                for m in proposal.entries
+            )
+        }
+
+    def _nearness(self, q: int, proposal: Proposal, closable: list[Proposal]) -> int:
+        """How near q is to installing this one although a member of it has installed another; 0 if
+        none has."""
+        others = {other.view.id for other in closable if other != proposal}
+        for member in proposal.entries:
+            p = self.crowd.index[member]
+            been = self._been(p) if p != q else set()
+            if not been.isdisjoint(others) and proposal.view.id not in been:
+                break
+        else:
+            return 0
+        statements = self.crowd.members[q]._protocol._statements
+        lacks = sum(
+            statements.issue(*entry, proposal) is None for entry in proposal.entries.items()
+        )
+        return AT_RISK + LACKS_MAX - min(LACKS_MAX, lacks)

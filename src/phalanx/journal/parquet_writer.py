@@ -1,0 +1,105 @@
+"""Parquet files, one for each table that has rows, which appear whole or not at all (pyarrow).
+
+Rows come as columns, of one segment or of many. Each file is written under another name, seen to
+the disk and renamed when all of them are complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phalanx.journal.arrow_schema import arrow, schema
+from phalanx.journal.column_buffer import ColumnBuffer
+from phalanx.journal.columnar_reader import Rows
+
+
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A file that is complete."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+class ParquetTableWriter:
+    """Every method may raise OSError; `abandon` then leaves nothing behind."""
+
+    def __init__(
+        self, place: Callable[[str], Path], facts: Mapping[str, str] | None = None
+    ) -> None:
+        """`place` names the file of a table; `facts` are kept as metadata of each."""
+        self._place = place
+        self._facts = dict(facts or {})
+        self._gathered: dict[str, ColumnBuffer] = {}
+        self._open: dict[str, _File] = {}
+
+    def add(self, rows: Rows) -> None:
+        gathered = self._gathered.get(rows.table)
+        if gathered is None:
+            gathered = self._gathered[rows.table] = ColumnBuffer(rows.table)
+        gathered.add(rows.rows, rows.columns)
+        if gathered.full:
+            self.add_batch(rows.table, gathered.take())
+
+    def add_batch(self, table: str, batch: Any) -> None:
+        """An Arrow batch of the table's schema."""
+        file = self._open.get(table)
+        if file is None:
+            path = self._place(table)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._open[table] = _File(path, table, self._facts)
+        file.write(batch)
+
+    def finish(self) -> dict[str, WrittenFile]:
+        """What there is now, by table."""
+        for table, gathered in self._gathered.items():
+            if gathered.rows:
+                self.add_batch(table, gathered.take())
+        for file in self._open.values():
+            file.complete()
+        return {table: file.show() for table, file in self._open.items()}
+
+    def abandon(self) -> None:
+        for file in self._open.values():
+            with suppress(Exception):
+                file.writer.close()
+            with suppress(OSError):
+                file.fresh.unlink()
+
+
+class _File:
+    def __init__(self, path: Path, table: str, facts: Mapping[str, str]) -> None:
+        pa = arrow()
+        self.path = path
+        # Engines pass over names that begin so. Two attempts at one task must not share one.
+        self.fresh = path.with_name(f"_{path.name}.{os.getpid()}.tmp")
+        self.rows = 0
+        plain = schema(table)
+        self._schema = plain.with_metadata({**plain.metadata, **facts})
+        # Numbers seldom repeat: a dictionary of them would only be made and thrown away.
+        texts = [f.name for f in plain if not pa.types.is_integer(f.type)]
+        self.writer = pa.parquet.ParquetWriter(
+            self.fresh, self._schema, compression="zstd", use_dictionary=texts
+        )
+
+    def write(self, batch: Any) -> None:
+        self.rows += batch.num_rows
+        self.writer.write_batch(batch.replace_schema_metadata(self._schema.metadata))
+
+    def complete(self) -> None:
+        self.writer.close()
+        fd = os.open(self.fresh, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def show(self) -> WrittenFile:
+        self.fresh.rename(self.path)
+        return WrittenFile(str(self.path), self.rows, self.path.stat().st_size)

@@ -1,0 +1,138 @@
+"""A removal told to people, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from phalanx.pipeline.history.instant import wall
+from phalanx.pipeline.history.why import Proof, Removal
+
+FATE = {
+    "LEFT": "it left by itself",
+    "CRASHED": "it had crashed",
+    "ENDED": "its journal just ends, without a stop: it was killed, or lives on unread",
+    "STOPPED": "its journal ends in that view, with a stop",
+    "APART": "it was alive, and went on to a view of its own",
+    "NEVER": "it never installed that view itself",
+    "UNKNOWN": "there is no journal of it that tells",
+}
+EVIDENCE = {
+    "SILENCE": "nothing was heard of it",
+    "STALLED": "it was heard but acknowledged nothing",
+    "T_CHANGE": "it did not answer to the change in time",
+    "TOLD": "another member left it out",
+    "MOVED": "it is in another view, or has left this member out",
+    "REPLACED": "a later process of its name has joined",
+    "OPERATOR": "an operator wants it out",
+    "RELAY": "heard only through others",
+    "DIRECT": "heard itself",
+    "CHANNEL_DOWN": "its channel went down",
+    "BITMAP": "all others suspected it",
+}
+
+
+def story(removal: Removal, several: bool = False) -> list[str]:
+    """Lines for people. Where the observers share no clock each is told by itself; where there are
+    several runs it says which."""
+    where = f" in run {removal.run} of {removal.cluster}" if several else ""
+    lines = [
+        f"{removal.label} was removed{where}: view {removal.vid} became {removal.next_vid}",
+        f"  {_fate(removal)}",
+    ]
+    if removal.one_clock:
+        chain = sorted(removal.chain, key=lambda proof: (proof.at_ns, proof.label, proof.lseq))
+        lines += _timeline(removal, chain, chain[0].at_ns)
+    else:
+        for observer in removal.observers:
+            chain = [proof for proof in removal.chain if proof.label == observer.label]
+            lines += _timeline(removal, chain, chain[0].at_ns)
+    return [*lines, *(f"  {line}" for line in _durations(removal)), f"  {_return(removal)}"]
+
+
+def _fate(removal: Removal) -> str:
+    told = FATE[removal.fate]
+    if removal.fate == "APART":
+        told += f", {removal.own_next_vid}"
+    removed = min(observer.removed_ns for observer in removal.observers)
+    if removal.fate == "CRASHED" and removal.own_end_sim_ns is not None:
+        told += f" {_span(removed - removal.own_end_sim_ns)} before the first view without it"
+    return told
+
+
+def _timeline(removal: Removal, chain: list[Proof], zero: int) -> list[str]:
+    first = chain[0]
+    when = (
+        f"{zero / 1e9:.6f} s, simulated" if first.sim_ns is not None else wall(first.wall_ns or 0)
+    )
+    lines = [f"  from {when}:"]
+    wide = max(len(proof.label) for proof in chain)
+    for proof in chain:
+        at = f"+{(proof.at_ns - zero) / 1e6:.3f} ms"
+        lines.append(f"    {at:>14}  {proof.label:<{wide}}  {_proof(removal, proof)}")
+    return lines
+
+
+def _proof(removal: Removal, proof: Proof) -> str:
+    match proof.kind:
+        case "SUSPECT":
+            told = EVIDENCE.get(proof.evidence or "", proof.evidence or "")
+            through = f", through {proof.relay}" if proof.relay else ""
+            return f"considers it {(proof.state or '').lower()}: {told}{through}"
+        case "STEP":
+            return _step(proof)
+        case "MARKER":
+            return f"deliveries are transitional from position {proof.at_pos} on"
+        case _:
+            return f"installs {removal.next_vid} of {', '.join(proof.members or [])}"
+
+
+def _step(proof: Proof) -> str:
+    words = {
+        "START": "starts a change, and collects who takes part",
+        "FORGET": "gives the change up",
+        "COMMIT": "proposes the change",
+        "FOLLOW": "follows the proposal of others",
+        "FA": "says who has failed",
+        "CLOSED": "closes the view",
+        "LEAVE": "asks to leave",
+    }
+    told = words.get(proof.action or "", proof.action or "")
+    failed = [*(proof.failed_before or []), *(proof.failed_after or [])]
+    return told + (f": {', '.join(failed)}" if failed else "") + f" ({proof.action})"
+
+
+def _durations(removal: Removal) -> list[str]:
+    lines = []
+    for observer in removal.observers:
+        parts = []
+        failed = observer.removed_ns if observer.stepped_ns is None else observer.stepped_ns
+        if observer.suspected_ns is not None:
+            parts.append(f"suspected for {_span(max(0, failed - observer.suspected_ns))}")
+        parts.append(f"removed {_span(observer.removed_ns - failed)} after it was named failed")
+        lines.append(f"at {observer.label}: {', '.join(parts)}")
+    return lines
+
+
+def _return(removal: Removal) -> str:
+    if removal.back_vid is None:
+        return "it did not come back to those who removed it"
+    spans = [o.back_ns - o.removed_ns for o in removal.observers if o.back_ns is not None]
+    name = f"{removal.member}.{removal.back_inc}"
+    as_new = "" if removal.back_inc == removal.member_inc else f", as {name}"
+    return f"it came back{as_new} in view {removal.back_vid}, after {_span(min(spans))}"
+
+
+def _span(ns: int) -> str:
+    return f"{ns / 1e6:,.3f} ms" if abs(ns) < 10_000_000_000 else f"{ns / 1e9:,.3f} s"
+
+
+def to_json(removal: Removal) -> dict[str, Any]:
+    """For `json.dumps`; what does not apply is left out of the chain."""
+    facts: dict[str, Any] = msgspec.to_builtins(removal)
+    facts["chain"] = [
+        {name: value for name, value in proof.items() if value is not None}
+        for proof in facts["chain"]
+    ]
+    return facts

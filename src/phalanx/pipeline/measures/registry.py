@@ -1,0 +1,36 @@
+"""The measures by name, for whoever prints or publishes all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from phalanx.pipeline.measures.detector_quality import detector
+from phalanx.pipeline.measures.latency import latency
+from phalanx.pipeline.measures.links import links
+from phalanx.pipeline.measures.partitions import partitions
+from phalanx.pipeline.measures.suspicion_intervals import suspicions
+from phalanx.pipeline.measures.throughput import throughput
+from phalanx.pipeline.measures.view_change_duration import changes
+from phalanx.pipeline.tables import Tables
+
+MEASURES: dict[str, Callable[[Tables], DataFrame]] = {
+    "detector": detector,
+    "suspicions": suspicions,
+    "latency": latency,
+    "throughput": throughput,
+    "links": links,
+    "changes": changes,
+    "partitions": partitions,
+}
+ORDER: dict[str, tuple[str, ...]] = {
+    "detector": ("node", "inc", "target", "target_inc"),
+    "suspicions": ("from_ns", "node", "inc", "target", "target_inc"),
+    "latency": ("scope", "service", "size_max"),
+    "throughput": ("from_ns", "node", "inc", "service"),
+    "links": ("peer", "peer_inc", "node", "inc"),
+    "changes": ("at_ns", "node", "inc"),
+    "partitions": ("from_ns",),
+}
+"""By what the rows of one run are sorted where people read them."""

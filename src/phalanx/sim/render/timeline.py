@@ -1,0 +1,270 @@
+"""Views over time as text: one line for each life, a letter for each view, and what they mean.
+
+    ada      AF-------....!G------....I-----
+    bea      BF-------....!G------....I-----
+    cyd      CF-------x
+    cyd.2                       H-....I-----
+
+A letter stands where the view begins, dots while a change is under way, `!` where safe messages
+were left behind the transitional marker, `x` for a crash, `o` for a leave. Time goes from left to
+right, not to scale: stretches in which much happens get more room.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from phalanx.journal.schema import CtxStep, Event, Life, Suspect, TransMarker, ViewInstall
+
+COLUMNS_MAX = 100
+LABEL_MAX = 14
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnpqrstuvwyz"
+"""Without x and o, which are ends of lives."""
+
+Member = tuple[str, int]
+_Told = ViewInstall | TransMarker | CtxStep | Life | Suspect
+
+
+class _Picture:
+    """The rows that a picture is made of, by life and in time."""
+
+    def __init__(self, rows: Iterable[Event]) -> None:
+        told: list[_Told] = [
+            r for r in rows if isinstance(r, ViewInstall | TransMarker | CtxStep | Life | Suspect)
+        ]
+        self.known = bool(told) and all(r.sim_ns is not None for r in told)
+        self.lives: dict[Member, list[_Told]] = {}
+        for row in told:
+            self.lives.setdefault((row.node, row.inc), []).append(row)
+        for journal in self.lives.values():
+            journal.sort(key=lambda r: r.lseq)
+        installs = [r for r in told if isinstance(r, ViewInstall)]
+        self.views: dict[str, list[ViewInstall]] = {}
+        for install in sorted(installs, key=lambda r: (_at(r), r.vid)):
+            self.views.setdefault(install.vid, []).append(install)
+        self.letters = {
+            vid: LETTERS[i] if i < len(LETTERS) else "*" for i, vid in enumerate(self.views)
+        }
+        self.end = max(map(_at, told), default=0)
+
+    def ends(self, vid: str) -> int:
+        """When its last member left it, or the run ended."""
+        latest = 0
+        for install in self.views[vid]:
+            after = [
+                _at(r)
+                for r in self.lives[install.node, install.inc]
+                if r.lseq > install.lseq
+                and (isinstance(r, ViewInstall) or (isinstance(r, Life) and r.op != "RECOVER"))
+            ]
+            latest = max(latest, after[0] if after else self.end)
+        return latest
+
+
+def _at(row: Event) -> int:
+    return row.sim_ns or 0
+
+
+def letters_of(rows: Iterable[Event]) -> dict[str, str]:
+    """The letter of each view, in the order of their first installs."""
+    return _Picture(rows).letters
+
+
+def bands(rows: Iterable[Event], columns: int = COLUMNS_MAX) -> list[str]:
+    """The picture and its legend, at most so many columns wide."""
+    picture = _Picture(rows)
+    if not picture.known:
+        return ["no picture: the rows have no common clock"]
+    labels = {member: life_label(member) for member in sorted(picture.lives)}
+    gutter = max(map(len, labels.values())) + 2
+    width = columns - gutter
+    scale = _Scale(picture, width)
+    lines = [" " * gutter + scale.ruler()]
+    for member, label in labels.items():
+        band = _band(picture.lives[member], picture.letters, scale, width)
+        lines.append(f"{label:<{gutter}}{band}".rstrip())
+    return [*lines, "", *_legend(picture, columns)]
+
+
+class _Scale:
+    """From time to columns: half by the clock, half by the number of things that happen."""
+
+    def __init__(self, picture: _Picture, width: int) -> None:
+        times = {_at(r) for journal in picture.lives.values() for r in journal if _counts(r)}
+        self._instants = [0]
+        for now in sorted(times):
+            if now - self._instants[-1] > picture.end // 200:  # else it is the same event
+                self._instants.append(now)
+        if self._instants[-1] < picture.end:
+            self._instants.append(picture.end)
+        self._width = width
+
+    def column(self, now: int) -> int:
+        instants, end = self._instants, max(1, self._instants[-1])
+        at = bisect_right(instants, now) - 1
+        last = len(instants) - 1
+        within = 0
+        if at < last:
+            within = 1000 * (now - instants[at]) // (instants[at + 1] - instants[at])
+        shares = 1000 * now // end + (1000 * at + within) // max(1, last)
+        return shares * (self._width - 1) // 2000
+
+    def ruler(self) -> str:
+        """Instants, each at its column, as many as there is room for; the end at the end."""
+        end = f"{self._instants[-1] / 1e6:,.0f} ms"
+        line = ""
+        for now in self._instants:
+            column = self.column(now)
+            said = f"{now / 1e6:,.0f}"
+            room = self._width - len(end) - 2
+            if (not line or column >= len(line) + 4) and column + len(said) <= room:
+                line = line.ljust(column) + said
+        return line.ljust(self._width - len(end)) + end
+
+
+def _counts(row: _Told) -> bool:
+    return not isinstance(row, Suspect | TransMarker)
+
+
+def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, width: int) -> str:
+    cells = [" "] * width
+    fill, since = " ", 0
+
+    def upto(column: int) -> None:
+        nonlocal since
+        for i in range(since, column):
+            cells[i] = fill if cells[i] == " " else cells[i]
+        since = max(since, column)
+
+    def mark(column: int, sign: str) -> None:
+        while cells[column] in LETTERS and column < width - 1:
+            column += 1  # what came just before is not painted over
+        cells[column] = sign
+
+    for row in journal:
+        column = scale.column(_at(row))
+        upto(column)
+        match row:
+            case ViewInstall():
+                mark(column, letters[row.vid])
+                fill = "-"
+            case TransMarker():
+                if column and cells[column - 1] in "-.":
+                    cells[column - 1] = "!"
+            case CtxStep():
+                fill = "-" if row.action in ("FORGET", "CLOSED") else "."
+            case Life(op="CRASH"):
+                mark(column, "x")
+                fill = " "
+            case Life(op="STOP"):
+                if column < width - 1:
+                    mark(column, "o")
+                fill = " "
+            case _:
+                pass
+    upto(width)
+    return "".join(cells)
+
+
+def life_label(member: Member) -> str:
+    """A life by name; its number if it is not the first."""
+    name, inc = member
+    tail = "" if inc == 1 else f".{inc}"
+    room = LABEL_MAX - len(tail)
+    return (name if len(name) <= room else name[: room - 1] + "…") + tail
+
+
+def _legend(picture: _Picture, columns: int) -> list[str]:
+    lines = []
+    for vid, installs in picture.views.items():
+        row = installs[0]
+        members = zip(row.members, row.member_incs, strict=True)
+        span = f"{_at(row) / 1e6:,.1f} to {picture.ends(vid) / 1e6:,.1f} ms"
+        head = f"{picture.letters[vid]}  {_short(vid):<10} {row.cause.lower():<6} {span:<24}"
+        of = " ".join(picture.letters.get(c, _short(c)) for c in row.components)
+        tail = f"  of {of}" if of else ""
+        room = columns - len(head) - len(tail) - 2
+        lines.append(f"{head}  {_fitting([life_label(m) for m in members], room)}{tail}")
+    return lines
+
+
+def _short(vid: str) -> str:
+    """Epoch and the first of the digest, enough to tell views of one run apart."""
+    epoch, _, digest = vid.partition(":")
+    return f"{epoch}:{digest[:4]}" if digest else epoch[:10]
+
+
+def _fitting(words: list[str], room: int) -> str:
+    said = " ".join(words)
+    kept = len(words)
+    while len(said) > room and kept > 1:
+        kept -= 1
+        said = " ".join(words[:kept]) + f" +{len(words) - kept}"
+    return said
+
+
+# ---------------------------------------------------------------------------- changes
+
+
+def changes(rows: Iterable[Event]) -> list[str]:
+    """Every view but the first ones: what led to it, and how long it took from the first
+    suspicion or attempt at any of its members to the last of their installs."""
+    picture = _Picture(rows)
+    if not picture.known:
+        return ["no table: the rows have no common clock"]
+    lines = []
+    for vid, installs in picture.views.items():
+        moved = [r for r in installs if r.prev_vid is not None]
+        if not moved:
+            continue
+        began = min(_began(picture, row) for row in moved)
+        first, last = _at(moved[0]), _at(moved[-1])
+        out = sorted({m for r in moved for m in _members(picture, r.prev_vid)} - set(_of(moved[0])))
+        what = f"{len(moved)} of {len(moved[0].members)}"
+        head = f"{picture.letters[vid]}  {moved[0].cause.lower():<6} {what:>8}"
+        times = f"{began / 1e6:>11,.1f}{first / 1e6:>11,.1f}{last / 1e6:>11,.1f}"
+        took = f"{(last - began) / 1e6:>11,.1f}"
+        room = COLUMNS_MAX - len(head) - len(times) - len(took) - 10
+        without = f"  without {_fitting([life_label(m) for m in out], room)}" if out else ""
+        lines.append(head + times + took + without)
+    if not lines:
+        return ["no view changed"]
+    head = (
+        f"   {'cause':<6} {'installed':>8}{'began ms':>10}{'first':>11}{'last':>11}{'took ms':>11}"
+    )
+    return [head, *lines]
+
+
+def _of(row: ViewInstall) -> list[Member]:
+    return list(zip(row.members, row.member_incs, strict=True))
+
+
+def _members(picture: _Picture, vid: str | None) -> list[Member]:
+    installs = picture.views.get(vid or "", [])
+    return _of(installs[0]) if installs else []
+
+
+def _began(picture: _Picture, install: ViewInstall) -> int:
+    """The first step of this change at this member, or the suspicion behind it if that is
+    earlier: of a member that is left out, the one that was never taken back."""
+    began: int | None = None
+    suspected: dict[Member, int] = {}
+    here = _of(install)
+    for row in picture.lives[install.node, install.inc]:
+        if row.lseq >= install.lseq:
+            break
+        if isinstance(row, ViewInstall) or (isinstance(row, CtxStep) and row.action == "FORGET"):
+            began = None
+        elif isinstance(row, CtxStep):
+            began = _at(row) if began is None else began
+        elif isinstance(row, Suspect):
+            target = (row.target, row.target_inc)
+            if row.state == "OPERATIONAL":
+                suspected.pop(target, None)
+            else:
+                suspected.setdefault(target, _at(row))
+    before = _members(picture, install.prev_vid)
+    reasons = [t for m, t in suspected.items() if m in before and m not in here]
+    reasons += [] if began is None else [began]
+    return min(reasons, default=_at(install))

@@ -1,0 +1,323 @@
+"""The multicast emulator: every packet goes to each member in a copy (S3's mcaster).
+
+For networks without multicast: clouds, containers, members in several subnets. One socket sends and
+receives, so the address that others see is the one to answer to. Who the others are is the
+business of `introductions`; names are looked up by `names`.
+
+With an `interface` the socket is bound to the address of that interface, and the link follows it to
+another address, as links over multicast do; the others learn the new one from an introduction. A
+socket that is bound to any address need not, and one with an `address` waits until that is back.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+from collections import Counter
+from contextlib import ExitStack
+from random import Random
+from time import monotonic_ns
+
+from phalanx.config import Config
+from phalanx.errors import ConfigurationError, NetworkError, PhalanxError
+from phalanx.transport import sockets
+from phalanx.transport.addresses import (
+    SocketAddress,
+    choose_interface,
+    host_and_port,
+    interfaces,
+    ip_of,
+    text_of,
+)
+from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
+from phalanx.transport.fault_injection import FaultInjector
+from phalanx.transport.peer_discovery import MAGIC, NONCE_BYTES, PeerTable
+from phalanx.transport.resolver import START_SECONDS, Lookup, Resolver, literal, look_up
+from phalanx.transport.sockets import DatagramReceiver, SegmentedSender
+
+_MAGIC = MAGIC[:1]
+
+
+class FanoutTransport:
+    """A Link that sends to each member in turn. Made by `open_fanout`."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        config: Config,
+        group: str,
+        seeds: list[SocketAddress],
+        names: Resolver,
+        faults: FaultInjector,
+        now: int,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults = faults
+        self._config = config
+        self._seeds = seeds
+        self._names = names
+        nonce = os.urandom(NONCE_BYTES)
+        chance = Random(nonce)
+        self._introductions = PeerTable(config.cluster, group, nonce, chance, now)
+        self._introductions.counts = self.counts
+        self._refused = 0
+        self._lost = False
+        """The address of the interface is gone, and there is no other yet."""
+        self._use(sock, now)
+        self._reseed(now)
+
+    def _use(self, sock: socket.socket, now: int) -> None:
+        """Send and receive by this socket from now on."""
+        config = self._config
+        self._sock = sock
+        self._introductions.own(now, _own_addresses(sock))
+        self.address = text_of(_seen_address(sock, [*self._seeds, *self._names.found]))
+        self.receive_bytes = sockets.ask_for_room(sock, False, config.receive_bytes)
+        sockets.ask_for_room(sock, True, sockets.SEND_BYTES)
+        self._outlet = SegmentedSender(sock, config.offload, self.counts)
+        self._inlet = DatagramReceiver(sock, config.offload, self.counts)
+        self._checked_ns = now
+        self._check_ns = now + CHECK_NS
+
+    @property
+    def peers(self) -> list[str]:
+        """Where packets go at the moment: host:port."""
+        return [text_of(target) for target in self._introductions.targets]
+
+    @property
+    def offload(self) -> tuple[bool, bool]:
+        """Whether the kernel cuts what is sent, and joins what is received."""
+        return self._outlet.offload, self._inlet.offload
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def receive(self, now: int) -> list[bytes]:
+        out: list[bytes] = []
+        take, faults = self._inlet.take, self.faults
+        for _ in range(PACKETS_MAX):
+            taken = take()
+            if taken is None:
+                break
+            source, packets = taken
+            if faults.active and not faults.hears(text_of(source)):
+                packets = faults.admit(now, text_of(source), packets)  # which counts them
+                continue
+            # The kernel may have joined introductions and packets of the protocol to one run.
+            plain = [packet for packet in packets if packet[:1] != _MAGIC]
+            if len(plain) < len(packets):
+                self._meet(now, source, [p for p in packets if p[:1] == _MAGIC])
+            if not plain:
+                continue
+            if self._introductions.is_own(source):
+                self.counts["own"] += len(plain)
+                continue
+            self._introductions.heard(now, source)
+            if faults.active:
+                plain = faults.admit(now, text_of(source), plain)
+            out += plain
+            if len(out) >= PACKETS_MAX:
+                break
+        return out
+
+    def send(self, now: int, packets: list[bytes]) -> None:
+        targets = self._introductions.targets
+        if self.faults.active:
+            targets = [t for t in targets if self.faults.reaches(text_of(t))]
+        if targets:
+            self._outlet.send(packets, targets)
+            if self.counts.get("unreachable", 0) != self._refused:
+                self._refused = self.counts["unreachable"]
+                self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
+
+    def deadline(self) -> int | None:
+        delayed = self.faults.deadline()
+        due = min(self._introductions.deadline(), self._check_ns)
+        return due if delayed is None else min(delayed, due)
+
+    def expire(self, now: int) -> list[bytes]:
+        came: list[bytes] = []
+        if now >= self._check_ns:
+            came = self._check(now)
+        if now >= self._introductions.deadline():
+            self._reseed(now)
+            for target in self._introductions.expire(now):
+                self._introduce(now, target)
+        return came + self.faults.due(now)
+
+    def close(self) -> None:
+        self._names.close()
+        self._sock.close()
+
+    # ------------------------------------------------- the address of the interface
+
+    def _check(self, now: int) -> list[bytes]:
+        """Look whether the interface still has the address. What waits in a socket that is given
+        up."""
+        self._checked_ns, self._check_ns = now, now + CHECK_NS
+        host = self._sock.getsockname()[0]
+        follows = self._config.interface and not self._config.address
+        if not follows or any(host in interface.addresses for interface in interfaces()):
+            self._lost = False
+            return []
+        if not self._lost:
+            self._lost = True
+            self.counts["address-lost"] += 1
+        self._check_ns = now + CHECK_SOON_NS
+        former, came = self._sock, self.receive(now)
+        try:
+            sock = _open_socket(self._config, self._seeds, former.getsockname()[1])
+        except (PhalanxError, OSError):  # none yet
+            return came
+        self._use(sock, now)
+        former.close()
+        self._lost = False
+        self.counts["address-changed"] += 1
+        for target in self._introductions.targets:
+            self._introduce(now, target)
+        return came
+
+    # ------------------------------------------------- introductions
+
+    def _reseed(self, now: int) -> None:
+        """Take over what the name service said since the last time."""
+        length = 4 if self._sock.family == socket.AF_INET6 else 2
+        usable = [a for a in self._names.found if len(a) == length]
+        self._introductions.seeds(now, [*self._seeds, *usable])
+
+    def _meet(self, now: int, source: SocketAddress, packets: list[bytes]) -> None:
+        for packet in packets:
+            if self._introductions.introduced(now, source, packet):
+                self._introduce(now, source)
+
+    def _introduce(self, now: int, target: SocketAddress) -> None:
+        if self.faults.active and not self.faults.reaches(text_of(target)):
+            return
+        self._outlet.send([self._introductions.introduction(now, target)], [target])
+
+
+def _own_addresses(sock: socket.socket) -> list[SocketAddress]:
+    """What the socket is bound to; on any address, each address of this machine."""
+    bound: SocketAddress = sock.getsockname()
+    if not ipaddress.ip_address(bound[0]).is_unspecified:
+        return [bound]
+    own: list[SocketAddress] = []
+    for interface in interfaces():
+        for address in interface.addresses:
+            ip = ipaddress.ip_address(address)
+            if len(bound) == 2 and ip.version == 4:
+                own.append((address, bound[1]))
+            elif len(bound) == 4 and ip.version == 6:
+                own.append((address, bound[1], 0, interface.index if ip.is_link_local else 0))
+    return own
+
+
+def _seen_address(sock: socket.socket, seeds: list[SocketAddress]) -> SocketAddress:
+    """The address that others see, as far as can be told: the one towards the first seed."""
+    bound: SocketAddress = sock.getsockname()
+    if not ipaddress.ip_address(bound[0]).is_unspecified:
+        return bound
+    for seed in seeds:
+        with socket.socket(sock.family, socket.SOCK_DGRAM) as asker:
+            try:
+                asker.connect(seed)
+            except OSError:
+                continue
+            host = str(asker.getsockname()[0])
+            return (host, bound[1], 0, 0) if len(bound) == 4 else (host, bound[1])
+    return bound
+
+
+# ---------------------------------------------------------------------------- opening
+
+
+def open_fanout(
+    config: Config, group: str, faults: FaultInjector | None = None, lookup: Lookup = look_up
+) -> FanoutTransport:
+    """A link to `config.peers` and whoever they know. ConfigurationError or NetworkError if that
+    cannot be had; nothing stays open then. Its `now` is that of `time.monotonic_ns`."""
+    parsed = [host_and_port("peers", peer) for peer in config.peers]
+    seeds = [_seed(*peer) for peer in parsed if literal(peer[0])]
+    names = Resolver([peer for peer in parsed if not literal(peer[0])], lookup)
+    with ExitStack() as opened:
+        opened.callback(names.close)
+        if not seeds and names.wait(START_SECONDS) and not names.found:
+            problem = "none of them can be resolved"
+            remedy = "check the names and the name service, or give an address as 10.0.0.1:7117"
+            raise NetworkError("peers", config.peers, problem, remedy)
+        host = _local_address(config, [*seeds, *names.found])
+        for peer, seed in zip((p for p in parsed if literal(p[0])), seeds, strict=True):
+            if (":" in host) != (len(seed) == 4):
+                remedy = f"not of the same IP version as {host}; use one version at all members"
+                raise ConfigurationError("peers", peer[0], remedy)
+        sock = opened.enter_context(_open_socket(config, [*seeds, *names.found], config.port))
+        link = FanoutTransport(
+            sock, config, group, seeds, names, faults or FaultInjector(), monotonic_ns()
+        )
+        opened.pop_all()
+        return link
+    raise AssertionError
+
+
+def _open_socket(config: Config, seeds: list[SocketAddress], port: int) -> socket.socket:
+    """A socket that is bound as configured, and to this port."""
+    host = _local_address(config, seeds)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock.setblocking(False)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _bind(sock, host, port, config)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _seed(host: str, port: int) -> SocketAddress:
+    try:
+        return look_up(host, port)[0]
+    except OSError:  # fe80::1%eth9, for want of eth9
+        remedy = "there is no such interface; write it like [fe80::1%eth0]:7117"
+        raise ConfigurationError("peers", f"[{host}]:{port}", remedy) from None
+
+
+def _local_address(config: Config, seeds: list[SocketAddress]) -> str:
+    """What to bind: the address, that of the interface, or any of the version of the peers."""
+    if config.address:
+        address = ip_of("address", config.address)
+        if address.is_multicast:
+            remedy = "with fanout it is the local address to bind; leave it empty for any"
+            raise ConfigurationError("address", config.address, remedy)
+        return str(address)
+    ipv4 = any(len(seed) == 2 for seed in seeds) or not seeds
+    if config.interface:
+        towards = "192.0.2.1" if ipv4 else "2001:db8::1"
+        return choose_interface(config.interface, towards, config.port or 9)[1]
+    return "0.0.0.0" if ipv4 else "::"
+
+
+def _bind(sock: socket.socket, host: str, port: int, config: Config) -> None:
+    full = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
+    if ":" in host and ipaddress.ip_address(host).is_link_local:
+        index = choose_interface(config.interface or host, host, port or 9)[0].index
+        full = (host, port, 0, index)
+    try:
+        sock.bind(full)
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                problem = "another program uses this UDP port"
+                remedy = "end it, choose another port, or port = 0 for any that is free"
+                raise NetworkError("port", config.port, problem, remedy) from None
+            case errno.EACCES | errno.EPERM:
+                problem = "the system does not let this user bind it"
+                remedy = "choose a port above 1023, or 0 for any that is free"
+                raise NetworkError("port", config.port, problem, remedy) from None
+            case _:
+                problem = f"cannot be bound ({error.strerror})"
+                remedy = "give an address of this machine, or leave it empty for any"
+                raise NetworkError("address", config.address, problem, remedy) from None

@@ -1,0 +1,86 @@
+"""What each message causally follows, at the level of deliveries (PROTOCOLS D.3).
+
+A send row names its direct dependencies only. A message has its sender's previous messages in
+its past, so per sender the past is a prefix and the whole past a vector: for each sender, the
+highest number. It is transitive through members that were not addressed: if m1 went to A and
+B, B then sent m2 to C, and C then sent m3 to A, then A must not see m3 before m1. It reaches
+through views and lives alike.
+"""
+
+from __future__ import annotations
+
+from phalanx.journal.schema import Send
+from phalanx.verify.checkers.member_names import Member
+from phalanx.verify.checkers.trace import Trace
+
+
+class CausalVectors:
+    """`of(sender, at)[i]` is the highest message of `senders[i]` before that send row.
+
+    The entry of the sender itself is left at what others told it; all its own lower numbers
+    precede a message by themselves.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.senders: list[Member] = sorted(
+            {*trace.sends, *(s for by in trace.delivered.values() for s in by)}
+        )
+        self.rank = {s: i for i, s in enumerate(self.senders)}
+        self.looped: list[Send] = []
+        """Send rows that depend on themselves: some message was delivered before its sending."""
+        self._vectors: dict[Member, list[list[int]]] = {s: [] for s in trace.sends}
+        self._weights: dict[Member, list[int]] = {s: [] for s in trace.sends}
+        self._compute(trace)
+
+    def of(self, sender: Member, at: int) -> list[int]:
+        return self._vectors[sender][at]
+
+    def weight(self, sender: Member, at: int) -> int:
+        """How many other senders are in the past of that send row."""
+        return self._weights[sender][at]
+
+    def _compute(self, trace: Trace) -> None:
+        """Each sender goes on until a dependency is not known yet; round and round."""
+        open_ = [s for s in trace.sends if trace.sends[s].values]
+        while open_:
+            moved = False
+            for sender in open_:
+                rows, done = trace.sends[sender].values, self._vectors[sender]
+                while len(done) < len(rows) and self._append(trace, sender, rows[len(done)]):
+                    moved = True
+            if not moved:
+                sender = open_[0]
+                row = trace.sends[sender].values[len(self._vectors[sender])]
+                self.looped.append(row)
+                self._append(trace, sender, row, at_once=True)
+            open_ = [s for s in open_ if len(self._vectors[s]) < len(trace.sends[s].values)]
+
+    def _append(self, trace: Trace, sender: Member, row: Send, at_once: bool = False) -> bool:
+        """The vector of the sender's next send row; False while what it needs is not known."""
+        done = self._vectors[sender]
+        if not row.dep_nodes:
+            done.append(done[-1] if done else [0] * len(self.senders))
+            weights = self._weights[sender]
+            weights.append(weights[-1] if weights else 0)
+            return True
+        direct = []
+        for name, inc, number in zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True):
+            dep = (name, inc)
+            if dep not in self.rank:
+                continue  # nothing else is known of that sender
+            at = trace.sends[dep].index(number) if dep in trace.sends else -1
+            ready = at < len(self._vectors.get(dep, ()))
+            if not ready and not at_once:
+                return False
+            direct.append((dep, number, at if ready else -1))
+        vector = list(done[-1]) if done else [0] * len(self.senders)
+        for dep, number, at in direct:
+            rank = self.rank[dep]
+            if at >= 0:
+                vector = list(map(max, vector, self._vectors[dep][at]))
+            if number > vector[rank]:
+                vector[rank] = number
+        done.append(vector)
+        own = vector[self.rank[sender]] > 0
+        self._weights[sender].append(len(vector) - vector.count(0) - own)
+        return True

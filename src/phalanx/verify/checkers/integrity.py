@@ -1,0 +1,207 @@
+"""What is delivered was sent, to me, once, and arrives as it left.
+
+Integrity, no duplication, and their share of basic (PROTOCOLS D.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from phalanx.journal.schema import Deliver, Send, Submit
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, addressed, label, messages
+from phalanx.verify.checkers.trace import DeliveredRange, Trace
+
+Contents = Callable[[str, int, int, int], int]
+"""(sender name, incarnation, first, last) to the CRC-32 of the bodies put together."""
+
+
+def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> None:
+    digests: dict[tuple[Member, int, int], Submit | Deliver] = {
+        (member, row.first, row.last): row
+        for member, rows in trace.submits.items()
+        for row in rows
+        if row.digest is not None
+    }
+    for member, parts in trace.parts.items():
+        judged = {"BASIC": 0, "other": 0}
+        for part in parts:
+            if _is_plain(trace, part):
+                judged["BASIC" if part.row.service == "BASIC" else "other"] += 1
+            else:
+                _judge(trace, part, out)
+        out.evaluated("integrity", judged["BASIC"] + judged["other"])
+        out.evaluated("basic", judged["BASIC"])
+        for row in trace.deliveries[member]:
+            if row.digest is not None:
+                _content(row, row.digest, contents, digests, out)
+    for member in trace.journals:
+        _as_accepted(trace, member, out)
+    _no_duplication(trace, out)
+
+
+def _is_plain(trace: Trace, part: DeliveredRange) -> bool:
+    """Everything is as it should be, and plainly so: what all but a few deliveries are."""
+    send, row = part.send, part.row
+    return (
+        send is not None
+        and send.to is None
+        and row.to is None
+        and row.service == send.service
+        and row.frame == send.frame
+        and row.origin_vid == send.vid
+        and part.sender in trace.inside.get(row.vid, ())
+        and part.member != part.sender
+        and row.sim_ns is not None
+        and send.sim_ns is not None
+        and row.sim_ns >= send.sim_ns
+    )
+
+
+def _judge(trace: Trace, part: DeliveredRange, out: Findings) -> None:
+    stranger = _stranger(trace, part)
+    if part.send is None and not stranger and not trace.sent_all(part.sender, part.first):
+        return  # beyond an unclean end: unverifiable
+    names = ["integrity", "basic"] if part.row.service == "BASIC" else ["integrity"]
+    for name in names:
+        out.evaluated(name)
+        for text in [stranger] if stranger else _faults(trace, part):
+            rows = [part.row] if part.send is None else [part.send, part.row]
+            out.violated(name, text, rows, part.sender[0])
+
+
+def _stranger(trace: Trace, part: DeliveredRange) -> str | None:
+    """A message goes up in a view with its sender, and was sent in one. A sender without a
+    journal may have sent anything, but not that."""
+    vids = [part.row.vid]
+    if part.sender not in trace.journals:
+        vids.append(part.row.origin_vid)
+    for vid in vids:
+        if part.sender not in trace.inside.get(vid, (part.sender,)):
+            return f"{label(part.member)} delivered {part}, whose sender is not in {vid}"
+    return None
+
+
+def _faults(trace: Trace, part: DeliveredRange) -> Iterator[str]:
+    member, send, row = part.member, part.send, part.row
+    who = label(member)
+    if send is None:
+        yield f"{who} delivered {part}, which was never sent"
+        return
+    if not addressed(member, send):
+        yield f"{part} for {_to(send)} was shown to a stranger, {who}"
+    elif not _same_receivers(trace, send, row):
+        yield f"{who} delivered {part} as sent to {_to(row)}, it was sent to {_to(send)}"
+    if row.service != send.service:
+        yield f"{who} delivered {part} as {row.service}, it was sent as {send.service}"
+    if row.frame != send.frame:
+        yield f"{who} delivered {part} from frame {row.frame}, it left in frame {send.frame}"
+    if row.origin_vid != send.vid:
+        yield f"{who} delivered {part} as sent in {row.origin_vid}, it was sent in {send.vid}"
+    if member == part.sender:
+        early = row.step < send.step
+    elif row.sim_ns is None or send.sim_ns is None:
+        early = False  # clocks of two machines are never compared
+    else:
+        early = row.sim_ns < send.sim_ns
+    if early:
+        yield f"{who} delivered {part} before it was sent"
+
+
+def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
+    """A carried message may name those of its receivers alone that are in the next view."""
+    if send.to is None or row.to is None:
+        return send.to is row.to
+    if send.to_incs is None or row.to_incs is None:
+        return sorted(send.to) == sorted(row.to)
+    meant = sorted(zip(send.to, send.to_incs, strict=True))
+    named = sorted(zip(row.to, row.to_incs, strict=True))
+    if named == meant:
+        return True
+    here = trace.inside.get(row.vid)
+    if here is None:  # the install is among what is missing
+        return set(named) <= set(meant)
+    return row.vid != send.vid and named == [m for m in meant if m in here]
+
+
+def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
+    """A message leaves for whom it was accepted for, less those who left its sender's view. A
+    torn journal may lack the view that they left."""
+    if sender in trace.lives.torn:
+        return
+    sends = trace.sends[sender]
+    for submit in trace.submits[sender]:
+        for first, last, at in sends.within(submit.first, submit.last):
+            send = sends.values[at]
+            out.evaluated("integrity")
+            if not _for_the_same(trace, sender, submit, send):
+                what = messages(sender, first, last)
+                text = f"{what} was accepted for {_to(submit)} and sent to {_to(send)}"
+                out.violated("integrity", text, [submit, send])
+
+
+def _for_the_same(trace: Trace, sender: Member, submit: Submit, send: Send) -> bool:
+    if submit.to is None or send.to is None:
+        return submit.to is send.to
+    if submit.to_incs is None or send.to_incs is None:
+        return set(send.to) <= set(submit.to)
+    meant = set(zip(submit.to, submit.to_incs, strict=True))
+    named = set(zip(send.to, send.to_incs, strict=True))
+    installs = [row for row in trace.installs[sender] if row.lseq < send.lseq]
+    begun = sum(row.lseq < submit.lseq for row in installs)
+    here = [trace.inside[row.vid] for row in installs[max(0, begun - 1) :]]
+    stayed = meant.intersection(*here)
+    return stayed <= named <= meant
+
+
+def _to(row: Submit | Send | Deliver) -> str:
+    if row.to is None:
+        return "all"
+    if row.to_incs is None:
+        return ", ".join(row.to)
+    return ", ".join(label(m) for m in zip(row.to, row.to_incs, strict=True))
+
+
+def _content(
+    row: Deliver,
+    digest: int,
+    contents: Contents | None,
+    seen: dict[tuple[Member, int, int], Submit | Deliver],
+    out: Findings,
+) -> None:
+    """Bodies are compared with the truth, or else with what was submitted or what others got as
+    the same range."""
+    sender = (row.sender, row.sender_inc)
+    out.evaluated("integrity")
+    if contents is not None:
+        if contents(row.sender, row.sender_inc, row.first, row.last) != digest:
+            what = messages(sender, row.first, row.last)
+            text = f"{row.node}.{row.inc} delivered {what} with other bodies than were sent"
+            out.violated("integrity", text, [row], row.sender)
+        return
+    first = seen.setdefault((sender, row.first, row.last), row)
+    if first.digest == digest:
+        return
+    what = messages(sender, row.first, row.last)
+    if isinstance(first, Submit):
+        text = f"{row.node}.{row.inc} delivered {what} with other bodies than were submitted"
+        out.violated("integrity", text, [row, first], row.sender)
+    else:
+        text = f"{first.node}.{first.inc} and {row.node}.{row.inc} got different bodies of {what}"
+        out.violated("integrity", text, [first, row], row.sender)
+
+
+def _no_duplication(trace: Trace, out: Findings) -> None:
+    """Once in a whole life, whatever the view."""
+    for deliveries in trace.deliveries.values():
+        out.evaluated("no-duplication", len(deliveries))
+    for first, again in trace.repeated:
+        what = messages((again.sender, again.sender_inc), again.first, again.last)
+        text = f"{again.node}.{again.inc} delivered {what} again, in {again.vid}"
+        for name in (
+            ("no-duplication", "basic") if again.service == "BASIC" else ("no-duplication",)
+        ):
+            out.violated(name, text, [first, again], again.sender)
+    for row in trace.resent:
+        text = f"{messages((row.node, row.inc), row.first, row.last)} was sent twice, in {row.vid}"
+        out.violated("no-duplication", text, [row])

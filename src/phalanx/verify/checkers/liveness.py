@@ -1,0 +1,135 @@
+"""What must go up in the end (PROTOCOLS D.2), asked of a run that has settled.
+
+Only members that live to the end owe anything, and for a message only in its home (`trace`), if
+its sender ended there: closed views are the business of virtual synchrony. A message that was
+accepted must be sent, or reported as not sent, which is right if each member that it was for was
+missing from a view that its sender had since. Self delivery is also owed by whoever left a
+message's home behind. Termination of delivery makes no exception for the crashed: if a member
+of the view does not deliver, the sender must get a next view.
+"""
+
+from __future__ import annotations
+
+from phalanx.journal.schema import NotSent, Send, Submit
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, addressed, label, messages
+from phalanx.verify.checkers.range_map import RangeMap
+from phalanx.verify.checkers.trace import Trace
+
+
+def check_liveness(trace: Trace, out: Findings) -> None:
+    owed = {"multicast-liveness": 0, "termination-of-delivery": 0, "self-delivery": 0}
+    owed |= {"safe-indication-liveness": 0, "basic": 0}
+    for sender, sends in trace.sends.items():
+        settled = trace.over and trace.lives.alive(sender)
+        for send in sends.values:
+            home = trace.home(sender, send)
+            if addressed(sender, send):
+                if settled or (home is not None and trace.closed(sender, home)):
+                    owed["self-delivery"] += 1
+                    _self_delivery(trace, sender, send, out)
+            if settled and trace.last_view(sender) == home:
+                _deliveries(trace, sender, send, owed, out)
+        if settled:
+            _accepted(trace, sender, out)
+    for name, times in owed.items():
+        out.evaluated(name, times)
+
+
+def _self_delivery(trace: Trace, sender: Member, send: Send, out: Findings) -> None:
+    gap = trace.lacks(sender, sender, send.first, send.last)
+    if gap is not None:
+        text = (
+            f"{label(sender)} never delivered its own {messages(sender, *gap)}, sent in {send.vid}"
+        )
+        out.violated("self-delivery", text, [send])
+
+
+def _deliveries(
+    trace: Trace, sender: Member, send: Send, owed: dict[str, int], out: Findings
+) -> None:
+    vid = trace.last_view(sender)
+    if vid is None:
+        return
+    reach = trace.lives.reach(sender)
+    for other in trace.views[vid]:
+        if other not in trace.journals or other in trace.lives.torn:
+            continue
+        if not addressed(other, send):
+            continue
+        names = ["termination-of-delivery"]
+        apart = reach is not None and other[0] not in reach
+        if not apart and trace.lives.alive(other) and trace.last_view(other) == vid:
+            names.append("multicast-liveness")
+            if send.service == "SAFE":
+                names.append("safe-indication-liveness")
+                _indication(trace, sender, send, other, out)
+            elif send.service == "BASIC":
+                names.append("basic")
+        gap = trace.lacks(other, sender, send.first, send.last)
+        for name in names:
+            owed[name] += 1
+            if gap is not None:
+                text = (
+                    f"{label(other)} never delivered {messages(sender, *gap)} "
+                    f"({send.service}), sent in {send.vid}"
+                )
+                out.violated(name, text, [send], other[0])
+
+
+def _indication(trace: Trace, sender: Member, send: Send, other: Member, out: Findings) -> None:
+    """In a view that lasts, a safe message is delivered as what it is: regular."""
+    spans = trace.delivered[other].get(sender)
+    for lo, hi, at in () if spans is None else spans.within(send.first, send.last):
+        assert spans is not None
+        row = trace.deliveries[other][spans.values[at]]
+        if row.region != "REGULAR":
+            text = (
+                f"{label(other)} delivered {messages(sender, lo, hi)} without knowing that all of "
+                f"{row.vid} have it, though the view stayed"
+            )
+            out.violated("safe-indication-liveness", text, [send, row])
+
+
+# ---------------------------------------------------------------------------- accepted
+
+
+def _accepted(trace: Trace, sender: Member, out: Findings) -> None:
+    """Every accepted message leaves, or is reported and rightly so."""
+    if not trace.submits[sender]:
+        return
+    told: RangeMap[NotSent] = RangeMap()
+    for row in trace.not_sent[sender]:
+        told.add(row.first, row.last, row)
+    sends = trace.sends[sender]
+    for submit in trace.submits[sender]:
+        out.evaluated("multicast-liveness")
+        for first, last, at in told.within(submit.first, submit.last):
+            _reported(trace, sender, submit, first, last, told.values[at], out)
+        for first, last in sends.missing(submit.first, submit.last):
+            for lo, hi in told.missing(first, last):
+                what = messages(sender, lo, hi)
+                text = f"{label(sender)} accepted {what} and never sent it"
+                out.violated("multicast-liveness", text, [submit])
+                if addressed(sender, submit):
+                    out.evaluated("self-delivery")
+                    text = f"{label(sender)} never delivered its own {what}, which it accepted"
+                    out.violated("self-delivery", text, [submit])
+
+
+def _reported(
+    trace: Trace, sender: Member, submit: Submit, first: int, last: int, row: NotSent, out: Findings
+) -> None:
+    """Views that count: from the one it was accepted in to the one at the end of the step that
+    reports it."""
+    installs = [r for r in trace.installs[sender] if r.step <= row.step]
+    before = [r for r in installs if r.lseq < submit.lseq]
+    counted = [trace.inside[r.vid] for r in installs[max(0, len(before) - 1) :]]
+    here = counted[0].intersection(*counted) if counted else frozenset[Member]()
+    stayed = [m for m in sorted(here) if addressed(m, submit)]
+    if stayed:
+        text = (
+            f"{label(sender)} was told that {messages(sender, first, last)} goes to nobody, "
+            f"but {label(stayed[0])} was in its view all the time"
+        )
+        out.violated("multicast-liveness", text, [submit, row], stayed[0][0])

@@ -1,0 +1,145 @@
+"""Lost receivers: a sender is told which of the members that it addressed are gone.
+
+not-sent-liveness   An addressed member that is missing from the view a message belongs to is
+                    reported as gone, with the number of receivers that are left, and nobody else
+                    is. A member that is reported before the message is sent never delivers it; a
+                    message of which no receiver is left is delivered by nobody.
+
+What had been sent when its receiver was lost, during a change, may be delivered by that member in
+a view without the sender. In journals of before schema 6 only the loss of all receivers is
+reported, and they are not named.
+"""
+
+from __future__ import annotations
+
+from phalanx.journal.schema import NotSent, Submit
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, addressed, label, messages, named
+from phalanx.verify.checkers.range_map import RangeMap
+from phalanx.verify.checkers.trace import Trace
+
+NAME = "not-sent-liveness"
+
+
+def check_lost(trace: Trace, out: Findings) -> None:
+    for sender in trace.journals:
+        if sender not in trace.lives.torn:
+            _Reports(trace, sender, out).check()
+
+
+class _Reports:
+    """The reports that one sender got, and the messages that they speak of."""
+
+    def __init__(self, trace: Trace, sender: Member, out: Findings) -> None:
+        self._trace, self._sender, self._out = trace, sender, out
+        rows = [*trace.not_sent[sender], *trace.lost_receivers[sender]]
+        self._rows = sorted(rows, key=lambda row: row.lseq)
+        self._gone: dict[Member, RangeMap[None]] = {}
+        """Per member, the messages that it was reported not to get."""
+        self._nobody: RangeMap[None] = RangeMap()
+        """Messages that older rows, without names, report to go to nobody."""
+        self._submits: RangeMap[Submit] = RangeMap()
+        if self._rows:
+            for submit in trace.submits[sender]:
+                self._submits.add(submit.first, submit.last, submit)
+
+    def check(self) -> None:
+        for row in self._rows:
+            self._out.evaluated(NAME)
+            self._not_delivered(row)
+            for first, last, at in self._submits.within(row.first, row.last):
+                self._as_submitted(row, first, last, self._submits.values[at])
+        if self._trace.reports_all(self._sender):
+            for submit in self._trace.submits[self._sender]:
+                self._all_reported(submit)
+
+    # ------------------------------------------------------------------ what is reported is true
+
+    def _not_delivered(self, row: NotSent) -> None:
+        """A member that was reported before the sending did not deliver."""
+        trace, sender = self._trace, self._sender
+        sends = trace.sends[sender]
+        unsent = sends.missing(row.first, row.last)
+        for first, last, at in sends.within(row.first, row.last):
+            if sends.values[at].lseq > row.lseq:
+                unsent.append((first, last))
+        gone = named(row.to, row.to_incs)
+        asked = gone if gone is not None and row.rest else trace.journals.keys()
+        for member in sorted(asked & trace.journals.keys() if unsent else ()):
+            spans = trace.delivered[member].get(sender)
+            for first, last in unsent if spans is not None else ():
+                assert spans is not None
+                for lo, hi, _ in spans.within(first, last):
+                    text = f"{label(sender)} was told that {messages(sender, lo, hi)} does not go "
+                    text += f"to {label(member)}, which delivered it"
+                    self._out.violated(NAME, text, [row], member[0])
+
+    def _as_submitted(self, row: NotSent, first: int, last: int, submit: Submit) -> None:
+        """The members that are reported were addressed, and have been missing from a view since."""
+        gone = named(row.to, row.to_incs)
+        if gone is None:
+            self._nobody.add(first, last, None)
+            return
+        for member in sorted(gone):
+            self._gone.setdefault(member, RangeMap()).add(first, last, None)
+            why = self._wrong(row, first, member, submit)
+            if why:
+                what = messages(self._sender, first, last)
+                text = f"{label(self._sender)} was told that {what} does not go to {label(member)},"
+                self._out.violated(NAME, f"{text} which {why}", [submit, row], member[0])
+        meant = named(submit.to, submit.to_incs)
+        if meant is None:
+            return
+        rest = [m for m in meant if m not in self._gone or self._gone[m].index(first) < 0]
+        if row.rest != len(rest):
+            what = messages(self._sender, first, last)
+            text = f"{label(self._sender)} was told that {row.rest} receivers of {what} are left, "
+            text += f"but there are {len(rest)}"
+            self._out.violated(NAME, text, [submit, row])
+
+    def _wrong(self, row: NotSent, number: int, member: Member, submit: Submit) -> str | None:
+        """Why a member should not have been reported. What was sent before the report is lost by
+        members that are not in the message's home; what was not, by those that were missing from a
+        view from the submission to the end of the step that reports it."""
+        if not addressed(member, submit):
+            return "was not addressed"
+        trace, sender = self._trace, self._sender
+        send = trace.sends[sender].get(number)
+        if send is not None and send.lseq < row.lseq:
+            home = trace.home(sender, send)
+            if home is not None and member in trace.inside.get(home, ()):
+                return f"is in {home}"
+            return None
+        if not trace.step_ended(row):
+            return None
+        installs = trace.installs[sender]
+        begun = sum(install.lseq < submit.lseq for install in installs)
+        since = [i for i in installs[max(0, begun - 1) :] if i.step <= row.step]
+        if since and all(member in trace.inside[install.vid] for install in since):
+            return "was in its view all the time"
+        return None
+
+    # ------------------------------------------------------------------ what is so is reported
+
+    def _all_reported(self, submit: Submit) -> None:
+        trace, sender = self._trace, self._sender
+        meant = named(submit.to, submit.to_incs)
+        if meant is None:
+            return
+        sends = trace.sends[sender]
+        for first, last, at in sends.within(submit.first, submit.last):
+            send = sends.values[at]
+            home = trace.home(sender, send)
+            number = None if home is None else trace.installed[sender].get(home)
+            if number is None or not trace.step_ended(trace.installs[sender][number]):
+                continue
+            self._out.evaluated(NAME)
+            assert home is not None
+            for member in sorted(meant - trace.inside[home]):
+                told = self._gone.get(member, RangeMap[None]())
+                for lo, hi in told.missing(first, last):
+                    if not self._nobody.missing(lo, hi):
+                        continue
+                    text = f"{label(sender)} was not told that {messages(sender, lo, hi)} does not "
+                    text += f"go to {label(member)}, which is not in {home}"
+                    self._out.violated(NAME, text, [submit, send], member[0])

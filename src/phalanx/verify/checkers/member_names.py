@@ -1,0 +1,40 @@
+"""Members and messages by name. A member is a name and an incarnation: a process that starts
+again is another member, and what was addressed to its earlier life is not for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from phalanx.journal.schema import Deliver, Send, Submit
+
+Member = tuple[str, int]
+
+
+def named(names: Sequence[str] | None, incs: Sequence[int] | None) -> frozenset[Member] | None:
+    """The members that two columns name; None where a row does not say."""
+    if names is None or incs is None:
+        return None
+    return frozenset(zip(names, incs, strict=True))
+
+
+def label(member: Member) -> str:
+    return f"{member[0]}.{member[1]}"
+
+
+def labels(members: Iterable[Member]) -> str:
+    return " ".join(map(label, sorted(members))) or "nobody"
+
+
+def messages(sender: Member, first: int, last: int) -> str:
+    return f"{label(sender)}#{first}" + (f"..{last}" if last > first else "")
+
+
+def addressed(member: Member, row: Submit | Send | Deliver) -> bool:
+    """Whether these messages are for the member. Rows of before incarnations were told name
+    the addressed by name alone."""
+    to = row.to
+    if to is None:
+        return True
+    if row.to_incs is None:
+        return member[0] in to
+    return member in zip(to, row.to_incs, strict=True)

@@ -1,0 +1,158 @@
+"""Merge reports: a merged view says of each component what it had delivered.
+
+merge-report-truth   A merged view reports of each component how far those of its members that come
+                     to the view had delivered when they proposed it, and which messages one
+                     component alone had delivered; all members get the same report.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container
+
+from phalanx.journal.schema import CtxStep, MergeSide, ViewInstall
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, label, labels, messages
+from phalanx.verify.checkers.trace import Trace
+
+MERGE = "merge-report-truth"
+ISSUES = ("COMMIT", "FA", "FOLLOW")
+"""Steps with which a member proposes a view."""
+REMEMBERED_MAX = 1024
+"""A member reports how far it delivered of so many members that it met."""
+
+
+def check_merges(trace: Trace, out: Findings) -> None:
+    first: dict[str, list[MergeSide]] = {}
+    for member, installs in trace.installs.items():
+        if member in trace.lives.torn or not trace.reports_all(member):
+            continue
+        for install in installs:
+            if len(install.components) < 2 or not trace.step_ended(install):
+                continue
+            out.evaluated(MERGE)
+            sides = trace.sides[member].get(install.vid, [])
+            if sorted(side.side_vid for side in sides) != sorted(install.components):
+                text = f"{label(member)} got no report of each component of {install.vid}"
+                out.violated(MERGE, text, [install, *sides])
+            elif install.vid not in first:
+                first[install.vid] = sides
+            else:
+                theirs = first[install.vid]
+                if [_content(side) for side in sides] != [_content(side) for side in theirs]:
+                    text = f"{label(member)} and {theirs[0].node}.{theirs[0].inc} got different "
+                    text += f"reports of {install.vid}"
+                    out.violated(MERGE, text, [sides[0], theirs[0]])
+    proposed = _Proposed(trace, first)
+    for vid, sides in first.items():
+        _merge(trace, vid, sides, proposed, out)
+
+
+def _content(side: MergeSide) -> tuple[object, ...]:
+    lists = (side.members, side.member_incs, side.senders, side.sender_incs, side.upto)
+    alone = (side.alone, side.alone_incs, side.alone_first, side.alone_last)
+    return (side.side_vid, *lists, *alone)
+
+
+def _merge(
+    trace: Trace, vid: str, sides: list[MergeSide], proposed: _Proposed, out: Findings
+) -> None:
+    """Compare what is reported of each component with what its members had delivered."""
+    reported: list[dict[Member, int]] = []
+    for side in sides:
+        out.evaluated(MERGE)
+        said = dict(zip(zip(side.senders, side.sender_incs, strict=True), side.upto, strict=True))
+        reported.append(said)
+        members = list(zip(side.members, side.member_incs, strict=True))
+        here = trace.inside.get(side.side_vid)
+        if here is not None and here != set(members):
+            text = f"{vid} reports that {side.side_vid} was of {labels(frozenset(members))}, "
+            out.violated(MERGE, f"{text}but it was of {labels(here)}", [side])
+            continue
+        _progress(trace, vid, side, said, proposed, out)
+    for index, side in enumerate(sides):
+        wanted = _alone(reported, index)
+        ranges = zip(side.alone, side.alone_incs, side.alone_first, side.alone_last, strict=True)
+        if [((name, inc), first, last) for name, inc, first, last in ranges] != wanted:
+            text = f"{vid} reports wrongly what only {side.side_vid} had delivered"
+            out.violated(MERGE, text, [side])
+
+
+def _progress(
+    trace: Trace,
+    vid: str,
+    side: MergeSide,
+    said: dict[Member, int],
+    proposed: _Proposed,
+    out: Findings,
+) -> None:
+    """How far those members of the component had delivered that come from it to the view."""
+    best: dict[Member, int] = {}
+    complete = True
+    for member in zip(side.members, side.member_incs, strict=True):
+        if member not in trace.inside.get(vid, ()):
+            continue
+        origin = trace.before.get((member, vid))
+        if origin is not None and origin != side.side_vid:
+            continue
+        delivered = proposed.delivered.get((member, vid))
+        if delivered is None:
+            complete = False
+            continue
+        for sender, number in delivered.items():
+            best[sender] = max(best.get(sender, 0), number)
+    for sender in sorted(best.keys() | said.keys()):
+        told, real = said.get(sender, 0), best.get(sender, 0)
+        if told < real or (complete and told > real):
+            text = f"{vid} reports that {side.side_vid} had delivered "
+            text += f"{messages(sender, told, told)}, but it was {messages(sender, real, real)}"
+            out.violated(MERGE, text, [side])
+
+
+def _alone(reported: list[dict[Member, int]], index: int) -> list[tuple[Member, int, int]]:
+    """The messages that only one component had delivered, of senders that another one knows."""
+    found = []
+    for sender, number in sorted(reported[index].items()):
+        others = [r[sender] for i, r in enumerate(reported) if i != index and sender in r]
+        if others and number > max(others):
+            found.append((sender, max(others) + 1, number))
+    return found
+
+
+class _Proposed:
+    """Per member and merged view, how far the member had delivered each sender's messages when it
+    proposed the view; nothing where its journal does not show it. A member that has met more
+    members than it remembers may report less than it delivered: it is not asked."""
+
+    def __init__(self, trace: Trace, vids: Container[str]) -> None:
+        self.delivered: dict[tuple[Member, str], dict[Member, int]] = {}
+        for member in trace.journals:
+            if member not in trace.lives.torn:
+                self._read(trace, member, vids)
+
+    def _read(self, trace: Trace, member: Member, vids: Container[str]) -> None:
+        """One pass over the deliveries of a member, with a stop at each of its proposals."""
+        stops: list[tuple[int, str]] = []
+        met: set[Member] = set()
+        for install in trace.installs[member]:
+            met |= trace.inside[install.vid]
+            issued = _issue(trace.steps[member], install) if install.vid in vids else None
+            if issued is not None and len(met) <= REMEMBERED_MAX:
+                stops.append((issued.lseq, install.vid))
+        deliveries, at = trace.deliveries[member], 0
+        best: dict[Member, int] = {}
+        for lseq, vid in sorted(stops):
+            while at < len(deliveries) and deliveries[at].lseq < lseq:
+                row = deliveries[at]
+                sender = (row.sender, row.sender_inc)
+                best[sender] = max(best.get(sender, 0), row.last)
+                at += 1
+            self.delivered.setdefault((member, vid), dict(best))
+
+
+def _issue(steps: list[CtxStep], install: ViewInstall) -> CtxStep | None:
+    """The step with which a member proposed the view that it installs."""
+    for at in range(bisect_left(steps, install.lseq, key=lambda s: s.lseq) - 1, -1, -1):
+        if steps[at].action in ISSUES and steps[at].context == install.context:
+            return steps[at]
+    return None

@@ -1,0 +1,292 @@
+"""Receipts: what a sender is told of its own messages is true, and it is told.
+
+receipt-truth       A receipt speaks of messages that were sent, in the view that they belong to.
+                    *Stable*: every member of the view has them; where the view has ended, the
+                    members that the receipt names, which are those that move on together, deliver
+                    them there or do not come to the next view. *Ordered*: nothing that comes
+                    before them in the order was still to arrive. *AllDelivered*: every member of
+                    the view that is addressed, or of those that the receipt names, has delivered
+                    the messages of the view up to that number, and did so in it.
+receipt-liveness    In a settled run a living sender has both receipts for all that it sent.
+
+A simulation knows when each member had each frame, and is asked about that moment. Of journals
+alone, members that left the view behind or stay in it to the end can be asked what they delivered.
+
+In journals of before schema 6 a receipt names nobody. One in the step that ends the view speaks of
+those that move on together all the same, and there are no receipts of order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from phalanx.journal.schema import AllDelivered, Ordered, Send, Stable, ViewInstall
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, addressed, label, labels, messages, named
+from phalanx.verify.checkers.range_map import RangeMap
+from phalanx.verify.checkers.trace import DeliveredRange, Trace
+
+Inserted = Mapping[tuple[str, int, str, int, int], int]
+"""(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
+simulator's time at which the holder had the frame."""
+Covered = list[tuple[Send, int, int]]
+"""Sends, and which of their messages."""
+R = TypeVar("R", Stable, Ordered)
+
+TRUTH, LIVENESS = "receipt-truth", "receipt-liveness"
+NEVER_NS = 1 << 62
+
+
+def check_receipts(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
+    for sender in trace.journals:
+        if sender in trace.lives.torn:
+            continue
+        _stables(trace, sender, inserted, out)
+        _orders(trace, sender, inserted, out)
+        _all_delivered(trace, sender, out)
+        _liveness(trace, sender, out)
+
+
+def _covered(
+    trace: Trace, sender: Member, rows: Iterable[R], out: Findings
+) -> Iterator[tuple[R, Covered]]:
+    """Each receipt with the sends that it newly speaks of. A receipt of what was not sent, or that
+    belongs to another view, is a violation. Messages that were reported as going to nobody need
+    not have been sent."""
+    upto, sends = 0, trace.sends[sender]
+    unsent: RangeMap[None] = RangeMap()
+    for report in trace.not_sent[sender]:
+        unsent.add(report.first, report.last, None)
+    for row in rows:
+        out.evaluated(TRUTH)
+        first, upto = upto + 1, max(upto, row.upto)
+        covered: Covered = []
+        if first <= upto:
+            for lo, hi in sends.missing(first, upto):
+                for one, other in unsent.missing(lo, hi):
+                    what = messages(sender, one, other)
+                    text = f"{label(sender)} has a receipt for {what}, never sent"
+                    out.violated(TRUTH, text, [row])
+            for lo, hi, at in sends.within(first, upto):
+                send = sends.values[at]
+                home = trace.home(sender, send)
+                if home is None or home == row.vid:
+                    covered.append((send, lo, hi))
+                elif trace.reports_all(sender):
+                    what = messages(sender, lo, hi)
+                    text = f"{label(sender)} has a receipt for {what} in {row.vid}, but it belongs "
+                    out.violated(TRUTH, f"{text}to {home}", [send, row])
+        yield row, covered
+
+
+# ---------------------------------------------------------------------------- stable
+
+
+def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
+    blamed: set[tuple[Member, int]] = set()
+    for row, covered in _covered(trace, sender, trace.stables[sender], out):
+        if (row.sender, row.sender_inc) != sender:
+            text = f"{label(sender)} has a receipt for messages of {row.sender}.{row.sender_inc}"
+            out.violated(TRUTH, text, [row])
+            continue
+        members, after = _promised(trace, sender, row, out)
+        for other in members:
+            if other == sender:
+                continue
+            for send, lo, hi in covered:
+                if (other, send.frame) in blamed:
+                    continue
+                lacks = _lacks(trace, row, after, send, (lo, hi), other, inserted, out)
+                if lacks:
+                    blamed.add((other, send.frame))
+                    what = messages(sender, lo, hi)
+                    text = f"{label(sender)} has a receipt that {what} is stable in {row.vid}, "
+                    out.violated(TRUTH, f"{text}but {lacks}", [send, row], other[0])
+
+
+def _promised(
+    trace: Trace, sender: Member, row: Stable, out: Findings
+) -> tuple[Collection[Member], ViewInstall | None]:
+    """The members of which a receipt speaks. Where the view ends with this step, they are those
+    that move on together, and the next view is returned too."""
+    members = named(row.members, row.member_incs)
+    after = trace.successor.get((sender, row.vid))
+    ends = after is not None and after.step == row.step
+    if members is None and trace.reports_all(sender):
+        return trace.views.get(row.vid, ()), None
+    if not ends and not trace.step_ended(row):
+        return (), None  # the view that ends this one may be among what is missing
+    if after is None or not ends:
+        if members is None:
+            return trace.views.get(row.vid, ()), None
+        together = None
+    else:
+        together = frozenset(zip(after.trans, after.trans_incs, strict=True))
+        if members is None or members == together:
+            return together, after
+    text = f"{label(sender)} has a receipt that names {labels(members)} at the end of {row.vid}, "
+    if together is None:
+        text += "but the view did not end there"
+    else:
+        text += f"but {labels(together)} move on together"
+    out.violated(TRUTH, text, [row])
+    return (), None
+
+
+def _lacks(
+    trace: Trace,
+    row: Stable,
+    after: ViewInstall | None,
+    send: Send,
+    numbers: tuple[int, int],
+    other: Member,
+    inserted: Inserted | None,
+    out: Findings,
+) -> str | None:
+    """What contradicts a receipt; None if nothing does."""
+    sender = (row.sender, row.sender_inc)
+    by_ns = row.sim_ns
+    if after is not None:
+        at = trace.installed.get(other, {}).get(after.vid)
+        if at is None:
+            return None  # it did not come to the next view
+        by_ns = trace.installs[other][at].sim_ns
+    if inserted is not None and by_ns is not None:
+        out.evaluated(TRUTH)
+        had = inserted.get((*other, *sender, send.frame))
+        if had is None or had > by_ns:
+            return f"{label(other)} lacked frame {send.frame} at {by_ns}"
+    lives = trace.lives
+    if other not in trace.journals or other in lives.torn:
+        return None
+    if row.vid not in trace.installed[other]:
+        # A crash costs a journal its end, but not in a simulation.
+        if lives.whole(other) or (inserted is not None and other in lives.crashed):
+            out.evaluated(TRUTH)
+            return f"{label(other)} never installed it"
+        return None
+    stays = trace.over and lives.alive(other) and trace.last_view(other) == row.vid
+    if (stays or trace.closed(other, row.vid)) and addressed(other, send):
+        out.evaluated(TRUTH)
+        if not _delivered_in(trace, other, sender, *numbers, row.vid):
+            return f"{label(other)} did not deliver it there"
+    return None
+
+
+def _delivered_in(
+    trace: Trace, member: Member, sender: Member, first: int, last: int, vid: str
+) -> bool:
+    spans = trace.delivered[member].get(sender)
+    if spans is None or spans.missing(first, last):
+        return False
+    rows = trace.deliveries[member]
+    return all(rows[spans.values[at]].vid == vid for _, _, at in spans.within(first, last))
+
+
+# ---------------------------------------------------------------------------- ordered
+
+
+def _orders(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
+    arrivals: dict[str, _Arrivals] = {}
+    for row, covered in _covered(trace, sender, trace.orders[sender], out):
+        if inserted is None or row.sim_ns is None:
+            continue
+        if not arrivals:
+            arrivals = {v: _Arrivals(p, inserted) for v, p in _placed(trace, sender).items()}
+        here = arrivals.get(row.vid)
+        for send, lo, hi in covered if here is not None else ():
+            assert here is not None
+            for part, before_ns in here.of_own(lo, hi):
+                out.evaluated(TRUTH)
+                if before_ns > row.sim_ns:
+                    text = f"{label(sender)} has a receipt that {part} is ordered in {row.vid}, "
+                    text += "but something that comes before it had not arrived"
+                    out.violated(TRUTH, text, [send, row, part.row])
+
+
+class _Arrivals:
+    """What a member delivered in the agreed order of a view, and when the last frame of all that
+    comes before an own message had arrived."""
+
+    def __init__(self, parts: list[DeliveredRange], inserted: Inserted) -> None:
+        self._own: RangeMap[tuple[DeliveredRange, int]] = RangeMap()
+        latest = 0
+        for part in sorted(parts, key=lambda part: part.pos or 0):
+            if part.sender == part.member:
+                self._own.add(part.first, part.last, (part, latest))
+            else:
+                had = inserted.get((*part.member, *part.sender, part.row.frame), NEVER_NS)
+                latest = max(latest, had)
+
+    def of_own(self, first: int, last: int) -> list[tuple[DeliveredRange, int]]:
+        return [self._own.values[at] for _, _, at in self._own.within(first, last)]
+
+
+def _placed(trace: Trace, member: Member) -> dict[str, list[DeliveredRange]]:
+    """Per view, what the member delivered in the agreed order."""
+    found: dict[str, list[DeliveredRange]] = {}
+    for part in trace.parts[member]:
+        if part.pos is not None:
+            found.setdefault(part.row.vid, []).append(part)
+    return found
+
+
+# ---------------------------------------------------------------------------- delivered by all
+
+
+def _all_delivered(trace: Trace, sender: Member, out: Findings) -> None:
+    sends = trace.sends[sender]
+    checked: dict[tuple[str, Member], int] = {}
+    """Per view and member, up to which message that was found true."""
+    for row in trace.all_delivered[sender]:
+        out.evaluated(TRUTH)
+        members = named(row.members, row.member_incs)
+        for other in members if members is not None else trace.views.get(row.vid, ()):
+            if other not in trace.journals or other in trace.lives.torn:
+                continue
+            first = checked.get((row.vid, other), 0) + 1
+            checked[row.vid, other] = max(first - 1, row.upto)
+            for lo, hi, at in sends.within(first, row.upto) if first <= row.upto else ():
+                send = sends.values[at]
+                if trace.home(sender, send) == row.vid and addressed(other, send):
+                    out.evaluated(TRUTH)
+                    if not _delivered_by(trace, other, sender, (lo, hi), row):
+                        what = messages(sender, lo, hi)
+                        text = f"{label(sender)} has a receipt that {what} is delivered by all of "
+                        text += f"{row.vid}, but {label(other)} had not delivered it there"
+                        out.violated(TRUTH, text, [send, row], other[0])
+
+
+def _delivered_by(
+    trace: Trace, member: Member, sender: Member, numbers: tuple[int, int], row: AllDelivered
+) -> bool:
+    """Whether a member had delivered messages when a receipt said so. Without a common clock, and
+    of a journal that lost its end, it may have."""
+    if not _delivered_in(trace, member, sender, *numbers, row.vid):
+        return row.sim_ns is None and not trace.lives.whole(member)
+    if row.sim_ns is None:
+        return True
+    spans, rows = trace.delivered[member][sender], trace.deliveries[member]
+    return all(
+        (rows[spans.values[at]].sim_ns or 0) <= row.sim_ns for _, _, at in spans.within(*numbers)
+    )
+
+
+# ---------------------------------------------------------------------------- liveness
+
+
+def _liveness(trace: Trace, sender: Member, out: Findings) -> None:
+    sends = trace.sends[sender]
+    if not (trace.over and trace.lives.alive(sender) and trace.reports_all(sender)):
+        return
+    if not sends.lasts:
+        return
+    last = sends.lasts[-1]
+    for name, rows in (("ordered", trace.orders[sender]), ("stable", trace.stables[sender])):
+        out.evaluated(LIVENESS)
+        upto = max((row.upto for row in rows), default=0)
+        if upto < last:
+            what = messages(sender, upto + 1, last)
+            text = f"{label(sender)} never got a receipt that {what} is {name}"
+            out.violated(LIVENESS, text, [sends.values[sends.index(last)]])

@@ -1,0 +1,306 @@
+"""The trace of a run, indexed once for all checkers.
+
+Deliveries are cut into parts: a part is a range that one member delivered for the first time
+and that one send row covers, so that all its messages share every fact about their sending.
+Repeated deliveries make no parts; they are listed on their own.
+
+The *home* of a message is the view that it belongs to: the view it was sent in, or, if a change
+was under way there (phase 1), the next view that its sender installed (PROTOCOLS B.7: carried).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from phalanx.journal.schema import (
+    AllDelivered,
+    Corrupt,
+    CtxStep,
+    Deliver,
+    Event,
+    Gap,
+    Life,
+    MergeSide,
+    NotSent,
+    Ordered,
+    Queue,
+    Send,
+    Submit,
+    Topology,
+    TransMarker,
+    ViewInstall,
+    Window,
+)
+from phalanx.journal.schema import Stable as StableRow
+from phalanx.verify.checkers.life_spans import LifeSpans
+from phalanx.verify.checkers.member_names import Member, messages
+from phalanx.verify.checkers.range_map import RangeMap
+
+
+class DeliveredRange(NamedTuple):
+    """Messages first..last of `sender`, delivered by `member` in `row`, its nth delivery."""
+
+    member: Member
+    sender: Member
+    first: int
+    last: int
+    row: Deliver
+    nth: int
+    send: Send | None
+    at: int
+    """Index of the send row among the sender's; -1 where there is none."""
+
+    @property
+    def pos(self) -> int | None:
+        return None if self.row.pos is None else self.row.pos + self.first - self.row.first
+
+    def __str__(self) -> str:
+        return messages(self.sender, self.first, self.last)
+
+
+class Trace:
+    """Rows of one run of one group."""
+
+    def __init__(self, rows: Iterable[Event], over: bool) -> None:
+        self.over = over
+        self.lives = LifeSpans(over)
+        self.journals = _journals(rows)
+        self.installs: dict[Member, list[ViewInstall]] = {m: [] for m in self.journals}
+        self.sends: dict[Member, RangeMap[Send]] = {m: RangeMap() for m in self.journals}
+        self.submits: dict[Member, list[Submit]] = {m: [] for m in self.journals}
+        self.not_sent: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
+        self.lost_receivers: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
+        """Messages that some of the addressed members still get."""
+        self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
+        self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
+        self.orders: dict[Member, list[Ordered]] = {m: [] for m in self.journals}
+        self.all_delivered: dict[Member, list[AllDelivered]] = {m: [] for m in self.journals}
+        self.sides: dict[Member, dict[str, list[MergeSide]]] = {m: {} for m in self.journals}
+        """Per merged view, what is reported of its components."""
+        self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
+        self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
+        self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
+        self.markers: dict[tuple[Member, str], TransMarker] = {}
+        self.resent: list[Send] = []
+        self.misplaced: list[tuple[Send | Deliver | TransMarker, str | None]] = []
+        """Rows of another view than the member was in, and that one."""
+        self.wrong_region: list[tuple[Deliver, TransMarker | None]] = []
+        """Deliveries that are not on the side of the marker that they say."""
+        for member, journal in self.journals.items():
+            self._read(member, journal)
+        self.lives.close()
+
+        self.views: dict[str, tuple[Member, ...]] = {}
+        self.inside: dict[str, frozenset[Member]] = {}
+        self.installed: dict[Member, dict[str, int]] = {}
+        """Per member, the views that it installed: which one it was, counted from 0."""
+        self.successor: dict[tuple[Member, str], ViewInstall] = {}
+        self.before: dict[tuple[Member, str], str] = {}
+        for member in self.journals:
+            self._index_views(member)
+
+        self.delivered: dict[Member, dict[Member, RangeMap[int]]] = {}
+        """Per member and sender, the numbers delivered, with the index of the delivery."""
+        self.parts: dict[Member, list[DeliveredRange]] = {}
+        self.by_view: dict[str, dict[Member, list[DeliveredRange]]] = {}
+        """The parts of each view, without basic ones."""
+        self.repeated: list[tuple[Deliver, Deliver]] = []
+        for member in self.journals:
+            self._cut(member)
+
+    # ------------------------------------------------------------------ reading
+
+    def _read(self, member: Member, journal: list[Event]) -> None:
+        if [row.lseq for row in journal] != list(range(1, len(journal) + 1)):
+            self.lives.torn.add(member)
+        self.lives.add(member, journal)
+        vid: str | None = None
+        marker: TransMarker | None = None
+        for row in journal:
+            if isinstance(row, Deliver):
+                self.deliveries[member].append(row)
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+                if (row.region == "TRANSITIONAL") is not (marker is not None):
+                    self.wrong_region.append((row, marker))
+            elif isinstance(row, Send):
+                if self.sends[member].add(row.first, row.last, row) != [(row.first, row.last)]:
+                    self.resent.append(row)
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+            elif isinstance(row, Submit):
+                self.submits[member].append(row)
+            elif isinstance(row, StableRow):
+                self.stables[member].append(row)
+            elif isinstance(row, Ordered):
+                self.orders[member].append(row)
+            elif isinstance(row, AllDelivered):
+                self.all_delivered[member].append(row)
+            elif isinstance(row, ViewInstall):
+                self.installs[member].append(row)
+                vid, marker = row.vid, None
+            elif isinstance(row, TransMarker):
+                self.markers.setdefault((member, row.vid), row)
+                marker = row
+                if row.vid != vid:
+                    self.misplaced.append((row, vid))
+            else:
+                self._read_seldom(member, row)
+
+    def _read_seldom(self, member: Member, row: Event) -> None:
+        match row:
+            case CtxStep():
+                self.steps[member].append(row)
+                self.lives.note(member, row)
+            case Life() | Topology():
+                self.lives.note(member, row)
+            case NotSent():
+                rows = self.lost_receivers if row.rest else self.not_sent
+                rows[member].append(row)
+            case MergeSide():
+                self.sides[member].setdefault(row.vid, []).append(row)
+            case Queue():
+                self.queues[member].append(row)
+            case Window():
+                self.windows[member].append(row)
+            case Corrupt() | Gap():
+                self.lives.torn.add(member)
+            case _:
+                pass
+
+    def _index_views(self, member: Member) -> None:
+        """Of a torn journal the row itself must say what came before."""
+        installed = self.installed[member] = {}
+        last: str | None = None
+        for i, row in enumerate(self.installs[member]):
+            if row.vid not in self.views:
+                here = tuple(zip(row.members, row.member_incs, strict=True))
+                self.views[row.vid] = here
+                self.inside[row.vid] = frozenset(here)
+            installed.setdefault(row.vid, i)
+            before = row.prev_vid if member in self.lives.torn else last
+            if before is not None:
+                self.successor.setdefault((member, before), row)
+                self.before.setdefault((member, row.vid), before)
+            last = row.vid
+
+    # ------------------------------------------------------------------ cutting
+
+    def _cut(self, member: Member) -> None:
+        seen: dict[Member, RangeMap[int]] = {}
+        parts: list[DeliveredRange] = []
+        vid, here = "", parts
+        for nth, row in enumerate(self.deliveries[member]):
+            sender = (row.sender, row.sender_inc)
+            spans = seen.get(sender)
+            if spans is None:
+                spans = seen[sender] = RangeMap()
+            first, last = row.first, row.last
+            new = spans.add(first, last, nth)
+            sends = self.sends.get(sender)
+            at = sends.index(first) if sends is not None else -1
+            if (
+                sends is not None
+                and at >= 0
+                and sends.lasts[at] >= last
+                and new[:1] == [(first, last)]
+            ):
+                cut = [DeliveredRange(member, sender, first, last, row, nth, sends.values[at], at)]
+            else:
+                cut = [p for lo, hi in new for p in self._pieces(member, sender, lo, hi, row, nth)]
+            if new != [(first, last)]:
+                self._repeats(member, row, nth, spans)
+            parts += cut
+            if row.service == "BASIC":
+                continue
+            if row.vid != vid:
+                vid = row.vid
+                here = self.by_view.setdefault(vid, {}).setdefault(member, [])
+            here += cut
+        self.delivered[member] = seen
+        self.parts[member] = parts
+
+    def _pieces(
+        self, member: Member, sender: Member, first: int, last: int, row: Deliver, nth: int
+    ) -> list[DeliveredRange]:
+        """Numbers that no one send row covers, cut by the send rows."""
+        parts = []
+        sends = self.sends.get(sender)
+        for lo, hi, at in () if sends is None else sends.within(first, last):
+            assert sends is not None
+            if lo > first:
+                parts.append(DeliveredRange(member, sender, first, lo - 1, row, nth, None, -1))
+            parts.append(DeliveredRange(member, sender, lo, hi, row, nth, sends.values[at], at))
+            first = hi + 1
+        if first <= last:
+            parts.append(DeliveredRange(member, sender, first, last, row, nth, None, -1))
+        return parts
+
+    def _repeats(self, member: Member, row: Deliver, nth: int, spans: RangeMap[int]) -> None:
+        found = [spans.values[at] for _, _, at in spans.within(row.first, row.last)]
+        earlier = min(i for i in found if i != nth)
+        self.repeated.append((self.deliveries[member][earlier], row))
+
+    # ------------------------------------------------------------------ what can be asked
+
+    def last_view(self, member: Member) -> str | None:
+        installs = self.installs.get(member)
+        return installs[-1].vid if installs else None
+
+    def reports_all(self, member: Member) -> bool:
+        """Its journal has a row for everything that its application is told: not in older ones."""
+        installs = self.installs[member]
+        return bool(installs) and installs[0].joined is not None
+
+    def step_ended(self, row: Event) -> bool:
+        """No row of this row's step is missing at the journal's end: the journal goes on after it,
+        or nothing can have followed."""
+        member = (row.node, row.inc)
+        return self.journals[member][-1].step > row.step or self.lives.whole(member)
+
+    def closed(self, member: Member, vid: str) -> bool:
+        """It went from this view to another, so what it did in it is complete."""
+        return (member, vid) in self.successor and member not in self.lives.torn
+
+    def home(self, sender: Member, send: Send) -> str | None:
+        """The view that the message belongs to; None if that cannot be known."""
+        if send.phase == 0:
+            return send.vid
+        after = self.successor.get((sender, send.vid))
+        if after is not None:
+            return after.vid
+        return send.vid if self.over and self.lives.alive(sender) else None
+
+    def sent_all(self, sender: Member, number: int) -> bool:
+        """Would a send row of this message be here if there had been one?"""
+        sends = self.sends.get(sender)
+        if sends is None or sender in self.lives.torn:
+            return False
+        if self.lives.whole(sender):
+            return True
+        return bool(sends.lasts) and number <= sends.lasts[-1]
+
+    def lacks(
+        self, member: Member, sender: Member, first: int, last: int
+    ) -> tuple[int, int] | None:
+        """The first range of these messages that the member never delivered."""
+        spans = self.delivered.get(member, {}).get(sender)
+        if spans is None:
+            return first, last
+        gaps = spans.missing(first, last)
+        return gaps[0] if gaps else None
+
+
+def _journals(rows: Iterable[Event]) -> dict[Member, list[Event]]:
+    """The rows of each member in their order. ValueError for rows of two runs or groups."""
+    journals: dict[Member, list[Event]] = {}
+    groups = set()
+    for row in rows:
+        journals.setdefault((row.node, row.inc), []).append(row)
+        groups.add((row.run, row.group))
+    if len(groups) > 1:
+        raise ValueError(f"rows of {len(groups)} runs or groups: check one at a time")
+    for journal in journals.values():
+        journal.sort(key=lambda r: r.lseq)
+    return {m: journals[m] for m in sorted(journals)}

@@ -1,0 +1,52 @@
+"""Who went through a view alike: the members that came from it to the same next view, and those
+that ended in it.
+
+Agreed is not uniform: once a change has decided without it, a member that crashed, left or fell
+silent may have delivered what the others order otherwise or never. So of those that ended in a
+view that anybody left behind, only the living are compared. A torn journal may lack the
+install that would say where its member went.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from phalanx.verify.checkers.member_names import Member
+from phalanx.verify.checkers.trace import DeliveredRange, Trace
+
+
+class ViewTransition(NamedTuple):
+    """Members that installed `after` directly after `vid`, or that ended in it (None), with what
+    they delivered in it, basic messages left out."""
+
+    vid: str
+    after: str | None
+    parts: dict[Member, list[DeliveredRange]]
+
+    def __str__(self) -> str:
+        return self.vid if self.after is None else f"{self.vid} before {self.after}"
+
+
+def routes(trace: Trace) -> list[ViewTransition]:
+    through: dict[str, dict[str | None, list[Member]]] = {}
+    for member, installed in trace.installed.items():
+        for vid in installed:
+            after = trace.successor.get((member, vid))
+            to = after.vid if after is not None else None
+            through.setdefault(vid, {}).setdefault(to, []).append(member)
+    for vid, by_member in trace.by_view.items():  # deliveries in views never installed
+        for member in by_member:
+            if vid not in trace.installed[member]:
+                through.setdefault(vid, {}).setdefault(None, []).append(member)
+    found = []
+    lives = trace.lives
+    for vid, ways in through.items():
+        delivered = trace.by_view.get(vid, {})
+        for to, members in ways.items():
+            if to is None:
+                members = [m for m in members if m not in lives.torn]
+                if len(ways) > 1:
+                    members = [m for m in members if lives.alive(m) and lives.whole(m)]
+            if members:
+                found.append(ViewTransition(vid, to, {m: delivered.get(m, []) for m in members}))
+    return found

@@ -1,0 +1,164 @@
+"""Views: who installs what, and after what (PROTOCOLS D.1, first rows)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations, pairwise
+
+from phalanx.journal.schema import Send, TransMarker, ViewInstall
+from phalanx.verify.checkers.findings import Findings
+from phalanx.verify.checkers.member_names import Member, label
+from phalanx.verify.checkers.trace import Trace
+
+Movers = dict[Member, ViewInstall]
+
+
+def check_membership(trace: Trace, out: Findings) -> None:
+    for member, installs in trace.installs.items():
+        _self_inclusion(member, installs, out)
+        _local_monotonicity(member, installs, member in trace.lives.torn, out)
+    _initial_view(trace, out)
+    _vid_sanity(trace, out)
+    _mutual_agreement(trace, out)
+    _joint_agreement(trace, out)
+    _transitional_set(trace, out)
+
+
+def _self_inclusion(member: Member, installs: list[ViewInstall], out: Findings) -> None:
+    for row in installs:
+        out.evaluated("self-inclusion")
+        if member not in zip(row.members, row.member_incs, strict=True):
+            text = f"{label(member)} installed {row.vid} without being in it"
+            out.violated("self-inclusion", text, [row])
+
+
+def _local_monotonicity(
+    member: Member, installs: list[ViewInstall], torn: bool, out: Findings
+) -> None:
+    for a, b in pairwise(installs):
+        out.evaluated("local-monotonicity")
+        if (b.joins, b.removals) <= (a.joins, a.removals):
+            text = f"{label(member)} installed {b.vid} after {a.vid}: the epoch did not grow"
+            out.violated("local-monotonicity", text, [a, b])
+        elif b.prev_vid != a.vid and not torn:
+            text = f"{label(member)} says it came to {b.vid} from {b.prev_vid}, not from {a.vid}"
+            out.violated("local-monotonicity", text, [a, b])
+    if installs and installs[0].prev_vid is not None and not torn:
+        row = installs[0]
+        text = f"{label(member)} says it came to {row.vid} from {row.prev_vid}, which it never had"
+        out.violated("local-monotonicity", text, [row])
+
+
+def _initial_view(trace: Trace, out: Findings) -> None:
+    torn = trace.lives.torn  # there the install may be what is missing
+    for member, sends in trace.sends.items():
+        if member not in torn:
+            out.evaluated("initial-view", len(sends.values) + len(trace.deliveries[member]))
+    for row, vid in trace.misplaced:
+        member = (row.node, row.inc)
+        if member in torn:
+            continue
+        if isinstance(row, TransMarker):
+            did = "marked the end"
+        else:
+            did = f"{'sent' if isinstance(row, Send) else 'delivered'} {row.first}..{row.last}"
+        text = f"{label(member)} {did} in {row.vid} while in {vid}"
+        out.violated("initial-view", text, [row])
+
+
+def _vid_sanity(trace: Trace, out: Findings) -> None:
+    known: dict[str, ViewInstall] = {}
+    for installs in trace.installs.values():
+        for row in installs:
+            out.evaluated("vid-sanity")
+            first = known.setdefault(row.vid, row)
+            if first is not row and _content(row) != _content(first):
+                text = f"{row.vid} means one view at {first.node} and another at {row.node}"
+                out.violated("vid-sanity", text, [first, row])
+
+
+def _content(row: ViewInstall) -> tuple[object, ...]:
+    members = sorted(zip(row.members, row.member_incs, strict=True))
+    return members, row.joins, row.removals, row.context, row.cause, sorted(row.components)
+
+
+def _mutual_agreement(trace: Trace, out: Findings) -> None:
+    """S0 P.1: who has each other in the next view has the same next view."""
+    after: defaultdict[str, defaultdict[str, Movers]]
+    after = defaultdict(lambda: defaultdict(dict))
+    for (member, vid), row in trace.successor.items():
+        after[vid][row.vid][member] = row
+    for vid, ways in after.items():
+        for movers in ways.values():
+            out.evaluated("mutual-agreement", len(movers) - 1)
+        for (w, to_w), (u, to_u) in combinations(ways.items(), 2):
+            out.evaluated("mutual-agreement")
+            ps = [p for p in to_w if p in trace.inside[u]]
+            qs = [q for q in to_u if q in trace.inside[w]]
+            if ps and qs:
+                _disagreed(f"after {vid}", to_w[ps[0]], to_u[qs[0]], out)
+
+
+def _joint_agreement(trace: Trace, out: Findings) -> None:
+    """P.1 over components: two that come from different views, and each join both of these
+    views and each other, join them in one view (`models/join_check2.py`: J1x)."""
+    joins: defaultdict[str, Movers] = defaultdict(dict)
+    of_component: defaultdict[str, dict[str, frozenset[str]]] = defaultdict(dict)
+    for member, installs in trace.installs.items():
+        for row in installs:
+            if row.components:
+                joins[row.vid][member] = row
+                for component in row.components:
+                    of_component[component][row.vid] = frozenset(row.components)
+    told = set()
+    for w, movers in joins.items():
+        for p, row in movers.items():
+            mine = trace.before.get((p, w))
+            for u, united in of_component.get(mine or "", {}).items():
+                if u == w or p not in trace.inside[u] or (w, u) in told:
+                    continue
+                for q, other in joins[u].items():
+                    theirs = trace.before.get((q, u))
+                    if theirs == mine or q not in trace.inside[w]:
+                        continue
+                    if theirs in row.components and theirs in united:
+                        told |= {(w, u), (u, w)}
+                        out.evaluated("mutual-agreement")
+                        _disagreed(f"joining {mine} and {theirs}", row, other, out)
+                        break
+
+
+def _disagreed(where: str, w: ViewInstall, u: ViewInstall, out: Findings) -> None:
+    text = (
+        f"{where}, {w.node}.{w.inc} installed {w.vid} and {u.node}.{u.inc} {u.vid}, "
+        "though each has the other in its view"
+    )
+    out.violated("mutual-agreement", text, [w, u])
+
+
+def _transitional_set(trace: Trace, out: Findings) -> None:
+    into: defaultdict[str, defaultdict[str, Movers]]
+    into = defaultdict(lambda: defaultdict(dict))
+    for (member, vid), row in trace.successor.items():
+        into[row.vid][vid][member] = row
+    apart = 0
+    for vid, ways in into.items():
+        came = {q: before for before, movers in ways.items() for q in movers}
+        for before, movers in ways.items():
+            both = trace.inside[vid] & trace.inside.get(before, trace.inside[vid])
+            apart += sum(q in both and origin != before for q, origin in came.items())
+            for p, row in movers.items():
+                trans = set(zip(row.trans, row.trans_incs, strict=True))
+                out.evaluated("transitional-set", len(came))
+                if trans <= both and trans & came.keys() == movers.keys():
+                    continue
+                for q in sorted((trans - both) | ((trans & came.keys()) ^ movers.keys())):
+                    origin = f"from {came[q]}" if q in came else "not at all"
+                    text = (
+                        f"{label(p)} came to {vid} from {before} and {label(q)} {origin}, but "
+                        f"{label(q)} is {'in' if q in trans else 'not in'} "
+                        f"{label(p)}'s transitional set"
+                    )
+                    rows = [row, *([ways[came[q]][q]] if q in came else [])]
+                    out.violated("transitional-set", text, rows, q[0])
+    out.report.statistics["successors-apart"] = apart
