@@ -222,7 +222,7 @@ class ReliableBroadcast:
             self._wait(now, place, frame)
             return []
         self.retransmission.found(place)
-        self.insert(frame)
+        self.store.insert(frame)
         if not any(self.store.waiting):
             entered = [frame]
         else:
@@ -324,7 +324,7 @@ class ReliableBroadcast:
                         self.has_deferred = True
                         break
                     self.store.remove_waiting(frame)
-                    self.insert(frame)
+                    self.store.insert(frame)
                     entered.append(frame)
                     following += 1
                     progress = True

@@ -48,7 +48,7 @@ class ActiveView:
         if sender.silenced:
             return
         state = self.state
-        due = state.ack_scheduler.due(now, self.settled)
+        due = state.ack_scheduler.due(now, state.settled and state.broadcast.steady)
         while outbox.messages and sender.may_send(state, protocol):
             if now < sender.pace_ns and not outbox.fills_a_frame and not due:
                 break
@@ -160,9 +160,12 @@ class ActiveView:
 
     def report(self, out: list[Effect]) -> None:
         """Report receipts, the window and refused packets."""
-        self._sender.report_receipts(self.state, out)
-        refused = self.state.broadcast.refused
+        state, sender = self.state, self._sender
+        view, dag, receipts = state.view.id, state.dag, sender.receipts
+        receipts.advance(view, state.tag, dag.stable[state.rank], out)
+        sender.deliveries.advance(view, dag, receipts.settled_upto, out)
+        refused = state.broadcast.refused
         if refused:
             out += [Refused(reason, count) for reason, count in refused.items()]
             refused.clear()
-        self._sender.report_window(self.state, out)
+        sender.report_window(state, out)

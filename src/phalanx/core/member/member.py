@@ -161,9 +161,11 @@ class Member:
         if self._stopped:
             return None
         state, sender = self._active.state, self._sender
-        due = NEVER if sender.silenced else state.ack_scheduler.deadline(self._active.settled)
-        foreign = self._resources.foreign
-        for retransmission in (state.broadcast.retransmission, foreign.retransmission):
+        broadcast, foreign = state.broadcast, self._resources.foreign
+        due = NEVER
+        if not sender.silenced:
+            due = state.ack_scheduler.deadline(state.settled and broadcast.steady)
+        for retransmission in (broadcast.retransmission, foreign.retransmission):
             asks = retransmission.deadline()
             if asks is not None and asks < due:
                 due = asks

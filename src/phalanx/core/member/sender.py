@@ -100,7 +100,7 @@ class Sender:
 
     def may_send(self, state: ViewState, protocol: MembershipProtocol) -> bool:
         """Whether messages may leave."""
-        if self.silenced or self._is_held(protocol):
+        if self.silenced or (protocol.phase and self._is_held(protocol)):
             return False
         if self.reader_lag or True in state.full:
             # One that waits to send before it reads on must not wait for others like it.
@@ -124,11 +124,6 @@ class Sender:
         return blocked.unacknowledged(state)
 
     # -------------------------------------------------------------- reports
-
-    def report_receipts(self, state: ViewState, out: list[Effect]) -> None:
-        view = state.view.id
-        self.receipts.advance(view, state.tag, state.dag.stable[state.rank], out)
-        self.deliveries.advance(view, state.dag, self.receipts.settled_upto, out)
 
     def report_window(self, state: ViewState, out: list[Effect]) -> None:
         """Report that the outbox is full, or has room again."""
