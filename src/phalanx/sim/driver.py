@@ -40,6 +40,9 @@ from phalanx.sim.traffic import Library, Submission
 
 _SPINS_MAX = 1000
 
+DEEP_EVERY = 16
+"""Invariants that cost as much as a step are checked after every so many steps, others always."""
+
 
 class Driver:
     """Drives the processes of a population."""
@@ -241,6 +244,7 @@ class Driver:
 
     def _after(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
         self.steps += 1
+        seat.member.validate(deep=not self.steps % DEEP_EVERY)
         if seat.cpu:
             seat.free_at = max(seat.free_at, now) + seat.cpu
         self._perform(now, seat, effects)

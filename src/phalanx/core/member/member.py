@@ -42,6 +42,7 @@ from phalanx.core.ids import MemberId, View
 from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.blocked import Wait
 from phalanx.core.member.control_plane import ControlPlane
+from phalanx.core.member.invariants import check_frames, check_invariants
 from phalanx.core.member.sender import Sender
 from phalanx.core.member.view_change import ViewChange
 from phalanx.core.member.view_state import MemberResources, ViewState
@@ -227,6 +228,15 @@ class Member:
     def changing(self) -> bool:
         """A view change is under way."""
         return self._protocol.changing
+
+    def validate(self, deep: bool = True) -> None:
+        """Check the invariants between the parts, after any step: for simulations and tests.
+        `deep` checks frame by frame."""
+        if not self._stopped:
+            state, sender = self._active.state, self._sender
+            check_invariants(self.me, state, self._protocol, sender, self._control_plane)
+            if deep:
+                check_frames(state)
 
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""
