@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.config import MS, US, Config, lan
-from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler
-from phalanx.core.delivery.total_order import Awaited
+from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler, Awaited
 from phalanx.core.effects import Service, Transmit
 from phalanx.core.wire.frame_codec import decode_frame
 from phalanx.core.wire.frames import Fragment, Frame, FrameKind, MessageRun

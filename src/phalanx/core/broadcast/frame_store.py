@@ -11,9 +11,8 @@ that (PROTOCOLS B.6 item 11).
 from __future__ import annotations
 
 from phalanx.core.broadcast.dag import Dag
-from phalanx.core.broadcast.retransmission import Place
 from phalanx.core.ids import MemberId
-from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.frames import Frame, Place
 
 GENERATIONS_MAX = 8
 """Frames of so many past views are kept at most."""

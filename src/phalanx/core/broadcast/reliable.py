@@ -21,7 +21,7 @@ from collections import Counter, deque
 from phalanx.config import Config
 from phalanx.core.broadcast.frame_store import FrameStore, PastFrames
 from phalanx.core.broadcast.nack import NackRequester, NackResponder, packets_lost
-from phalanx.core.broadcast.retransmission import Place, Retransmission
+from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.ids import View
 from phalanx.core.membership.announcement import sender_of
 from phalanx.core.prng import Prng
@@ -33,6 +33,7 @@ from phalanx.core.wire.frames import (
     Frame,
     FrameKind,
     Nack,
+    Place,
     Refusal,
 )
 from phalanx.core.wire.packet_codec import PacketCodec

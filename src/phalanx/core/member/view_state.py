@@ -13,13 +13,13 @@ from __future__ import annotations
 from operator import gt
 
 from phalanx.config import Config
-from phalanx.core.broadcast.ack_scheduler import AckScheduler
+from phalanx.core.broadcast.ack_scheduler import AckScheduler, Awaited
 from phalanx.core.broadcast.flow_control import FlowControlWindow
 from phalanx.core.broadcast.foreign_frames import ForeignFrames
 from phalanx.core.broadcast.frame_store import PastFrames
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
-from phalanx.core.delivery.total_order import AllAck, Awaited, TotalOrder, ToTo
+from phalanx.core.delivery.total_order import AllAck, TotalOrder, ToTo
 from phalanx.core.effects import Deliver, Effect, LinkStats, Transitional
 from phalanx.core.ids import MemberId
 from phalanx.core.membership.announcement import vector_of

@@ -9,14 +9,14 @@ from phalanx.core.broadcast.frame_store import FrameStore
 from phalanx.core.broadcast.nack import NackResponder
 from phalanx.core.broadcast.outbox import MessageReassembler
 from phalanx.core.broadcast.reliable import ReliableBroadcast
-from phalanx.core.broadcast.retransmission import Place, Retransmission
+from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
 from phalanx.core.delivery.total_order import ToTo
 from phalanx.core.effects import Deliver, Effect, Service
 from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, MessageRun
+from phalanx.core.wire.frames import Fragment, Frame, MessageRun, Place
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ order
