@@ -15,7 +15,8 @@ import pytest
 from tests.verify.trace_builder import TraceBuilder, calm, everywhere_at_once, joined_left, odyssey
 
 from phalanx.journal import schema as ev
-from phalanx.verify.checkers import FIXED_VIEW, PROPERTIES, FlowLimits, Mode, check
+from phalanx.verify.checkers import FlowLimits, Mode, check
+from phalanx.verify.properties import FIXED_VIEW, PROPERTIES
 
 # ---------------------------------------------------------------------------- broken
 

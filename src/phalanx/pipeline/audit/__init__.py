@@ -13,6 +13,6 @@ compares the two on thousands of runs.
 
 from phalanx.pipeline.audit.run import audit, audit_frames, wanted
 from phalanx.pipeline.audit.verdicts import Audit, Result, Run, Violation
-from phalanx.verify.checkers import PROPERTIES
+from phalanx.verify.properties import PROPERTIES
 
 __all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames", "wanted"]

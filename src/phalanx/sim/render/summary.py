@@ -13,47 +13,10 @@ from phalanx.sim.run import RunResult
 from phalanx.sim.scenario.model import SECOND
 from phalanx.sim.scenario.toml_text import one_line
 from phalanx.verify.checkers import Report
+from phalanx.verify.properties import MEANING
 
 __all__ = ["bands", "changes", "deliveries", "properties", "summary", "totals", "verdicts"]
 
-MEANING = {
-    "self-inclusion": "a member is in its own views",
-    "local-monotonicity": "each view of a member is newer than the one before",
-    "initial-view": "everything is sent and delivered in an installed view",
-    "vid-sanity": "one view id, one set of members",
-    "mutual-agreement": "who go on with each other go on to the same view",
-    "integrity": "what is delivered was sent before, with the same content",
-    "no-duplication": "nothing is delivered twice",
-    "sending-view": "delivered in the view it was sent in (mode hold)",
-    "same-view": "those who stay together deliver a message in one view",
-    "virtual-synchrony": "who move on together have delivered the same",
-    "transitional-set": "a member is told who moved along",
-    "self-delivery": "a member delivers its own messages",
-    "fifo": "messages of one sender keep their order",
-    "causal": "what caused a message is delivered before it",
-    "reliable-causal": "and none of it is missing",
-    "weak-total-order": "who move on together have delivered in the same order",
-    "running-prefix": "agreed and safe messages have one order at all members",
-    "toto-refinement": "batches of the order are the same everywhere and sorted",
-    "safe-prefix": "a safe message is delivered only when all members have it",
-    "safe-marker": "where that is no longer known is the same for who move on",
-    "no-view-crossing-inversion": "no answer in a view before that of its question",
-    "basic": "basic messages arrive at most once, and were sent",
-    "membership-precision": "all end in one view of all who are connected",
-    "multicast-liveness": "everything sent is delivered by all it was addressed to",
-    "termination-of-delivery": "and no delivery waits for ever",
-    "safe-indication-liveness": "and every safe message becomes safe",
-    "protocol-termination": "every change of views comes to an end",
-    "bounded-views": "views come to rest soon after the network does",
-    "receipt-truth": "a receipt says what is so: ordered, or at the members that it names",
-    "receipt-liveness": "and every sender gets one for all that it sent",
-    "not-sent-liveness": "addressed members that are gone are reported to the sender",
-    "view-delta-truth": "a view says who joined and who left",
-    "merge-report-truth": "a merged view says what each side had delivered",
-    "no-needless-stop": "a member stops only if it was asked to or its name is another's",
-    "bounded-window": "nobody has more in flight than its window allows",
-    "accepted-is-sent": "what a member accepts is sent, or refused with a reason",
-}
 _BANDS = (
     ("BASIC", "as they come"),
     ("CAUSAL", "causes before effects"),

@@ -14,13 +14,10 @@ from phalanx.verify.checkers.causal_vectors import CausalVectors
 from phalanx.verify.checkers.convergence import check_settling
 from phalanx.verify.checkers.delivery_view import Mode, check_homes
 from phalanx.verify.checkers.findings import (
-    FIXED_VIEW,
-    PROPERTIES,
     Findings,
     PropertyResult,
     Report,
     RowPlace,
-    Verdict,
     Violation,
 )
 from phalanx.verify.checkers.integrity import Contents, check_integrity
@@ -39,8 +36,6 @@ from phalanx.verify.checkers.virtual_synchrony import check_synchrony
 from phalanx.verify.checkers.window import FlowLimits, check_flow_control
 
 __all__ = [
-    "FIXED_VIEW",
-    "PROPERTIES",
     "Contents",
     "FlowLimits",
     "Inserted",
@@ -48,7 +43,6 @@ __all__ = [
     "PropertyResult",
     "Report",
     "RowPlace",
-    "Verdict",
     "Violation",
     "check",
 ]
