@@ -81,3 +81,11 @@ def test_the_guide_to_guarantees_lists_every_property_with_its_services() -> Non
     shown = documented("Safety") | documented("Liveness")
     wanted = {p.name: "all" if p.services == ALL else ", ".join(p.services) for p in CATALOGUE}
     assert {name: services.strip() for name, services in shown.items()} == wanted
+
+
+def test_the_guide_to_the_audit_lists_which_programs_judge_each_property() -> None:
+    text = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Two programs or one\n")[2].partition("\n## ")[0]
+    lists = dict(re.findall(r"^\| ([a-z ]+) \|.*\| ((?:`[a-z-]+`(?:, )?)+) \|$", section, re.M))
+    shown = {title: tuple(re.findall(r"`([a-z-]+)`", names)) for title, names in lists.items()}
+    assert shown == {judges.value: judged_by(judges) for judges in Judges}
