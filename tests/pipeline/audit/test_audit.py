@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
-from tests.verify.test_checkers import BROKEN
+from tests.verify.broken_traces import BROKEN
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, wanted

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.situations import caught, changed, misreported, mutated
-from tests.sweeps.test_mutants import FOLDER
+from tests.sweeps.mutant_files import FOLDER
 
 from phalanx.pipeline.audit import Audit, Violation, audit
 from phalanx.sim.generators.kinds import KINDS, Kind
