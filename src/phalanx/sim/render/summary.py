@@ -1,5 +1,4 @@
-"""Runs as text for people: the views as bands over time, what each member delivered, and each
-guarantee with its verdict."""
+"""Simulated runs as text for people: totals, and the deliveries of each member by service."""
 
 from __future__ import annotations
 
@@ -8,14 +7,11 @@ from textwrap import wrap
 from typing import Any
 
 from phalanx.journal.schema import Deliver, Event
-from phalanx.sim.render.timeline import COLUMNS_MAX, bands, changes, letters_of, life_label
 from phalanx.sim.run import RunResult
 from phalanx.sim.scenario.model import SECOND
-from phalanx.sim.scenario.toml_text import one_line
-from phalanx.verify.checkers import Report
-from phalanx.verify.properties import MEANING
-
-__all__ = ["bands", "changes", "deliveries", "properties", "summary", "totals", "verdicts"]
+from phalanx.text import one_line
+from phalanx.verify.render.timeline import COLUMNS_MAX, bands, letters_of, life_label
+from phalanx.verify.render.verdict_table import properties
 
 _BANDS = (
     ("BASIC", "as they come"),
@@ -23,24 +19,6 @@ _BANDS = (
     ("AGREED", "one order for all"),
     ("SAFE", "in that order, once all have them"),
 )
-
-
-VERDICTS_HEAD = "  verdict      violations  times checked  guarantee"
-
-
-def verdict_line(verdict: str, violations: int, checked: int, name: str, why: str = "") -> str:
-    """One guarantee under VERDICTS_HEAD. `why` it is not verified stands in for its meaning."""
-    unknown = verdict == "unverifiable"
-    word, found = ("not verified", "-") if unknown else (verdict, f"{violations:,}")
-    meaning = why or MEANING.get(name, "")
-    return f"  {word:<12} {found:>10} {checked:>14,}  {name:<26} {meaning}".rstrip()
-
-
-def verdicts(report: Report) -> list[str]:
-    """A table of the guarantees: verdict, violations, how often each was checked, meaning."""
-    results = report.properties.items()
-    rows = (verdict_line(r.verdict, r.found, r.evaluated, name) for name, r in results)
-    return [VERDICTS_HEAD, *rows]
 
 
 def totals(result: RunResult) -> list[str]:
@@ -114,17 +92,4 @@ def summary(result: RunResult) -> dict[str, Any]:
         "wall_seconds": round(result.wall_s, 3),
         "simulated_seconds_per_second": round(result.speed, 2),
         "properties": properties(result.report),
-    }
-
-
-def properties(report: Report) -> dict[str, dict[str, Any]]:
-    """Per property the verdict, the violations, how often it was checked, and examples."""
-    return {
-        name: {
-            "verdict": result.verdict,
-            "violations": result.found,
-            "checked": result.evaluated,
-            "examples": [str(violation) for violation in result.violations[:3]],
-        }
-        for name, result in report.properties.items()
     }
