@@ -152,6 +152,7 @@ def test_the_core_may_import_pure_modules_and_its_own() -> None:
 # (`import phalanx`): it gathers what stands before it, and only what stands after may use it.
 ORDER = [
     "errors",
+    "text",
     "config",
     "core",
     "domains",
@@ -232,6 +233,100 @@ def test_the_rule_of_direction_can_fail(path: str, snippet: str) -> None:
 )
 def test_the_rule_of_direction_lets_a_package_look_up(path: str, snippet: str) -> None:
     assert direction(snippet, PACKAGE / path) == []
+
+
+PRODUCTION = frozenset(
+    [
+        "journal",
+        "verify",
+        "transport",
+        "runtime",
+        "api",
+        "blocking",
+        "__init__",
+        "harness",
+        "benchmark",
+        "pipeline",
+        "cli",
+    ]
+)
+"""Packages that work on real groups and their journals."""
+SIMULATES = ("pipeline/campaign/", "cli/sim.py", "cli/sim_", "cli/campaign.py", "cli/explore.py")
+"""Modules among them that run simulations. `cli/main.py` only gathers the commands."""
+
+
+def production(source: str, path: PurePosixPath) -> list[str]:
+    """Production code does not import the simulator: what both need lies below both."""
+    within = path.relative_to(PACKAGE)
+    if within.parts[0].removesuffix(".py") not in PRODUCTION:
+        return []
+    if within.as_posix().startswith(SIMULATES):
+        return []
+    return [
+        f"{path}:{line}: production code must not import {name}"
+        for line, name in imports(ast.parse(source))
+        if f"{name}.".startswith("phalanx.sim.")
+    ]
+
+
+def test_production_code_does_not_import_the_simulator() -> None:
+    assert problems(production, PACKAGE) == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["verify/evidence.py", "pipeline/report/html.py", "cli/check.py", "__init__.py"]
+)
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "from phalanx.sim.run import run",
+        "import phalanx.sim.world",
+        "from phalanx import sim",
+        "def f():\n    from phalanx.sim import mutants",
+    ],
+)
+def test_the_rule_of_production_can_fail(path: str, snippet: str) -> None:
+    assert production(snippet, PACKAGE / path) != []
+
+
+@pytest.mark.parametrize(
+    ("path", "snippet"),
+    [
+        ("cli/sim_output.py", "from phalanx.sim.run import run"),
+        ("pipeline/campaign/store.py", "from phalanx.sim.run import run"),
+        ("explore/search.py", "from phalanx.sim.collector import uncollected"),
+        ("cli/main.py", "from phalanx.cli.sim import sim"),
+        ("cli/check.py", "import phalanx.similar"),
+    ],
+)
+def test_the_rule_of_production_lets_simulations_pass(path: str, snippet: str) -> None:
+    assert production(snippet, PACKAGE / path) == []
+
+
+def eager_mutants(source: str, path: PurePosixPath) -> list[str]:
+    """`phalanx explore` loads nothing of the simulator but mutants, and these when asked."""
+    tree = ast.parse(source)
+    at_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    eager = {line for node in at_top for line, _ in imports(node)}
+    return [
+        f"{path}:{line}: import {name} in a function, and only mutants"
+        for line, name in imports(tree)
+        if f"{name}.".startswith("phalanx.sim.")
+        and (line in eager or not f"{name}.".startswith("phalanx.sim.mutants."))
+    ]
+
+
+def test_the_explorer_loads_mutants_only_when_asked() -> None:
+    path = PACKAGE / "cli/explore.py"
+    assert eager_mutants((ROOT / path).read_text(encoding="utf-8"), path) == []
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    ["from phalanx.sim.mutants import apply", "def f():\n    from phalanx.sim.run import run"],
+)
+def test_the_rule_of_the_explorer_can_fail(snippet: str) -> None:
+    assert eager_mutants(snippet, PACKAGE / "cli/explore.py") != []
 
 
 # ---------------------------------------------------------------------------- size

@@ -13,8 +13,8 @@ import click
 from phalanx.cli.ingest import progress
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
 from phalanx.runtime.short_names import ShortNames, of_labels
-from phalanx.sim.render.summary import VERDICTS_HEAD, verdict_line
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
+from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit, Result, Run

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import click
 
 from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.report.model import Finding, Page, Run

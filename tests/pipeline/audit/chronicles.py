@@ -107,7 +107,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
                 left=_labels(row.left, row.left_incs),
                 context=row.context,
                 cause=row.cause,
-                components=[numbers[vid] for vid in row.components],
+                components=row.components,
                 prev=None if row.prev_vid is None else numbers[row.prev_vid],
                 prev_vid=row.prev_vid,
                 sim_ns=row.sim_ns,

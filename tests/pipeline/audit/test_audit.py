@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
-from tests.verify.test_checkers import BROKEN
+from tests.verify.broken_traces import BROKEN
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, wanted
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
-from phalanx.verify.evidence import SIMULATED
+from phalanx.verify.properties import Needs, needing
 
+SIMULATED = needing(Needs.SIMULATION)
 REPORTED = {wrong.breaks for wrong in WRONG.values()}
 AUDITED = tuple(name for name in PROPERTIES if name not in SIMULATED)
 

@@ -1,10 +1,10 @@
-"""Lives and views of one run: what the checks of messages must know, and the checks of views.
+"""Lives and views of one run: the facts that the checks of messages are joined with.
 
-Of these rows there are few, and what they say are stories in time. They are told in Python, one
-run at a time, in the tasks of one Spark job. As column functions the same took some forty jobs
-and 50 s of processor time whatever the size of the input, which is most of a small audit
-(measured with the thirty hand-made runs of the tests); messages, of which there are many, are
-left to Spark.
+These rows are few, and their order in time matters. They are read in Python, one run at a time, in
+the tasks of one Spark job, which also judge view-level properties (`view_checks`). As column
+functions the same took some forty jobs and 50 s of processor time whatever the size of the input,
+which is most of a small audit (measured with the thirty hand-made runs of the tests). Messages, of
+which there are many, are left to Spark.
 
 A run is *settled* if its simulator says so in every journal, and none of them just ends. Of any
 other run no clock is believed across members, nothing is expected to have happened in the end, and
@@ -34,9 +34,6 @@ from phalanx.verify.evidence import ENDS
 BANK = 62
 """Members that one mask holds."""
 LAST = (1 << 62) - 1
-LASTING = ("START", "CRASH", "RECOVER", "")
-"""What rows of `life` and `topology` say that changes the truth about who is there. STOP may be
-the end."""
 
 
 class Journal(msgspec.Struct):
@@ -83,7 +80,7 @@ class Install(msgspec.Struct):
     trans: list[str]
     context: str
     cause: str
-    components: list[int]
+    components: list[str]
     prev: int | None = None
     prev_vid: str | None = None
     sim_ns: int | None = None
@@ -165,6 +162,8 @@ class Member:
         self.left: Fate | None = None
         self.reach: Fate | None = None
         self.steps: list[Fate] = []
+        self.fates: list[Fate] = []
+        """All of its rows of `life`, `topology` and `ctx_step`."""
         self.installs: list[Install] = []
         self.before: list[int | None] = []
         """The view before each install. Of a torn journal the row itself must say it."""
@@ -269,8 +268,6 @@ class Chronicle:
         self.mode = modes.pop() if modes in ({"hold"}, {"flow"}) else None
         self.end_ns = max((j.end_sim_ns or 0 for j in self.journals), default=0)
         self.vids: dict[int, str] = {}
-        self.changed_ns = 0
-        """When the truth about who is there and who reaches whom last changed."""
         self.members = self._ranked(by_kind)
         self._by_name = {(m.node, m.inc): m for m in self.members}
         self.by_label = {m.label: m for m in self.members}
@@ -352,11 +349,11 @@ class Chronicle:
             of[row.node, row.inc].lost = row.rows
 
     def _note(self, member: Member, row: Fate | Install | Marker) -> None:
-        if isinstance(row, Fate) and not row.stage and row.op in LASTING:
-            self.changed_ns = max(self.changed_ns, row.sim_ns or 0)
         if not isinstance(row, Marker):
             if member.first is None or row.lseq < member.first.lseq:
                 member.first = row
+        if isinstance(row, Fate):
+            member.fates.append(row)
         match row:
             case Install():
                 member.installs.append(row)
@@ -384,8 +381,6 @@ class Chronicle:
         if stop is not None and member.left is None:
             if not self.settled or stop.sim_ns is None or stop.sim_ns < self.end_ns:
                 member.left = stop
-        if member.left is not None:
-            self.changed_ns = max(self.changed_ns, member.left.sim_ns or 0)
         last: int | None = None
         for i, row in enumerate(member.installs):
             before = row.prev if member.torn else last

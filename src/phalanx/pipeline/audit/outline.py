@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from phalanx.pipeline.audit.chronicle import LAST, Chronicle, Member
-from phalanx.pipeline.audit.membership import membership
+from phalanx.pipeline.audit.markers import markers
 from phalanx.pipeline.audit.reports import promises, proposals, reports
 from phalanx.pipeline.audit.saying import Says
-from phalanx.pipeline.audit.settling import settling
+from phalanx.pipeline.audit.view_checks import view_checks
 
 
 def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,8 +43,8 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _owed(run)
     yield from _sets(run)
     says = Says()
-    membership(run, says)
-    settling(run, says)
+    view_checks(run, says)
+    markers(run, says)
     reports(run, says)
     yield from _promises(run, says)
     yield from _merges(run, says)

@@ -1,7 +1,6 @@
-"""Views, merges, stops, queues and receipts: what an application is told of them is true.
+"""Reports to the application about merges, its queue and its receipts, on rows of few members.
 
-Here is what rows of one member show, or of few members. What needs their messages is left to Spark:
-`receipts` and `merges`.
+Checks that need messages run on Spark: `receipts` and `merges`.
 """
 
 from __future__ import annotations
@@ -24,74 +23,15 @@ CUT_SHORT = ("ended", "failed")
 def reports(run: Chronicle, says: Says) -> None:
     for member in run.known:
         if not member.torn:
-            _deltas(member, says)
-            _stop(run, member, says)
             _queue(run, member, says)
             _receipts(run, member, says)
-
-
-# ---------------------------------------------------------------------------- joined and left
-
-
-def _deltas(member: Member, says: Says) -> None:
-    before: set[str] | None = None
-    for row in member.installs:
-        here = set(row.inside)
-        if row.joined is not None and row.left is not None:
-            says.asked("view-delta-truth")
-            wanted = set[str](), set[str]()  # of the first view nobody is new
-            if before is not None:
-                wanted = here - before, before - here
-            if (set(row.joined), set(row.left)) != wanted:
-                note = f"{_list(row.joined)} joined and {_list(row.left)} left, not "
-                note += f"{_list(wanted[0])} and {_list(wanted[1])},"
-                shown = [(member, row.lseq)]
-                says.found("view-delta-truth/", who=member, v=row.v, note=note, rows=shown)
-        before = here
 
 
 def _list(labels: Iterable[str]) -> str:
     return " ".join(sorted(labels)) or "nobody"
 
 
-# ---------------------------------------------------------------------------- the end
-
-
-def _stop(run: Chronicle, member: Member, says: Says) -> None:
-    stop, name = member.stop, "no-needless-stop"
-    if stop is None:
-        return
-    shown = [(member, stop.lseq)]
-    if stop.reason == "name-in-use":
-        view = member.installs[-1] if member.installs else None
-        if view is not None and len(view.inside) > 1:
-            says.asked(name)
-            shown = [(member, view.lseq), *shown]
-            says.found(f"{name}/accepted", who=member, v=view.v, rows=shown)
-            return
-        rivals = [m for m in run.known if m is not member and m.node == member.node]
-        if not rivals and not (run.settled and stop.sim_ns is not None):
-            return  # the journal of its namesake was not given
-        says.asked(name)
-        if not any(_lived_with(run, rival, member, stop) for rival in rivals):
-            says.found(f"{name}/name", who=member, rows=shown)
-    elif stop.reason == "left" and len(member.installs) > 1:
-        says.asked(name)
-        if member.left is None or member.left.op != "LEAVE":
-            says.found(f"{name}/left", who=member, rows=shown)
-
-
-def _lived_with(run: Chronicle, rival: Member, member: Member, stop: Fate) -> bool:
-    """Whether a namesake lived while the member did. It may have where there is no common clock,
-    or where rows may be missing."""
-    if rival.torn or not run.settled:
-        return True
-    end = rival.crash or rival.stop
-    began, started = (None if m.first is None else m.first.sim_ns for m in (rival, member))
-    if stop.sim_ns is None or began is None or started is None:
-        return True
-    ended = None if end is None else end.sim_ns
-    return began <= stop.sim_ns and (ended is None or ended >= started)
+# ---------------------------------------------------------------------------- the queue
 
 
 def _queue(run: Chronicle, member: Member, says: Says) -> None:
@@ -202,7 +142,7 @@ def _sides(
             continue
         says.asked(MERGE)
         v, sides = install.v, member.sides.get(install.v, [])
-        if sorted(side.w for side in sides) != sorted(install.components):
+        if sorted(side.side_vid for side in sides) != sorted(install.components):
             says.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
         elif v not in first:
             first[v] = (member, sides)

@@ -45,7 +45,7 @@ from phalanx.pipeline.audit.verdicts import (
     violation,
 )
 from phalanx.pipeline.tables import Tables
-from phalanx.verify.checkers import PROPERTIES
+from phalanx.verify.properties import PROPERTIES
 
 KEPT = 3
 """Counter-examples that are kept of each property of each run."""

@@ -151,7 +151,7 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         labels("trans", "trans_incs").alias("trans"),
         "context",
         "cause",
-        F.transform("components", lambda vid: number(F.col("r"), vid)).alias("components"),
+        "components",
         "prev_vid",
         v("prev_vid").alias("prev"),
         labels("joined", "joined_incs").alias("joined"),

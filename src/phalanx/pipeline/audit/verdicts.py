@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from phalanx.verify.checkers import Verdict
-from phalanx.verify.evidence import lacking
+from phalanx.verify.evidence import missing_evidence
+from phalanx.verify.properties import Verdict
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def judged(
     """The verdict on one property of one run, with all that is missing taken into account."""
     if found:
         return Result("violated", checked, found, counterexamples=tuple(violations))
-    why = lacking(
+    why = missing_evidence(
         name,
         settled=facts.settled,
         mode=facts.mode,

@@ -19,7 +19,7 @@ from phalanx.pipeline.report.model import Example, Finding, Row
 from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.schemas import EVENTS, IDENTITY
 from phalanx.pipeline.tables import Tables
-from phalanx.sim.render.summary import MEANING
+from phalanx.verify.properties import MEANING
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit
