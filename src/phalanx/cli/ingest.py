@@ -19,7 +19,7 @@ from phalanx.text import one_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from phalanx.pipeline.running import Progress
+    from phalanx.pipeline.task_runner import Progress
 
 QUIET_SECONDS = 2.0
 """What is done sooner says nothing of its progress."""

@@ -36,7 +36,7 @@ from phalanx.sim.process import SimProcess
 from phalanx.sim.run_outcome import Inserted
 from phalanx.sim.scenario.model import Scenario
 from phalanx.sim.schedule import HAND, TIMER, WAKE, Schedule
-from phalanx.sim.traffic import Library, Submission
+from phalanx.sim.traffic import Library, PlannedSubmission
 
 _SPINS_MAX = 1000
 
@@ -106,7 +106,7 @@ class Driver:
         seat.orders.append(given)
         self._soon(now, seat)
 
-    def submit(self, now: int, seat: SimProcess, submission: Submission) -> None:
+    def submit(self, now: int, seat: SimProcess, submission: PlannedSubmission) -> None:
         """Its application has something to say; it waits behind what was not yet taken."""
         seat.backlog.append(submission)
         seat.accepted += len(submission.sizes)

@@ -8,8 +8,8 @@ from tests.pipeline.audit.chronicles import chronicle
 from tests.pipeline.audit.played import Played
 from tests.verify.trace_builder import TraceBuilder, odyssey
 
+from phalanx.pipeline.audit.finding_text import Says
 from phalanx.pipeline.audit.reports import reports
-from phalanx.pipeline.audit.saying import Says
 from phalanx.pipeline.audit.view_checks import view_checks, view_trace
 from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind
 from phalanx.verify.properties import Judges, judged_by

@@ -21,7 +21,7 @@ from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.situations import caught, changed, misreported, mutated
 from tests.sweeps.mutant_files import FOLDER
 
-from phalanx.pipeline.audit import Audit, Violation, audit
+from phalanx.pipeline.audit import Audit, AuditViolation, audit
 from phalanx.sim.generators.kinds import KINDS, Kind
 from phalanx.sim.mutants import MUTANTS
 from phalanx.verify.checkers import findings
@@ -76,7 +76,7 @@ def assert_same_blame(run: Played, found: Audit) -> None:
                 assert next(same, None), (run.name, example.text, texts)
 
 
-def _meets(example: Violation, named: re.Match[str]) -> bool:
+def _meets(example: AuditViolation, named: re.Match[str]) -> bool:
     node, inc, first, last = named.groups()
     assert example.first is not None
     assert example.last is not None

@@ -15,7 +15,16 @@ is judged how.
 """
 
 from phalanx.pipeline.audit.run import audit, audit_frames, wanted
-from phalanx.pipeline.audit.verdicts import Audit, Result, Run, Violation
+from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
 from phalanx.verify.properties import PROPERTIES
 
-__all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames", "wanted"]
+__all__ = [
+    "PROPERTIES",
+    "Audit",
+    "AuditViolation",
+    "Result",
+    "RunVerdicts",
+    "audit",
+    "audit_frames",
+    "wanted",
+]

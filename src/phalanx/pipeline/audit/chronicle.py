@@ -24,7 +24,7 @@ from phalanx.pipeline.audit.report_rows import (
     Closing,
     LastStep,
     Lost,
-    Queue,
+    QueueCounts,
     Receipts,
     Side,
     Submitted,
@@ -36,7 +36,7 @@ BANK = 62
 LAST = (1 << 62) - 1
 
 
-class Journal(msgspec.Struct):
+class JournalRecord(msgspec.Struct):
     """One journal, and what became of its member."""
 
     cluster: str
@@ -116,7 +116,7 @@ class Use(msgspec.Struct):
     highest: int | None = None
 
 
-class Sent(msgspec.Struct):
+class SentRange(msgspec.Struct):
     """How many rows of sends a member wrote in one view, and the highest number in them, which is
     in row `lseq`."""
 
@@ -137,7 +137,7 @@ class Receivers(msgspec.Struct):
     to: list[str]
     to_incs: list[int] | None = None
 
-    def means(self, member: Member) -> bool:
+    def means(self, member: MemberRecord) -> bool:
         if self.to_incs is None:
             return member.node in self.to
         return (member.node, member.inc) in zip(self.to, self.to_incs, strict=True)
@@ -149,14 +149,14 @@ class Receivers(msgspec.Struct):
         return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incs, strict=True))
 
 
-class Member:
+class MemberRecord:
     """Everybody that the run names, by rank. `journal` is None where there is none."""
 
     def __init__(self, k: int, node: str, inc: int) -> None:
         self.k, self.node, self.inc = k, node, inc
         self.label = f"{node}.{inc}"
         self.bank, self.bit = k // BANK, 1 << (k % BANK)
-        self.journal: Journal | None = None
+        self.journal: JournalRecord | None = None
         self.crash: Fate | None = None
         self.stop: Fate | None = None
         self.left: Fate | None = None
@@ -184,7 +184,7 @@ class Member:
         """Per merged view, the reports of its components."""
         self.closings: list[Closing] = []
         self.receipts: dict[str, Receipts] = {}
-        self.queues: list[Queue] = []
+        self.queues: list[QueueCounts] = []
         self.submitted: dict[int, int] = {}
         """Messages submitted after so many rows of its queue, and before the next."""
         self.lost = 0
@@ -229,7 +229,7 @@ class Used:
             self.highest = max(use.highest, self.highest or 0)
 
 
-class View(msgspec.Struct):
+class ViewRecord(msgspec.Struct):
     """The first install of a view, in the order of members, says what it is."""
 
     v: int
@@ -247,7 +247,7 @@ class Route(msgspec.Struct):
 
     v: int
     w: int | None
-    members: list[Member]
+    members: list[MemberRecord]
 
 
 class Chronicle:
@@ -258,7 +258,7 @@ class Chronicle:
         by_kind: defaultdict[type, list[Any]] = defaultdict(list)
         for row in rows:
             by_kind[type(row)].append(row)
-        self.journals: list[Journal] = by_kind[Journal]
+        self.journals: list[JournalRecord] = by_kind[JournalRecord]
         self.settled = self._all_known(by_kind[Install], by_kind[Fate])
         self.undisturbed_ns = max((j.undisturbed_ns for j in self.journals), default=0)
         self.changes_max = max(
@@ -293,7 +293,7 @@ class Chronicle:
             and all(here.issuperset(row.inside) for row in installs)
         )
 
-    def _ranked(self, by_kind: dict[type, list[Any]]) -> list[Member]:
+    def _ranked(self, by_kind: dict[type, list[Any]]) -> list[MemberRecord]:
         names = {(j.node, j.inc) for j in self.journals}
         names |= {(use.sender, use.sender_inc) for use in by_kind[Use]}
         told = [row.inside for row in by_kind[Install]]
@@ -301,7 +301,7 @@ class Chronicle:
         for name in {name for some in told for name in some}:
             node, _, inc = name.rpartition(".")
             names.add((node, int(inc)))
-        return [Member(k, *name) for k, name in enumerate(sorted(names))]
+        return [MemberRecord(k, *name) for k, name in enumerate(sorted(names))]
 
     def _read(self, by_kind: dict[type, list[Any]]) -> None:
         of = self._by_name
@@ -317,7 +317,7 @@ class Chronicle:
             member.delivered += use.rows
             if use.others:
                 member.uses.setdefault(use.v, Used()).add(use)
-        for sent in by_kind[Sent]:
+        for sent in by_kind[SentRange]:
             self.vids[sent.v] = sent.vid
             member = of[sent.node, sent.inc]
             member.sent += sent.rows
@@ -329,7 +329,7 @@ class Chronicle:
     def _read_reports(self, by_kind: dict[type, list[Any]]) -> None:
         """What applications were told besides messages, views and markers."""
         of = self._by_name
-        for kind in (Side, Closing, Queue):
+        for kind in (Side, Closing, QueueCounts):
             by_kind[kind].sort(key=lambda row: row.lseq)
         for side in by_kind[Side]:
             of[side.node, side.inc].sides.setdefault(side.v, []).append(side)
@@ -337,7 +337,7 @@ class Chronicle:
         for closing in by_kind[Closing]:
             of[closing.node, closing.inc].closings.append(closing)
             self.vids[closing.v] = closing.vid
-        for row in by_kind[Queue]:
+        for row in by_kind[QueueCounts]:
             of[row.node, row.inc].queues.append(row)
         for row in by_kind[Receipts]:
             of[row.node, row.inc].receipts[row.what] = row
@@ -348,7 +348,7 @@ class Chronicle:
         for row in by_kind[Lost]:
             of[row.node, row.inc].lost = row.rows
 
-    def _note(self, member: Member, row: Fate | Install | Marker) -> None:
+    def _note(self, member: MemberRecord, row: Fate | Install | Marker) -> None:
         if not isinstance(row, Marker):
             if member.first is None or row.lseq < member.first.lseq:
                 member.first = row
@@ -375,7 +375,7 @@ class Chronicle:
             case _ if row.stage:
                 member.steps.append(row)
 
-    def _follow(self, member: Member) -> None:
+    def _follow(self, member: MemberRecord) -> None:
         """Who stopped before the run did had left. And which view came after which."""
         stop = member.stop
         if stop is not None and member.left is None:
@@ -392,33 +392,33 @@ class Chronicle:
 
     # ------------------------------------------------------------------ what can be asked
 
-    def alive(self, member: Member) -> bool:
+    def alive(self, member: MemberRecord) -> bool:
         known = member.journal is not None and not member.torn
         return known and not member.crashed and member.left is None
 
-    def whole(self, member: Member) -> bool:
+    def whole(self, member: MemberRecord) -> bool:
         """All that it did is in its journal."""
         if member.journal is None or member.torn:
             return False
         return member.stop is not None or (self.settled and not member.crashed)
 
-    def step_ended(self, member: Member, step: int) -> bool:
+    def step_ended(self, member: MemberRecord, step: int) -> bool:
         """No row of this step is missing at the journal's end: the journal goes on after it, or
         nothing can have followed."""
         goes_on = member.last_step is not None and member.last_step > step
         return goes_on or self.whole(member)
 
-    def _views(self) -> dict[int, View]:
-        found: dict[int, View] = {}
+    def _views(self) -> dict[int, ViewRecord]:
+        found: dict[int, ViewRecord] = {}
         for member in self.known:
             for row in member.installs:
                 if row.v not in found:
                     first = (member.k, row.lseq)
-                    found[row.v] = View(row.v, row.vid, frozenset(row.inside), first)
+                    found[row.v] = ViewRecord(row.v, row.vid, frozenset(row.inside), first)
         return found
 
     def _routes(self) -> Iterable[Route]:
-        through: dict[int, dict[int | None, list[Member]]] = {}
+        through: dict[int, dict[int | None, list[MemberRecord]]] = {}
         for member in self.known:
             for v in dict.fromkeys(row.v for row in member.installs):
                 at = member.next.get(v)

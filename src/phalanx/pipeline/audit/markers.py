@@ -5,8 +5,8 @@ This is the part of `safe-marker` that needs no messages; `synchrony` has the re
 
 from __future__ import annotations
 
-from phalanx.pipeline.audit.chronicle import Chronicle, Member, Route
-from phalanx.pipeline.audit.saying import Says
+from phalanx.pipeline.audit.chronicle import Chronicle, MemberRecord, Route
+from phalanx.pipeline.audit.finding_text import Says
 
 
 def markers(run: Chronicle, says: Says) -> None:
@@ -36,7 +36,7 @@ def _same_position(route: Route, says: Says) -> None:
         )
 
 
-def _names(member: Member, says: Says) -> None:
+def _names(member: MemberRecord, says: Says) -> None:
     """A marker names the members of the transitional set of the next view."""
     for v, marker in member.markers.items():
         at = member.next.get(v)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Member
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
+from phalanx.pipeline.audit.finding_text import Says
 from phalanx.pipeline.audit.report_rows import Closing, Side
-from phalanx.pipeline.audit.saying import Says
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")
 """Steps with which a member proposes a view."""
@@ -34,7 +34,7 @@ def _list(labels: Iterable[str]) -> str:
 # ---------------------------------------------------------------------------- the queue
 
 
-def _queue(run: Chronicle, member: Member, says: Says) -> None:
+def _queue(run: Chronicle, member: MemberRecord, says: Says) -> None:
     """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
     name, given = "accepted-is-sent", 0
     earlier = (0, 0, 0)
@@ -65,7 +65,7 @@ def _queue(run: Chronicle, member: Member, says: Says) -> None:
 # ---------------------------------------------------------------------------- receipts
 
 
-def _receipts(run: Chronicle, member: Member, says: Says) -> None:
+def _receipts(run: Chronicle, member: MemberRecord, says: Says) -> None:
     """In a settled run a living sender has both receipts for all that it sent."""
     last, name = member.sent_last, "receipt-liveness"
     if not (last and member.tells and member in run.living):
@@ -78,7 +78,9 @@ def _receipts(run: Chronicle, member: Member, says: Says) -> None:
             says.found(f"{name}/", who=member, first=upto + 1, last=last, note=what, rows=shown)
 
 
-def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list[Member]]]:
+def promises(
+    run: Chronicle, says: Says
+) -> Iterator[tuple[MemberRecord, Closing, list[MemberRecord]]]:
     """Per receipt at the end of a view, the members of which it speaks: of those that move on
     together, those that come to the next view. In older journals receipts do not name them."""
     for member in run.known:
@@ -109,12 +111,12 @@ def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list
 
 def proposals(
     run: Chronicle, says: Says
-) -> Iterator[tuple[Member, Side, list[tuple[Member | None, Fate | None]]]]:
+) -> Iterator[tuple[MemberRecord, Side, list[tuple[MemberRecord | None, Fate | None]]]]:
     """Per merged view and component the first report, and each member of the component that comes
     from it to the view with the step that proposed it; None where journals do not show it. Each
     member gets a report of each component, all get the same, and what they say of one component
     alone follows from the rest."""
-    first: dict[int, tuple[Member, list[Side]]] = {}
+    first: dict[int, tuple[MemberRecord, list[Side]]] = {}
     for member in run.known:
         if member.tells and not member.torn:
             _sides(run, member, first, says)
@@ -134,7 +136,10 @@ def proposals(
 
 
 def _sides(
-    run: Chronicle, member: Member, first: dict[int, tuple[Member, list[Side]]], says: Says
+    run: Chronicle,
+    member: MemberRecord,
+    first: dict[int, tuple[MemberRecord, list[Side]]],
+    says: Says,
 ) -> None:
     """Compare the reports of a member with the components of its views, and with the first."""
     for install in member.installs:
@@ -164,7 +169,7 @@ def _content(side: Side) -> tuple[object, ...]:
     return (side.w, side.members, side.senders, side.upto, *alone)
 
 
-def _alone(member: Member, sides: list[Side], says: Says) -> None:
+def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
     """Messages that only one component had delivered, of senders that another one knows."""
     said = [dict(zip(map(_key, side.senders), side.upto, strict=True)) for side in sides]
     for index, side in enumerate(sides):
@@ -185,7 +190,7 @@ def _key(label: str) -> tuple[str, int]:
     return node, int(inc)
 
 
-def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fate | None]:
+def _proposal(run: Chronicle, label: str, side: Side) -> tuple[MemberRecord | None, Fate | None]:
     """A member that has met more members than it remembers may report less than it delivered: it
     is not asked."""
     member = run.by_label.get(label)
@@ -200,7 +205,7 @@ def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fa
     return member, None
 
 
-def _proposed(member: Member, install: Install) -> Fate | None:
+def _proposed(member: MemberRecord, install: Install) -> Fate | None:
     """The last step before the install that proposes a view of its context."""
     for step in reversed(member.steps):
         if step.lseq < install.lseq and step.op in PROPOSALS and step.context == install.context:

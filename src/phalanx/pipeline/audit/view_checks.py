@@ -10,8 +10,8 @@ import sys
 from typing import Any, cast
 
 from phalanx.journal.schema import CtxStep, Life, Topology, ViewInstall
-from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Member
-from phalanx.pipeline.audit.saying import Says
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
+from phalanx.pipeline.audit.finding_text import Says
 from phalanx.verify.checkers.convergence import check_convergence
 from phalanx.verify.checkers.findings import Findings, Violation
 from phalanx.verify.checkers.life_spans import LifeSpans
@@ -77,7 +77,7 @@ def view_trace(run: Chronicle) -> ViewTrace:
     return ViewTrace(lives, installs, steps)
 
 
-def _common(run: Chronicle, m: Member, row: Fate | Install) -> dict[str, Any]:
+def _common(run: Chronicle, m: MemberRecord, row: Fate | Install) -> dict[str, Any]:
     return {
         "run": run.journals[0].run,
         "profile": "T",
@@ -91,7 +91,7 @@ def _common(run: Chronicle, m: Member, row: Fate | Install) -> dict[str, Any]:
     }
 
 
-def _fate(run: Chronicle, m: Member, row: Fate) -> Life | Topology | CtxStep:
+def _fate(run: Chronicle, m: MemberRecord, row: Fate) -> Life | Topology | CtxStep:
     common = _common(run, m, row)
     if row.component is not None:
         return Topology(**common, component=row.component)
@@ -101,7 +101,7 @@ def _fate(run: Chronicle, m: Member, row: Fate) -> Life | Topology | CtxStep:
     return Life(**common, op=cast("Any", row.op), reason=row.reason)
 
 
-def _install(run: Chronicle, m: Member, row: Install) -> ViewInstall:
+def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstall:
     lists = {"members": row.inside, "trans": row.trans, "joined": row.joined, "left": row.left}
     columns: dict[str, Any] = {}
     for column, labels in lists.items():
