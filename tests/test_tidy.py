@@ -332,6 +332,7 @@ def test_the_rule_of_the_explorer_can_fail(snippet: str) -> None:
 # Within the core, in the order in which parts build on each other.
 CORE_ORDER = [
     "__init__",
+    "deadline",
     "prng",
     "ids",
     "effects",

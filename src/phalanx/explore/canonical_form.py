@@ -29,6 +29,7 @@ from phalanx.core.broadcast.foreign_frames import ForeignFrames
 from phalanx.core.broadcast.frame_store import FrameStore, PastFrames
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.deadline import NEVER
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
 from phalanx.core.delivery.total_order import TotalOrder
 from phalanx.core.ids import MemberId, View, ViewId
@@ -46,7 +47,7 @@ from phalanx.core.wire.frames import Component, DeliveredVector, Frame
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.reassembly import FrameReassembler
 from phalanx.core.wire.settings_mismatch import SettingsMismatches
-from phalanx.explore.frozen_member import NEVER, FrozenTimeMember
+from phalanx.explore.frozen_member import FrozenTimeMember
 
 Plain = Any
 """What msgspec encodes always in the same way: no sets, no dicts."""

@@ -19,6 +19,7 @@ import pickle
 from typing import Literal
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import DeadlinePassed, Effect
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.member.member import Member
@@ -30,7 +31,6 @@ from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packets import Hello, JoinAttempt
 
 NOW = 1_000_000_000
-NEVER = 1 << 62
 GROUP = "explored"
 
 Timer = Literal["collect", "answer", "speak", "ack"]

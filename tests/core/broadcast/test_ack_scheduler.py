@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from phalanx.config import MS, US, Config, lan
-from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler, Awaited
+from phalanx.core.broadcast.ack_scheduler import AckScheduler, Awaited
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Service, Transmit
 from phalanx.core.wire.frame_codec import decode_frame
 from phalanx.core.wire.frames import Frame, FrameKind, MessageRun

@@ -33,10 +33,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Service
 from phalanx.core.wire.frames import Frame
-
-NEVER = 1 << 62
 
 SMALL = 4
 """In groups up to this size everybody is chosen."""

@@ -7,8 +7,9 @@ break. All packets are unnumbered and may be lost.
 from __future__ import annotations
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Evidence, PeerSuspicion
-from phalanx.core.failure_detector import NEVER, FailureDetector, PeerVerdict, Probing
+from phalanx.core.failure_detector import FailureDetector, PeerVerdict, Probing
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership import proposals

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import (
     AwaitDelivery,
     Close,
@@ -63,8 +64,6 @@ from phalanx.core.wire.packets import (
 from phalanx.core.wire.settings_mismatch import SettingsMismatches
 from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.errors import MemberClosed
-
-NEVER = 1 << 62
 
 
 class Member:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler
+from phalanx.core.broadcast.ack_scheduler import AckScheduler
 from phalanx.core.broadcast.frame_store import FrameStore
 from phalanx.core.broadcast.nack import NackResponder
 from phalanx.core.broadcast.outbox import MessageReassembler
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.deadline import NEVER
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
 from phalanx.core.delivery.total_order import ToTo
 from phalanx.core.effects import Deliver, Effect, Service
