@@ -1,4 +1,4 @@
-"""What members have seen, and what is wrong with it (PROTOCOLS D.1; the checks of B.7).
+"""What members have seen, and what is wrong with it (docs/protocol/properties.md).
 
 A history is what one member's user saw, in order. It only grows, and so does what is wrong with
 a set of them: a violation here is there in every later state, whatever happens next. Reduction

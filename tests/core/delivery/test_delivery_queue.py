@@ -1,4 +1,4 @@
-"""When a message may go up, and what happens to the rest when the view ends (PROTOCOLS B.5)."""
+"""When a message may go up, and what happens to the rest when the view ends (rule D-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ToTo against its definition (PROTOCOLS A.2), on random DAGs in random orders of arrival."""
+"""ToTo against its definition (rules O-1 to O-12), on random DAGs in random orders of arrival."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def decide(
     seen: list[Any], gone: list[Place], n: int, order: str, ended: bool = False
 ) -> list[Place]:
     """The batch that leaves now by the definition, slowly: votes, sources, stability. When the view
-    has ended, those that have not voted never will (PROTOCOLS A.3: defunct)."""
+    has ended, those that have not voted never will (rule O-12)."""
     pending = [m for m in seen if m.ordered and (m.sender, m.number) not in gone]
     cands = [
         (m.sender, m.number)
@@ -108,7 +108,7 @@ def test_members_that_see_a_dag_in_different_orders_agree(dags: Any) -> None:
 
 
 def test_table_1_of_the_paper_delivers_all_three(dags: Any) -> None:
-    """n = 5, candidates b1, c1, e2; nobody beats anybody, and all have voted (A.3)."""
+    """n = 5, candidates b1, c1, e2; nobody beats anybody, and all have voted (rule O-7)."""
     a, b, c, d, e = range(5)
     nodes = [
         dags.node(e, 1, (0, 0, 0, 0, 1), False),

@@ -231,7 +231,7 @@ def test_a_view_that_ends_is_one_generation_of_what_is_kept(mesh: Build) -> None
 
 
 def test_where_only_one_link_is_cut_the_view_stays(mesh: Build) -> None:
-    """a and c do not hear each other; b brings their frames (PROTOCOLS B.2 item 24)."""
+    """a and c do not hear each other; b brings their frames (rules L-8 and L-9)."""
     group = mesh("abc")
     group.pump(300)
     group.carry = lambda a, b, packet: [] if {a, b} == {0, 2} else [packet]
