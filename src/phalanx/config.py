@@ -91,8 +91,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     collect_ns: int = 60 * MS
     """How long an attempt to join gathers components before it proposes a view (S0: alpha)."""
     change_ns: int = 350 * MS
-    """A member that has not answered a proposal by then is left out (rule T). The time doubles after
-    each miss, up to eight-fold."""
+    """A member that has not answered a proposal by then is left out (rule T). The time doubles
+    after each miss, up to eight-fold."""
     claim_ns: int = 30 * MS
     """A starting member claims its name three times, this far apart."""
     leave_ns: int = 1_000 * MS
