@@ -215,7 +215,7 @@ def test_a_removal_by_an_operator_is_reported_as_such(mesh: Build) -> None:
 def test_what_was_refused_before_an_install_is_reported_after_it(mesh: Build) -> None:
     group = mesh("ab")
     group.pump(300)
-    group.members[0]._broadcast.refused["malformed"] += 1
+    group.members[0]._active.state.broadcast.refused["malformed"] += 1
     group.step(0, SuspectMember(B))
     assert group.views(0)[-1] == "a"
     assert Refused("malformed", 1) in group.seen[0]

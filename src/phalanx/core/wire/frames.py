@@ -48,6 +48,10 @@ PROPOSAL_BYTES_MAX = 1 << 21
 """More than the largest proposal of the largest group needs."""
 
 
+Place = tuple[int, int]
+"""(sender, number) of a frame."""
+
+
 class FrameKind(IntEnum):
     DATA = 1
     ACK = 2

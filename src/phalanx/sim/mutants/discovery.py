@@ -6,7 +6,7 @@ from phalanx.config import Config
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.member import sender
+from phalanx.core.member import member
 from phalanx.core.member.control_plane import ControlPlane
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership.discovery import Discovery
@@ -150,7 +150,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "settings-not-compared": Mutant(
         "L-21: let members join that order messages by another rule",
-        ((sender, "shared_digest", any_settings_will_do),),
+        ((member, "shared_digest", any_settings_will_do),),
         "membership",
     ),
     "claim-not-answered": Mutant(
