@@ -68,6 +68,7 @@ def make(order: str, dag: Dag) -> TotalOrder:
 
 @pytest.mark.parametrize("order", ["toto", "early", "all-ack"])
 def test_every_decision_equals_the_definition(dags: Any, order: str) -> None:
+    """Rule O-10."""
     rng = random.Random(7)
     for _ in range(250):
         n = rng.randrange(1, 7)
@@ -90,6 +91,7 @@ def test_every_decision_equals_the_definition(dags: Any, order: str) -> None:
 
 
 def test_members_that_see_a_dag_in_different_orders_agree(dags: Any) -> None:
+    """Rule O-9."""
     rng = random.Random(11)
     for _ in range(300):
         n = rng.randrange(2, 9)
@@ -160,7 +162,7 @@ def test_when_a_view_ends_what_is_pending_leaves_as_the_definition_says(
 
 @pytest.mark.parametrize("order", ["toto", "all-ack"])
 def test_members_that_end_a_view_with_the_same_frames_agree(dags: Any, order: str) -> None:
-    """Also on the numbers of the batches: they are told with each message."""
+    """Also on the numbers of the batches: they are told with each message (rule O-12)."""
     rng = random.Random(17)
     for _ in range(200):
         n = rng.randrange(2, 8)
