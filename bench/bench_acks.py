@@ -26,7 +26,8 @@ from phalanx.core.effects import Accepted, Deliver, Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, FrameKind
+from phalanx.core.wire.frames import Frame, FrameKind
+from phalanx.core.wire.packets import Fragment
 from phalanx.sim.scenario.model import MS, Network, Peculiarity, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 

@@ -26,7 +26,8 @@ from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.instructions import Expired
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import Frame, Hello, JoinAttempt
+from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.packets import Hello, JoinAttempt
 
 NOW = 1_000_000_000
 NEVER = 1 << 62

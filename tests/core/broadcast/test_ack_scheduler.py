@@ -12,8 +12,9 @@ from phalanx.config import MS, US, Config, lan
 from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler, Awaited
 from phalanx.core.effects import Service, Transmit
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, FrameKind, MessageRun
+from phalanx.core.wire.frames import Frame, FrameKind, MessageRun
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment
 
 Build = Callable[..., Any]
 

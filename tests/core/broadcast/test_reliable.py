@@ -15,17 +15,9 @@ from phalanx.core.membership.announcement import announce
 from phalanx.core.membership.proposals import component_of, proposal_of
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
-from phalanx.core.wire.frames import (
-    CompleteFrame,
-    Fragment,
-    Frame,
-    FrameKind,
-    MessageRun,
-    Nack,
-    Propose,
-    Want,
-)
+from phalanx.core.wire.frames import Frame, FrameKind, MessageRun, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import CompleteFrame, Fragment, Nack, Want
 
 RUNS = [MessageRun(Service.AGREED, 1, 1, None, 0, (0,))]
 CODEC = PacketCodec("phalanx", "g")

@@ -19,15 +19,9 @@ from phalanx.core.effects import Datagrams, DeadlinePassed, Refused, Service, Su
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frame_codec import encode_frame
-from phalanx.core.wire.frames import (
-    REASONS,
-    Fragment,
-    FrameKind,
-    MessageRun,
-    Nack,
-    Want,
-)
+from phalanx.core.wire.frames import FrameKind, MessageRun
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import REASONS, Fragment, Nack, Want
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")

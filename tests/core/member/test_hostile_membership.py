@@ -35,28 +35,30 @@ from phalanx.core.membership.proposals import EPOCH_MAX, component_of, proposal_
 from phalanx.core.membership.statements import MEMBERS_KNOWN_MAX
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
 from phalanx.core.wire.frames import (
-    REASONS,
-    Alive,
     Announce,
     Component,
     ControlMessage,
-    ControlPacket,
     DeliveredVector,
-    Fragment,
     FrameKind,
-    Hello,
-    JoinAttempt,
     LeaveAnnounced,
     MessageRun,
+    Propose,
+)
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import (
+    REASONS,
+    Alive,
+    ControlPacket,
+    Fragment,
+    Hello,
+    JoinAttempt,
     Nack,
     NameClaimed,
     NameHeld,
     Probe,
-    Propose,
     Relay,
     Want,
 )
-from phalanx.core.wire.packet_codec import PacketCodec
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")

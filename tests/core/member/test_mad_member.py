@@ -27,18 +27,9 @@ from phalanx.core.member.member import Member
 from phalanx.core.member.view_change import ViewChange
 from phalanx.core.membership.proposals import component_of, proposal_of
 from phalanx.core.wire.frame_codec import decode_frame, encode_frame
-from phalanx.core.wire.frames import (
-    Announce,
-    Fragment,
-    Frame,
-    FrameKind,
-    Hello,
-    JoinAttempt,
-    MessageRun,
-    ProposalBody,
-    Propose,
-)
+from phalanx.core.wire.frames import Announce, Frame, FrameKind, MessageRun, ProposalBody, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, JoinAttempt
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")

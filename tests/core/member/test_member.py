@@ -26,8 +26,8 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import Fragment, Nack, NameClaimed, Want
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Nack, NameClaimed, Want
 from phalanx.errors import (
     MemberClosed,
     MessageTooLarge,

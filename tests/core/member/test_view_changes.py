@@ -28,8 +28,8 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import Fragment, Hello, IncarnationReused, JoinAttempt, NameClaimed
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, IncarnationReused, JoinAttempt, NameClaimed
 
 Build = Callable[..., Any]
 CODEC = PacketCodec("phalanx", "g")

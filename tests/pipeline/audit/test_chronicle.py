@@ -54,6 +54,27 @@ def test_simulated_runs_are_judged_as_by_the_checkers(kind: Kind) -> None:
         assert verdicts(played) == expected(played), f"{kind} {seed}"
 
 
+def test_violations_of_views_are_those_of_the_checkers_with_their_rows_and_views() -> None:
+    for played in situations.broken():
+        run, says = chronicle(played), Says()
+        view_checks(run, says)
+        found = {
+            (
+                one["property"],
+                one["note"],
+                run.vids.get(one["v"]),
+                tuple((run.members[row["k"]].label, row["lseq"]) for row in one["rows"]),
+            )
+            for one in says.findings
+        }
+        assert found == {
+            (v.property, v.text, v.vid, tuple((f"{p.node}.{p.inc}", p.lseq) for p in v.places))
+            for v in played.evidence().report.violations
+            if v.property in judged_by(Judges.ONE_PROGRAM)
+        }, played.name
+        assert bool(found) is (played.name in judged_by(Judges.ONE_PROGRAM)), played.name
+
+
 def test_a_change_that_begins_is_no_disturbance() -> None:
     """Steps of a change say START as lives do."""
     tale = TraceBuilder("ab").topology("ab")

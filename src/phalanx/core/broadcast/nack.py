@@ -14,8 +14,9 @@ from phalanx.config import Config
 from phalanx.core.broadcast.frame_store import FrameStore, PastFrames
 from phalanx.core.broadcast.retransmission import ALL, Retransmission, decode_mask, indices
 from phalanx.core.ids import View, encode_member
-from phalanx.core.wire.frames import ANOTHER, Frame, Nack, Want
+from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import ANOTHER, Nack, Want
 
 VISITS_MAX = 2048
 """One request makes a member look at so many frames at most."""

@@ -26,17 +26,9 @@ from phalanx.core.ids import View
 from phalanx.core.membership.announcement import sender_of
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frame_codec import decode_frame, encode_tag
-from phalanx.core.wire.frames import (
-    ANOTHER,
-    CompleteFrame,
-    Fragment,
-    Frame,
-    FrameKind,
-    Nack,
-    Place,
-    Refusal,
-)
+from phalanx.core.wire.frames import Frame, FrameKind, Place
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import ANOTHER, CompleteFrame, Fragment, Nack, Refusal
 from phalanx.core.wire.reassembly import FrameReassembler
 
 AHEAD_ASKED_MAX = 64

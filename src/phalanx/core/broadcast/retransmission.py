@@ -24,7 +24,8 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import WANTS_MAX, Place, Want
+from phalanx.core.wire.frames import Place
+from phalanx.core.wire.packets import WANTS_MAX, Want
 
 Named = tuple[MemberId, int]
 """The same of a sender that has no slot here."""

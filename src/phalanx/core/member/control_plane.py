@@ -19,9 +19,9 @@ from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.proposals import component_of, epoch
 from phalanx.core.membership.statements import Statement
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import (
+from phalanx.core.wire.frames import Component
+from phalanx.core.wire.packets import (
     Alive,
-    Component,
     ControlPacket,
     Hello,
     IncarnationReused,

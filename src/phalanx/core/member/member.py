@@ -50,16 +50,16 @@ from phalanx.core.membership.carryover import ViewOrigin
 from phalanx.core.membership.instructions import Expired, LeaveRequested, Suspected
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import (
+from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import (
     CompleteFrame,
     ControlFragment,
     ControlPacket,
     Fragment,
-    Frame,
     Nack,
     Refusal,
 )
-from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.settings_mismatch import SettingsMismatches
 from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.errors import MemberClosed

@@ -28,7 +28,7 @@ from __future__ import annotations
 from phalanx.config import Config
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import IncarnationReused, NameClaimed, NameHeld
+from phalanx.core.wire.packets import IncarnationReused, NameClaimed, NameHeld
 
 CLAIMS = 3
 NEVER = 1 << 62

@@ -13,14 +13,8 @@ from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.instructions import Input, Instruction, Met
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.wire.frames import (
-    Component,
-    ControlPacket,
-    Hello,
-    JoinAttempt,
-    NameClaimed,
-    NameHeld,
-)
+from phalanx.core.wire.frames import Component
+from phalanx.core.wire.packets import ControlPacket, Hello, JoinAttempt, NameClaimed, NameHeld
 from phalanx.core.wire.shared_settings import DIGEST_BYTES
 from phalanx.sim.mutants.mutant import Mutant
 

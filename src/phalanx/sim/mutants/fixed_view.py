@@ -16,7 +16,8 @@ from phalanx.core.effects import Deliver, Effect, Service
 from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, MessageRun, Place
+from phalanx.core.wire.frames import Frame, MessageRun, Place
+from phalanx.core.wire.packets import Fragment
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ order
