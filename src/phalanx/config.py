@@ -3,7 +3,7 @@
 Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with
 delays well under a millisecond. Every member of a group must run with the same
 `order`, `early` and `mode`; members that differ in one refuse each other by name
-(`core.shared_settings`). docs/network.md says of every setting whether it must agree, and why.
+(`core.wire.shared_settings`). docs/network.md says of every setting whether it must agree, and why.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     order: Order = "toto"
     """Agreed order by ToTo, or by waiting for a frame of everybody (all-ack)."""
     early: bool = False
-    """ToTo without the clause NTail(s) >= n - phi, which is redundant (PROTOCOLS A.4)."""
+    """ToTo without the clause NTail(s) >= n - phi, which is redundant (rule O-8)."""
     post_confirm: bool = False
-    """Deliver one's own causal message only after a first foreign ack (S4 footnote 2)."""
+    """Deliver one's own causal message only after a first foreign ack (rule D-6; S4 footnote 2)."""
 
     datagram_bytes_max: int = 1472
     """One packet on the wire: the MTU less the headers below."""
@@ -69,7 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nack_ns_max: int = 3 * MS
     """A gap is asked for after a random time between these, unless it fills or another asks."""
     nack_retry_ns: int = 8 * MS
-    """Asked again after this, doubled each time, at most 32-fold."""
+    """Asked again after this, doubled each time, at most 32-fold and at most a quarter of `fail_ns`
+    (rule B-8)."""
     answer_ns_min: int = 2 * MS
     answer_ns_max: int = 6 * MS
     """A holder that is not the sender answers a NACK after a random time between these."""
@@ -79,7 +80,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     mode: Mode = "hold"
     """While a view changes: `hold` keeps messages back until the next view, so each is delivered
-    in the view it was sent in; `flow` sends on (PROTOCOLS B.2 item 33)."""
+    in the view it was sent in; `flow` sends on (rule W-13)."""
     fail_ns: int = 850 * MS
     """A member that nobody could hear for this long, and that answers no probe, has failed. It
     grows with the gaps that were measured, up to four times."""
@@ -90,7 +91,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     collect_ns: int = 60 * MS
     """How long an attempt to join gathers components before it proposes a view (S0: alpha)."""
     change_ns: int = 350 * MS
-    """Whoever has not answered a proposal by then has failed (PROTOCOLS B.6 item 12)."""
+    """A member that has not answered a proposal by then is left out (rule T). The time doubles
+    after each miss, up to eight-fold."""
     claim_ns: int = 30 * MS
     """A starting member claims its name three times, this far apart."""
     leave_ns: int = 1_000 * MS
