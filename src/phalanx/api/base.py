@@ -122,7 +122,7 @@ class Opening:
 
 
 def _sized(config: Config, link: Transport) -> Config:
-    """The settings as the network allows them."""
+    """The settings as the network allows them (rule W-14)."""
     datagram = config.datagram_bytes_max
     if link.address.startswith("[") and datagram == Config().datagram_bytes_max:
         datagram -= IPV6_BYTES
