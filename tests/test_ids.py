@@ -20,7 +20,6 @@ from phalanx.core.ids import (
     boot_view,
     digest_of,
     encode_member,
-    table_digest,
 )
 
 A, B, C = MemberId("a"), MemberId("b"), MemberId("c")
@@ -108,7 +107,6 @@ def test_digests_are_the_same_in_every_process_and_release() -> None:
     # Members compare digests on the wire: a change here is a new protocol version.
     assert digest_of().hex() == "e4a6a0577479b2b4"
     assert digest_of(b"ab", b"c").hex() == "f798052e5fb10633"
-    assert table_digest((A,)).hex() == "4b66e7f6b4fb8936"
     assert str(boot_view((A, B)).id) == "0.0:9be0cf3395ba5612"
 
 
@@ -116,11 +114,6 @@ def test_parts_of_a_digest_do_not_run_together() -> None:
     cuts = [(b"abc",), (b"ab", b"c"), (b"a", b"bc"), (b"", b"abc"), (b"abc", b"")]
     assert len({digest_of(*parts) for parts in cuts}) == len(cuts)
     assert digest_of() != digest_of(b"")
-
-
-def test_a_table_digest_tells_members_incarnations_and_places_apart() -> None:
-    tables = [(), (A,), (A, B), (B, A), (A, C), (A, MemberId("b", 2)), (A, B, C)]
-    assert len({table_digest(table) for table in tables}) == len(tables)
 
 
 # ---------------------------------------------------------------------------- the boot view

@@ -1,8 +1,8 @@
 """Suspicion: how silence becomes a verdict (rules L-1 to L-7; S2 3).
 
-A peer gives a sign when something of it comes in by any route: a packet of its own, one
-repeated by others, word of others that they have heard it. What a peer is, follows from how
-long it has been silent and how long nothing has come from it directly:
+A peer gives a sign when a frame of it comes in by any route, its own or repeated by others, when it
+sends HELLO or AJ from this view, and when it answers a probe. Its state follows from how long it
+has been silent and how long nothing has come from it directly:
 
     silent    direct    state        what is done
     --------  --------  -----------  --------------------------------------------------------
@@ -307,9 +307,9 @@ class FailureDetector:
             peer.first_nonce = self._nonce
         since = heard
         if 0 < heard - peer.direct_since_ns < peer.timeout_ns and not fresh:
-            # What others say in their keep-alives may be as old as those are apart: else a crash
-            # would be found so much later whenever the last keep-alive was lost. Not of a peer
-            # that is long SEMI: such signs are the only ones it gives.
+            # A frame that others repeat may be as old as keep-alives are apart: otherwise a crash
+            # would be found so much later whenever the last keep-alive was lost. This does not hold
+            # for a peer that is long SEMI: it gives no other signs.
             since = max(peer.since_ns, peer.direct_since_ns, heard - config.alive_idle_ns)
         gap = max(since - peer.since_ns, peer.gap_ns - (peer.gap_ns >> GAP_DECAY_BITS))
         # As long again, and again what it exceeded a keep-alive interval by. One lost keep-alive

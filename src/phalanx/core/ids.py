@@ -85,11 +85,6 @@ def digest_of(*parts: bytes) -> bytes:
     return h.digest()
 
 
-def table_digest(members: tuple[MemberId, ...]) -> bytes:
-    """Names the index table that a frame's small indices refer to (rule F-8)."""
-    return digest_of(*(encode_member(m) for m in members))
-
-
 def encode_member(member: MemberId) -> bytes:
     return msgspec.msgpack.encode(member)
 

@@ -179,14 +179,3 @@ def test_members_that_end_a_view_with_the_same_frames_agree(dags: Any, order: st
             frames += fast.close()
             orders.append([(f.batch, f.sender, f.number) for f in frames])
         assert orders[0] == orders[1]
-
-
-def test_what_a_view_takes_over_comes_first_one_after_the_other(dags: Any) -> None:
-    dag = Dag(1)
-    toto = ToTo(dag)
-    carried = [dags.frame_of(dags.node(0, k, (k,), True), (k - 1,)) for k in (1, 2)]
-    toto.place(carried)
-    own = dags.frame_of(dags.node(0, 1, (1,), True), (0,))
-    dag.insert(own)
-    assert toto.insert(own) == [own]
-    assert [f.batch for f in (*carried, own)] == [1, 2, 3]

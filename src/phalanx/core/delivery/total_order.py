@@ -110,14 +110,6 @@ class TotalOrder(ABC):
             return _NOBODY
         return _EVERYBODY if 2 * self._known.bit_count() > self._n else _CHOSEN
 
-    def place(self, frames: list[Frame]) -> None:
-        """These ordered frames come first, one after the other, before anything else is known:
-        what a view takes over from those before it is the same at all who install it."""
-        assert not self._batches, "taken over before anything else"
-        for frame in frames:
-            self._batches += 1
-            frame.batch = self._batches
-
     def close(self) -> list[Frame]:
         """The view has ended: all members count as having voted, and what is pending leaves, in
         the order that all who end it with these frames find (rule O-12)."""

@@ -8,7 +8,7 @@ Little-endian throughout. Every packet starts with the same 22 bytes:
 all that stands before and behind it.
 
 A fragment goes on with `table 8s | sender u16 | via u16 | number u64 | index u16 | count u16 |
-repeat u8` and its piece of the frame (`framing`); any other packet with one msgpack array.
+repeat u8` and its piece of the frame (`frame_codec`); any other packet with one msgpack array.
 Decoding never raises: anything that is not a packet for this cluster, group and settings is a
 `Refusal`.
 """

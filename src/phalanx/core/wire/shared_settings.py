@@ -1,10 +1,11 @@
 """Settings that all members of a group share, and the digest of them that every packet carries.
 
 A member that orders messages by another rule, or sends on during a view change where the others do
-not, breaks what they promise. So packets name these settings beside cluster and group (`codec`),
-and a packet that names others is refused before it is read: no statement, frame or proposal of such
-a process reaches the protocol, and none in which a third member passes it on, for that one would
-have to read it first. The table in docs/network.md says of every setting whether it must agree.
+not, breaks what they promise. So packets name these settings beside cluster and group
+(`packet_codec`), and a packet that names others is refused before it is read: no statement, frame
+or proposal of such a process reaches the protocol, and none that a third member passes on, as
+that one would have to read it first. The table in docs/network.md says for every setting whether
+it must agree.
 
 A digest tells that settings differ, not which. They have few values, so all combinations are listed
 here by their digests.
