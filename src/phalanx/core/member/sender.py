@@ -36,19 +36,13 @@ from phalanx.core.membership.instructions import AllSpoke
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.membership.reconciliation import DeliveryProgress
 from phalanx.core.prng import Prng
+from phalanx.core.submission import check_submission
 from phalanx.core.wire.control_fragments import ControlFragmenter
 from phalanx.core.wire.frames import Announce, ControlMessage, ControlPacket, Frame, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.settings_mismatch import SettingsMismatches
 from phalanx.core.wire.shared_settings import shared_digest
-from phalanx.errors import (
-    MemberClosed,
-    MessageTooLarge,
-    NoReceiver,
-    NotBytes,
-    OutboxFull,
-    UnknownMember,
-)
+from phalanx.errors import MemberClosed, OutboxFull
 
 NEVER = 1 << 62
 
@@ -139,14 +133,11 @@ class Sender:
             raise MemberClosed(str(self.me))
         if not bodies:
             return
-        kinds = set(map(type, bodies)) - {bytes}
-        if kinds:
-            raise NotBytes(min(kind.__name__ for kind in kinds))
-        lengths = list(map(len, bodies))
-        longest = max(lengths)
-        if longest > self._config.message_bytes_max:
-            raise MessageTooLarge(longest, self._config.message_bytes_max)
-        ranks = () if to == () and lost else self._ranks(to)
+        # All receivers may have left since the submission was accepted: then `to` is empty.
+        checked = None if lost and not to else to
+        ranked = self._view_state.ranked
+        lengths = check_submission(bodies, checked, ranked, self._config.message_bytes_max)
+        ranks = None if to is None else tuple(sorted({ranked[member] for member in to}))
         if self.room <= 0:
             raise OutboxFull(self._outbox.bytes, self._config.outbox_bytes_max)
         self._outbox.put(bodies, lengths, service, ranks)
@@ -158,19 +149,6 @@ class Sender:
         out.append(Accepted(first, self._numbered, service, receivers, sum(lengths), bodies))
         if lost:
             out.append(NotSent(first, self._numbered, lost, len(ranks or ())))
-
-    def _ranks(self, to: tuple[MemberId, ...] | None) -> tuple[int, ...] | None:
-        if to is None:
-            return None
-        if not to:
-            raise NoReceiver
-        ranks = []
-        for member in to:
-            rank = self._view_state.ranked.get(member)
-            if rank is None:
-                raise UnknownMember(str(member), tuple(map(str, self.view.members)))
-            ranks.append(rank)
-        return tuple(sorted(set(ranks)))
 
     # -------------------------------------------------------------- frames out
 
