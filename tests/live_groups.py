@@ -1,4 +1,7 @@
-"""Real groups on the loopback interface, and a look at what they leave behind."""
+"""Real groups on the loopback interface, for tests of the API and the runtime.
+
+`nothing_is_left_behind` fails a test that leaves a thread or a descriptor open.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,15 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
     return True
 
 
-class Faces:
-    """The asyncio or the blocking face, for tests of what both promise: a scene is a coroutine, and
-    calls of the blocking face run in a thread."""
+class Api:
+    """The asyncio or the blocking API, for tests of what both promise. The body of a test is a
+    coroutine; blocking calls run in a thread."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def play(self, scene: Coroutine[Any, Any, None]) -> None:
-        asyncio.run(asyncio.wait_for(scene, 60))
+    def run(self, body: Coroutine[Any, Any, None]) -> None:
+        asyncio.run(asyncio.wait_for(body, 60))
 
     async def join(self, group: str, **given: Any) -> Any:
         given = {"config": phalanx.local()} | given
@@ -48,7 +51,7 @@ class Faces:
 
     @asynccontextmanager
     async def joined(self, group: str, *names: str, **given: Any) -> AsyncIterator[list[Any]]:
-        """Members of these names, each as soon as it is in."""
+        """Members of these names, one after the other."""
         out: list[Any] = []
         try:
             for name in names:
@@ -66,13 +69,13 @@ class Faces:
 
 
 @pytest.fixture(params=["asyncio", "blocking"])
-def faces(request: pytest.FixtureRequest) -> Faces:
-    return Faces(request.param)
+def api(request: pytest.FixtureRequest) -> Api:
+    return Api(request.param)
 
 
 @pytest.fixture
 def group_name() -> str:
-    """One that no other test, also none that runs beside this one, has."""
+    """A name that no other test uses, including tests in other processes."""
     return f"test-{os.getpid()}-{next(_count)}"
 
 
@@ -85,7 +88,7 @@ def _ours() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left_behind() -> Iterator[None]:
+def nothing_is_left_behind() -> Iterator[None]:
     before = _open()
     yield
     assert until(lambda: not _ours()), f"threads left: {_ours()}"

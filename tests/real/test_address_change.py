@@ -112,7 +112,7 @@ def test_a_member_without_an_address_comes_back_when_there_is_one(theatre: Theat
     members = theatre.start_all()
     ip(theatre, 0, "-4", "addr", "flush", "dev", "eth0")
     all_in_view(members[1:], SETTLE_SECONDS)
-    says(theatre, 0, "is gone, sends nothing until there is one")
+    says(theatre, 0, "is gone, sends nothing until it has one")
     ip(theatre, 0, "addr", "add", "10.77.0.202/16", "dev", "eth0")
     hear_each_other(members)
     end(members)

@@ -18,6 +18,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from phalanx.api.arguments import (
     checked_service,
     checked_timeout,
 )
-from phalanx.api.base import Arm, GroupBase, Opening, ReceiptBase, open_member
+from phalanx.api.base import GroupBase, MemberOpener, ReceiptBase, Subscribe, open_member
 from phalanx.api.view_condition import Named, ViewCondition, Wanted
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
@@ -66,16 +67,16 @@ class Receipt(ReceiptBase):
     async def delivered(self, *, allow_missing: bool = False) -> Outcome:
         """Until it is known which members have delivered the messages to their applications. Raises
         and returns as `stable` does. In an idle group this takes two keep-alives longer."""
-        if not self._ticket.error:
+        if not self._pending.error:
             await self._reach(State.STABLE, True)
             self._ask_for_delivery()
         return await self._reach(State.DELIVERED, allow_missing)
 
     async def _reach(self, state: State, allow_missing: bool) -> Outcome:
-        ticket = self._ticket
-        if ticket.state < state and ticket.error is None:
-            await _wait(lambda call: ticket.when(state, call))
-        return ticket.checked(state, allow_missing)
+        pending = self._pending
+        if pending.state < state and pending.error is None:
+            await _wait(lambda call: pending.when(state, call))
+        return pending.checked(state, allow_missing)
 
 
 class Group(GroupBase):
@@ -109,10 +110,10 @@ class Group(GroupBase):
         of no messages is complete at once. What was given may be changed afterwards."""
         checked, kind = checked_bodies(bodies), checked_service(service)
         receivers = checked_receivers(to)
-        node = self._node
-        if not node.has_room:
-            await _wait(self._until(lambda: node.has_much_room), self._unwatch)
-        return Receipt(self._submit(checked, kind, receivers), node, self._engine)
+        runner = self._runner
+        if not runner.has_room:
+            await _wait(self._until(lambda: runner.has_much_room), self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers), runner, self._loop)
 
     # -------------------------------------------------------------- events
 
@@ -140,7 +141,7 @@ class Group(GroupBase):
                 await self._something()
 
     async def _something(self) -> None:
-        buffer = self._node.buffer
+        buffer = self._runner.buffer
         await _wait(buffer.when_put, buffer.forget)
 
     # -------------------------------------------------------------- membership
@@ -183,11 +184,11 @@ class Group(GroupBase):
         """
         limit = Limit(checked_timeout(timeout))
         self._check_member()
-        node = self._node
-        arm = self._until(lambda: node.stopped or node.settled)
-        await limit.wait("a settled membership", arm, self._unwatch)
+        runner = self._runner
+        subscribe = self._until(lambda: runner.stopped or runner.settled)
+        await limit.wait("a settled membership", subscribe, self._unwatch)
         self._check_member()
-        return node.view
+        return runner.view
 
     async def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
         self._check_member()
@@ -207,10 +208,10 @@ class Group(GroupBase):
     async def leave(self) -> None:
         """Send what was accepted, say goodbye, and be gone. Safe to call twice. Even if the wait
         is cancelled the member leaves."""
-        node = self._node
-        arm = self._begin_leaving()
-        await _wait(arm)
-        await _in_thread(lambda: node.wait_for_disk(node.config.leave_ns / 1e9 + 5), _nothing)
+        runner = self._runner
+        subscribe = self._begin_leaving()
+        await _wait(subscribe)
+        await _in_thread(lambda: runner.wait_for_disk(runner.config.leave_ns / 1e9 + 5), _nothing)
 
     async def __aenter__(self) -> Group:
         return self
@@ -231,13 +232,13 @@ class PendingJoin(Coroutine[Any, Any, Group]):
     def __init__(
         self,
         group: str,
-        opening: Opening,
+        opener: MemberOpener,
         condition: ViewCondition | None,
         timeout: float | None,
     ) -> None:
         self._begun = False
         self._name = group
-        self._opening = opening
+        self._opener = opener
         self._condition = condition
         self._timeout = timeout
         self._driven: Coroutine[Any, Any, Group] | None = None
@@ -287,13 +288,13 @@ class PendingJoin(Coroutine[Any, Any, Group]):
     async def _named(self, limit: Limit) -> Group:
         """The group, once this member has its name."""
         while True:
-            node = await _in_thread(self._opening, MemberRunner.abandon)
-            group = Group(node, PROCESS.run(node))
+            runner = await _in_thread(self._opener, MemberRunner.abandon)
+            group = Group(runner, PROCESS.run(runner))
             async with _leaving_on_error(group):
-                await limit.wait("joining", group._until(node.is_named_or_stopped))
-            if not self._opening.is_due_again(node):
+                await limit.wait("joining", group._until(runner.is_named_or_stopped))
+            if not self._opener.must_reopen(runner):
                 break
-        if node.stopped:
+        if runner.stopped:
             group._check_open()
         return group
 
@@ -354,12 +355,10 @@ def join(
     """
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
-    opening = Opening(
-        lambda above: open_member(
-            group, name, settings, state, journal, journal_settings, receive, above
-        )
+    opener = MemberOpener(
+        partial(open_member, group, name, settings, state, journal, journal_settings, receive)
     )
-    return PendingJoin(group, opening, condition, checked_timeout(timeout))
+    return PendingJoin(group, opener, condition, checked_timeout(timeout))
 
 
 # ---------------------------------------------------------------------------- waiting
@@ -372,16 +371,18 @@ class Limit:
         self._seconds = seconds
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
-    async def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
+    async def wait(
+        self, what: str, subscribe: Subscribe, unsubscribe: Subscribe | None = None
+    ) -> None:
         try:
             async with asyncio.timeout_at(self._end):
-                await _wait(arm, disarm)
+                await _wait(subscribe, unsubscribe)
         except TimeoutError:
             raise TimedOut(what, self._seconds or 0.0) from None
 
 
-async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
-    """Until the other thread calls. `disarm` takes the call back if the wait is cancelled."""
+async def _wait(subscribe: Subscribe, unsubscribe: Subscribe | None = None) -> None:
+    """Until the other thread calls. `unsubscribe` takes the call back if the wait is cancelled."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -393,12 +394,12 @@ async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
             loop.call_soon_threadsafe(finish)
 
-    arm(call)
+    subscribe(call)
     try:
         await done
     except asyncio.CancelledError:
-        if disarm is not None:
-            disarm(call)
+        if unsubscribe is not None:
+            unsubscribe(call)
         raise
 
 
@@ -428,7 +429,7 @@ async def _in_thread(work: Callable[[], T], discard: Callable[[T], object]) -> T
         call()
 
     def start(call: Callable[[], None]) -> None:
-        threading.Thread(target=run, args=(call,), name="phalanx-opening", daemon=True).start()
+        threading.Thread(target=run, args=(call,), name="phalanx-open", daemon=True).start()
 
     try:
         await _wait(start)

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 
 from phalanx.api.arguments import (
@@ -26,7 +27,7 @@ from phalanx.api.arguments import (
     checked_service,
     checked_timeout,
 )
-from phalanx.api.base import Arm, GroupBase, Opening, ReceiptBase, open_member
+from phalanx.api.base import GroupBase, MemberOpener, ReceiptBase, Subscribe, open_member
 from phalanx.api.view_condition import Named, ViewCondition, Wanted
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
@@ -60,16 +61,16 @@ class Receipt(ReceiptBase):
     def delivered(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
         """Until it is known which members have delivered the messages to their applications. Raises
         and returns as `stable` does. In an idle group this takes two keep-alives longer."""
-        if not self._ticket.error:
+        if not self._pending.error:
             self._reach(State.STABLE, True, timeout)
             self._ask_for_delivery()
         return self._reach(State.DELIVERED, allow_missing, timeout)
 
     def _reach(self, state: State, allow_missing: bool, timeout: float | None) -> Outcome:
-        ticket = self._ticket
-        if ticket.state < state and ticket.error is None:
-            _wait(lambda call: ticket.when(state, call), f"{state.name.lower()}", timeout)
-        return ticket.checked(state, allow_missing)
+        pending = self._pending
+        if pending.state < state and pending.error is None:
+            _wait(lambda call: pending.when(state, call), f"{state.name.lower()}", timeout)
+        return pending.checked(state, allow_missing)
 
 
 class Group(GroupBase):
@@ -107,11 +108,11 @@ class Group(GroupBase):
         checked, kind = checked_bodies(bodies), checked_service(service)
         receivers = checked_receivers(to)
         limit = checked_timeout(timeout)
-        node = self._node
-        if not node.has_room:
-            arm = self._until(lambda: node.has_much_room)
-            _wait(arm, "room to send", limit, self._unwatch)
-        return Receipt(self._submit(checked, kind, receivers), node, self._engine)
+        runner = self._runner
+        if not runner.has_room:
+            subscribe = self._until(lambda: runner.has_much_room)
+            _wait(subscribe, "room to send", limit, self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers), runner, self._loop)
 
     # -------------------------------------------------------------- events
 
@@ -147,7 +148,7 @@ class Group(GroupBase):
                 self._something(timeout)
 
     def _something(self, timeout: float | None) -> None:
-        buffer = self._node.buffer
+        buffer = self._runner.buffer
         _wait(buffer.when_put, "an event", timeout, buffer.forget)
 
     # -------------------------------------------------------------- membership
@@ -190,11 +191,11 @@ class Group(GroupBase):
         """
         limit = Limit(checked_timeout(timeout))
         self._check_member()
-        node = self._node
-        arm = self._until(lambda: node.stopped or node.settled)
-        limit.wait("a settled membership", arm, self._unwatch)
+        runner = self._runner
+        subscribe = self._until(lambda: runner.stopped or runner.settled)
+        limit.wait("a settled membership", subscribe, self._unwatch)
         self._check_member()
-        return node.view
+        return runner.view
 
     def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
         self._check_member()
@@ -213,9 +214,9 @@ class Group(GroupBase):
 
     def leave(self) -> None:
         """Send what was accepted, say goodbye, and be gone. Safe to call twice."""
-        node = self._node
+        runner = self._runner
         _wait(self._begin_leaving(), "leaving", None)
-        node.wait_for_disk(node.config.leave_ns / 1e9 + 5)
+        runner.wait_for_disk(runner.config.leave_ns / 1e9 + 5)
 
     def __enter__(self) -> Group:
         return self
@@ -260,19 +261,17 @@ def join(
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
     limit = Limit(checked_timeout(timeout))
-    opening = Opening(
-        lambda above: open_member(
-            group, name, settings, state, journal, journal_settings, receive, above
-        )
+    opener = MemberOpener(
+        partial(open_member, group, name, settings, state, journal, journal_settings, receive)
     )
     while True:
-        node = opening()
-        joined = Group(node, PROCESS.run(node))
+        runner = opener()
+        joined = Group(runner, PROCESS.run(runner))
         with _leaving_on_error(joined):
-            limit.wait("joining", joined._until(node.is_named_or_stopped))
-        if not opening.is_due_again(node):
+            limit.wait("joining", joined._until(runner.is_named_or_stopped))
+        if not opener.must_reopen(runner):
             break
-    if node.stopped:
+    if runner.stopped:
         joined._check_open()
     if condition is not None:
         with _leaving_on_error(joined):
@@ -293,9 +292,11 @@ def _leaving_on_error(group: Group) -> Iterator[None]:
         raise
 
 
-def _wait(arm: Arm, what: str, timeout: float | None, disarm: Arm | None = None) -> None:
-    """Until the engine's thread calls. `disarm` takes the call back if that is too late."""
-    Limit(checked_timeout(timeout)).wait(what, arm, disarm)
+def _wait(
+    subscribe: Subscribe, what: str, timeout: float | None, unsubscribe: Subscribe | None = None
+) -> None:
+    """Wait until the event loop's thread calls back. After a time-out the subscription ends."""
+    Limit(checked_timeout(timeout)).wait(what, subscribe, unsubscribe)
 
 
 class Limit:
@@ -305,15 +306,15 @@ class Limit:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
+    def wait(self, what: str, subscribe: Subscribe, unsubscribe: Subscribe | None = None) -> None:
         done = threading.Event()
-        arm(done.set)
+        subscribe(done.set)
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
         came = False
         try:
             came = done.wait(left)
         finally:
-            if not came and disarm is not None:
-                disarm(done.set)
+            if not came and unsubscribe is not None:
+                unsubscribe(done.set)
         if not came:
             raise TimedOut(what, self._seconds or 0.0)

@@ -175,7 +175,7 @@ class ControlledMember:
             members=[m.name for m in self.group.view.members],
             refused=self.group.refused,
             rss_kb=resident_kb(),
-            waiting_bytes=self.group._node.buffer.waiting_bytes,
+            waiting_bytes=self.group._runner.buffer.waiting_bytes,
         )
 
 
