@@ -1,9 +1,9 @@
 """Phalanx as it is used: processes, sockets, a network; beside Corosync, in one run.
 
 Members run in network namespaces on one bridge, MTU 1500 (`namespaces.py`); where that is not
-permitted they run on the loopback interface, without a peer. All sides take turns, trial by trial;
-results are medians, and what counts is the ratio. `--headline` is what `make bench` shows, in
-under 20 minutes.
+permitted they run on the loopback interface, without a peer. All systems take turns, trial by
+trial; results are medians, and what counts is the ratio. `--headline` is what `make bench` shows,
+in under 20 minutes.
 
     python bench/bench_real.py --headline
     python bench/bench_real.py throughput --members 2,4,8 --size 100,1000,10000 --against corosync
@@ -26,7 +26,7 @@ import click
 from bench.namespaces import Lan, LanError, available
 from bench.peers.corosync import corosync
 
-from phalanx.benchmark.phalanx_system import BenchPlace, Loopback, Members
+from phalanx.benchmark.phalanx_system import BenchPlace, Loopback, PhalanxSystem
 from phalanx.benchmark.suite import Suite
 from phalanx.benchmark.trial import BenchmarkedSystem
 from phalanx.cli.bench import (
@@ -84,24 +84,26 @@ def main(
                 _network(n, output, wire or loss > 0, loss) as (place, lan),
                 journals(suite, journal, no_journal) as folder,
             ):
-                ours = Members("phalanx", place, journal=folder, offload=not no_offload)
-                sides: list[BenchmarkedSystem] = [ours, *_beside(lan, peer)]
+                ours = PhalanxSystem("phalanx", place, journal=folder, offload=not no_offload)
+                systems: list[BenchmarkedSystem] = [ours, *_beside(lan, peer)]
                 kinds = what or KINDS
-                run_suite(suite, sides, kinds, sizes, services, rate, trials, seconds, network=lan)
+                run_suite(
+                    suite, systems, kinds, sizes, services, rate, trials, seconds, network=lan
+                )
     about = {"network": "loopback" if available() else "namespaces", "wire": wire, "loss": loss}
     output.close(suite, **about, **({"corosync": corosync.version()} if peer else {}))
 
 
 def _headline(suite: Suite, place: BenchPlace, lan: Lan | None, peer: bool) -> None:
-    ours = Members("phalanx", place)
-    plain = Members("phalanx, no offload", place, offload=False)
+    ours = PhalanxSystem("phalanx", place)
+    plain = PhalanxSystem("phalanx, no offload", place, offload=False)
     peers = _beside(lan, peer)
     for size in (100, 1000, 10_000):
         suite.throughput([ours, plain, *peers], size, "agreed")
     with temporary_journals(suite) as folder:
-        kept = Members("phalanx, journal", place, journal=folder)
+        kept = PhalanxSystem("phalanx, journal", place, journal=folder)
         suite.throughput([ours, kept], 100, "agreed")
-        kept = Members("phalanx", place, journal=folder)
+        kept = PhalanxSystem("phalanx", place, journal=folder)
         for senders in (1, EVERYBODY):
             suite.latency([kept, *peers], 100, "agreed", RATE, senders)
         suite.failover([kept, *peers], HEADLINE_CHANGES, lan)

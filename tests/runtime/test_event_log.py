@@ -148,43 +148,43 @@ def test_the_log_of_a_partition_a_merge_a_kill_and_a_restart_reads_like_a_story(
 ) -> None:
     config = phalanx.local()
     parts = [{"group": group_name, "name": name, "config": LOCAL} for name in ("bea", "cyd", "dov")]
-    remotes = [MemberProcess(part) for part in parts]
+    members = [MemberProcess(part) for part in parts]
     try:
         with phalanx.blocking.join(group_name, name="ada", config=config) as ada:
-            bea, cyd, dov = remotes
-            for remote in remotes:
-                remote.joined()
+            bea, cyd, dov = members
+            for member in members:
+                member.joined()
             ada.wait_for(4, timeout=20)
             at = index(lines, "INFO", "of ada, bea, cyd, dov; joined")
 
             # a partition: ada and bea here, cyd and dov there
             here, there = [ada.address, bea.address], [cyd.address, dov.address]
             ada.faults.cut(*there)
-            bea.obeys("cut", addresses=there)
-            for remote in (cyd, dov):
-                remote.obeys("cut", addresses=here)
+            bea.run("cut", addresses=there)
+            for member in (cyd, dov):
+                member.run("cut", addresses=here)
             at = index(lines, "of ada, bea; left: cyd (", "removal, took", since=at + 1)
             cyd.in_view(["cyd", "dov"])
 
             # a merge
             ada.faults.heal()
-            for remote in remotes:
-                remote.obeys("heal")
+            for member in members:
+                member.run("heal")
             at = index(lines, "merged: ada, bea | cyd, dov; join, took", since=at + 1)
 
             # a kill and a restart
             dov.kill()
             at = index(lines, "of ada, bea, cyd; left: dov (", since=at + 1)
-            remotes.append(MemberProcess(parts[2]))
-            remotes[3].joined()
+            members.append(MemberProcess(parts[2]))
+            members[3].joined()
             at = index(lines, "of ada, bea, cyd, dov.", "; joined: dov.", since=at + 1)
 
             # a leave
             bea.leave()
             at = index(lines, "left: bea (it left); removal", since=at + 1)
     finally:
-        for remote in remotes:
-            remote.close()
+        for member in members:
+            member.close()
     assert lines[0].startswith(f"INFO {group_name}/ada: joins as ada.")
     assert f"INFO {group_name}/ada: leaves" in lines
     assert lines[-1].startswith(f"INFO {group_name}/ada: left, took ")
@@ -197,16 +197,16 @@ def test_a_process_that_was_suspended_says_that_it_ran_late(
 ) -> None:
     errors = tmp_path / "errors"
     with errors.open("w") as out:
-        remote = MemberProcess({"group": group_name, "name": "ada", "config": LOCAL}, errors=out)
+        member = MemberProcess({"group": group_name, "name": "ada", "config": LOCAL}, errors=out)
         try:
-            remote.joined()
-            remote.freeze()
+            member.joined()
+            member.freeze()
             time.sleep(0.6)  # this is the fault itself
-            remote.thaw()
+            member.thaw()
             assert until(lambda: "this process ran late, by " in errors.read_text())
-            remote.leave()
+            member.leave()
         finally:
-            remote.close()
+            member.close()
 
 
 def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: list[str]) -> None:

@@ -63,7 +63,7 @@ def busy_seconds() -> float:
     return (sum(spent) - idle - waiting) / _TICKS
 
 
-def yardstick() -> float:
+def calibration_loop() -> float:
     """Seconds that a fixed piece of work takes: how fast the machine is just now. A virtual machine
     may run at half its speed while nobody in it does anything."""
     before = perf_counter()

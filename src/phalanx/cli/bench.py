@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import click
 
-from phalanx.benchmark.phalanx_system import Loopback, Members
+from phalanx.benchmark.phalanx_system import Loopback, PhalanxSystem
 from phalanx.benchmark.suite import Suite, SuiteRow, machine, summary, warning
 from phalanx.benchmark.tables_text import closing, table
 from phalanx.benchmark.trial import BenchmarkedSystem
@@ -169,7 +169,7 @@ def bench(
     for n in members:
         place = Loopback(n)
         with journals(suite, journal, no_journal) as folder:
-            system = Members("phalanx", place, journal=folder, offload=not no_offload)
+            system = PhalanxSystem("phalanx", place, journal=folder, offload=not no_offload)
             run_suite(suite, [system], what or KINDS, sizes, services, rate, trials, seconds)
     output.close(suite, network="loopback")
 
