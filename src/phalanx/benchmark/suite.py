@@ -260,20 +260,20 @@ def machine() -> dict[str, Any]:
 
 
 def warning(load_before: float | None) -> str:
-    """Empty when the machine is quiet, or else a line to tell."""
+    """A warning if the machine is busy, otherwise empty."""
     if load_before is None or load_before <= BUSY:
         return ""
-    told = f"the machine was busy in the last minute (load {load_before:.2f})"
-    return f"{told}: if others still are, do not trust the results, nor the ratios"
+    text = f"the machine was busy in the last minute (load {load_before:.2f})"
+    return f"{text}: if it still is, neither the results nor the ratios are reliable"
 
 
 def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:
     """Everything as one JSON object."""
     rows = []
     for row in suite.rows:
-        told: dict[str, Any] = msgspec.to_builtins(row)
-        told |= {"median": row.median, "low": min(row.values), "high": max(row.values)}
-        rows.append(told)
+        result: dict[str, Any] = msgspec.to_builtins(row)
+        result |= {"median": row.median, "low": min(row.values), "high": max(row.values)}
+        rows.append(result)
     return {
         "machine": about,
         "rows": rows,
