@@ -24,9 +24,10 @@ from typing import Any
 from phalanx.config import Config
 from phalanx.core.effects import Accepted, Deliver, Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
-from phalanx.core.member.frame_builder import Content
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import ControlMessage, Frame
+from phalanx.core.wire.frame_codec import decode_frame
+from phalanx.core.wire.frames import Frame, FrameKind
+from phalanx.core.wire.packets import Fragment
 from phalanx.sim.scenario.model import MS, Network, Peculiarity, Scenario, Spoken, Traffic
 from phalanx.sim.world import World
 
@@ -66,6 +67,7 @@ class CountedMember(Member):
         for effect in effects:
             if isinstance(effect, Transmit) and within:
                 counts.packets += len(effect.packets)
+                counts.acks += sum(map(self._is_ack, effect.packets))
             elif isinstance(effect, Accepted) and within:
                 counts.messages += 1
                 counts.submitted[self.me, effect.first] = now
@@ -76,17 +78,15 @@ class CountedMember(Member):
                         counts.latencies.append(now - sent)
         return effects
 
-    def _send(
-        self,
-        now: int,
-        first: int,
-        content: Content,
-        out: list[Effect],
-        said: ControlMessage | None = None,
-    ) -> Frame:
-        if not content and said is None:
-            self._counts.acks += self._counts.counts(now)
-        return super()._send(now, first, content, out, said)
+    def _is_ack(self, packet: bytes) -> bool:
+        """Whether a packet is a new frame of this member with acknowledgements only."""
+        frame = self._codec.decode(packet)
+        if not isinstance(frame, Fragment) or frame.repeat:
+            return False
+        read = decode_frame(
+            frame.sender, frame.number, frame.piece, 0, frame.table, len(self.view.members)
+        )
+        return isinstance(read, Frame) and read.kind == FrameKind.ACK
 
 
 def play(

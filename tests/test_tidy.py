@@ -152,6 +152,7 @@ def test_the_core_may_import_pure_modules_and_its_own() -> None:
 # (`import phalanx`): it gathers what stands before it, and only what stands after may use it.
 ORDER = [
     "errors",
+    "text",
     "config",
     "core",
     "domains",
@@ -232,6 +233,260 @@ def test_the_rule_of_direction_can_fail(path: str, snippet: str) -> None:
 )
 def test_the_rule_of_direction_lets_a_package_look_up(path: str, snippet: str) -> None:
     assert direction(snippet, PACKAGE / path) == []
+
+
+PRODUCTION = frozenset(
+    [
+        "journal",
+        "verify",
+        "transport",
+        "runtime",
+        "api",
+        "blocking",
+        "__init__",
+        "harness",
+        "benchmark",
+        "pipeline",
+        "cli",
+    ]
+)
+"""Packages that work on real groups and their journals."""
+SIMULATES = ("pipeline/campaign/", "cli/sim.py", "cli/sim_", "cli/campaign.py", "cli/explore.py")
+"""Modules among them that run simulations. `cli/main.py` only gathers the commands."""
+
+
+def production(source: str, path: PurePosixPath) -> list[str]:
+    """Production code does not import the simulator: what both need lies below both."""
+    within = path.relative_to(PACKAGE)
+    if within.parts[0].removesuffix(".py") not in PRODUCTION:
+        return []
+    if within.as_posix().startswith(SIMULATES):
+        return []
+    return [
+        f"{path}:{line}: production code must not import {name}"
+        for line, name in imports(ast.parse(source))
+        if f"{name}.".startswith("phalanx.sim.")
+    ]
+
+
+def test_production_code_does_not_import_the_simulator() -> None:
+    assert problems(production, PACKAGE) == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["verify/evidence.py", "pipeline/report/html.py", "cli/check.py", "__init__.py"]
+)
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "from phalanx.sim.run import run",
+        "import phalanx.sim.world",
+        "from phalanx import sim",
+        "def f():\n    from phalanx.sim import mutants",
+    ],
+)
+def test_the_rule_of_production_can_fail(path: str, snippet: str) -> None:
+    assert production(snippet, PACKAGE / path) != []
+
+
+@pytest.mark.parametrize(
+    ("path", "snippet"),
+    [
+        ("cli/sim_output.py", "from phalanx.sim.run import run"),
+        ("pipeline/campaign/store.py", "from phalanx.sim.run import run"),
+        ("explore/search.py", "from phalanx.sim.collector import uncollected"),
+        ("cli/main.py", "from phalanx.cli.sim import sim"),
+        ("cli/check.py", "import phalanx.similar"),
+    ],
+)
+def test_the_rule_of_production_lets_simulations_pass(path: str, snippet: str) -> None:
+    assert production(snippet, PACKAGE / path) == []
+
+
+def eager_mutants(source: str, path: PurePosixPath) -> list[str]:
+    """`phalanx explore` loads nothing of the simulator but mutants, and these when asked."""
+    tree = ast.parse(source)
+    at_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    eager = {line for node in at_top for line, _ in imports(node)}
+    return [
+        f"{path}:{line}: import {name} in a function, and only mutants"
+        for line, name in imports(tree)
+        if f"{name}.".startswith("phalanx.sim.")
+        and (line in eager or not f"{name}.".startswith("phalanx.sim.mutants."))
+    ]
+
+
+def test_the_explorer_loads_mutants_only_when_asked() -> None:
+    path = PACKAGE / "cli/explore.py"
+    assert eager_mutants((ROOT / path).read_text(encoding="utf-8"), path) == []
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    ["from phalanx.sim.mutants import apply", "def f():\n    from phalanx.sim.run import run"],
+)
+def test_the_rule_of_the_explorer_can_fail(snippet: str) -> None:
+    assert eager_mutants(snippet, PACKAGE / "cli/explore.py") != []
+
+
+# Within the core, in the order in which parts build on each other.
+CORE_ORDER = [
+    "__init__",
+    "deadline",
+    "prng",
+    "ids",
+    "effects",
+    "submission",
+    "wire",
+    "membership",
+    "broadcast",
+    "delivery",
+    "failure_detector",
+    "member",
+]
+
+
+def core_direction(source: str, path: PurePosixPath) -> list[str]:
+    """A package of the core imports only packages of the core that stand above it."""
+    own = path.relative_to(CORE).parts[0].removesuffix(".py")
+    if own not in CORE_ORDER:
+        return [f"{path}:1: {own} has no place in the order of the core: give it one in CORE_ORDER"]
+    found = []
+    for line, name in imports(ast.parse(source)):
+        parts = name.split(".")
+        if parts[:2] == ["phalanx", "core"] and len(parts) > 2 and parts[2] in CORE_ORDER:
+            if CORE_ORDER.index(parts[2]) > CORE_ORDER.index(own):
+                found.append(f"{path}:{line}: {own} stands above {parts[2]} in the core")
+    return found
+
+
+def test_packages_of_the_core_import_only_those_that_stand_above_them() -> None:
+    assert problems(core_direction, CORE) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "snippet"),
+    [
+        ("ids.py", "from phalanx.core.effects import Service"),
+        ("wire/frames.py", "from phalanx.core.broadcast.dag import Dag"),
+        ("broadcast/dag.py", "from phalanx.core import member"),
+        ("helpers/x.py", ""),
+    ],
+)
+def test_the_rule_of_the_core_s_order_can_fail(path: str, snippet: str) -> None:
+    assert core_direction(snippet, CORE / path) != []
+
+
+# ---------------------------------------------------------------------------- structure and names
+
+VALUES = frozenset({"ABC", "Enum", "Exception", "IntEnum", "NamedTuple", "Protocol", "Struct"})
+"""A class may derive from these wherever they come from: interfaces, values, exceptions."""
+
+
+def composition(source: str, path: PurePosixPath) -> list[str]:
+    """In the core no class derives from a class of another module."""
+    tree = ast.parse(source)
+    local = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    found = []
+    for node in ast.walk(tree):
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            name = ast.unparse(base).partition("[")[0].rpartition(".")[2]
+            if name not in local | VALUES and not name.endswith("Error"):
+                found.append(f"{path}:{base.lineno}: {ast.unparse(base)} is of another module")
+    return found
+
+
+def test_no_class_of_the_core_derives_from_another_module() -> None:
+    assert problems(composition, CORE) == ""
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "from phalanx.core.member.sender import Sender\nclass Member(Sender): pass",
+        "from phalanx.core.member import sender\nclass Member(sender.Sender): pass",
+        "class Counted(dict[str, int]): pass",
+    ],
+)
+def test_the_rule_of_composition_can_fail(snippet: str) -> None:
+    assert composition(snippet, CORE / "x.py") != []
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "class A(msgspec.Struct, frozen=True): pass",
+        "class A(ABC): pass\nclass B(A): pass",
+        "class A(IntEnum): pass",
+        "class A(SubmissionError): pass",
+    ],
+)
+def test_the_rule_of_composition_lets_values_and_interfaces_pass(snippet: str) -> None:
+    assert composition(snippet, CORE / "x.py") == []
+
+
+TWICE = {
+    "core/effects.py": {"journal/schema.py", "runtime/events.py"},
+    "core/ids.py": {"runtime/events.py"},
+    "api/asyncio_group.py": {"api/blocking_group.py"},
+}
+"""Modules whose classes may exist again there under the same name, because they are the same fact
+on another layer: effects, rows of the journal and events of the application; the two APIs."""
+
+
+def doubles(classes: dict[str, list[str]]) -> list[str]:
+    """Class names that exist twice in the package, where that is not meant."""
+    found = []
+    for name, paths in sorted(classes.items()):
+        first, rest = paths[0], set(paths[1:])
+        if not rest <= TWICE.get(first, set()):
+            found.append(f"{name}: {', '.join(paths)}")
+    return found
+
+
+def defined_classes() -> dict[str, list[str]]:
+    """The modules of each class that is defined at the top of one, in the order of ORDER."""
+    out: dict[str, list[str]] = {}
+    order = {name: place for place, name in enumerate(ORDER)}
+    parts = [(path, path.relative_to(PACKAGE)) for path in sources(PACKAGE)]
+    parts.sort(key=lambda both: (order[both[1].parts[0].removesuffix(".py")], both[1]))
+    for path, inside in parts:
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                out.setdefault(node.name, []).append(str(inside))
+    return out
+
+
+def test_no_class_name_exists_twice() -> None:
+    assert "\n".join(doubles(defined_classes())) == ""
+
+
+def test_the_rule_of_class_names_can_fail() -> None:
+    assert doubles({"Link": ["journal/schema.py", "sim/scenario/model.py"]}) != []
+    assert doubles({"View": ["core/ids.py", "runtime/events.py", "sim/run.py"]}) != []
+    assert doubles({"Deliver": ["core/effects.py", "journal/schema.py"]}) == []
+    assert doubles({"Group": ["api/asyncio_group.py", "api/blocking_group.py"]}) == []
+    assert doubles({"Dag": ["core/broadcast/dag.py"]}) == []
+
+
+TERMS = frozenset({"blocking", "mutation_testing"})
+"""Technical terms that end in -ing."""
+
+
+def named_after_a_thing(source: str, path: PurePosixPath) -> list[str]:
+    """No module is named after an activity (`taking`, `telling`)."""
+    if path.stem.endswith("ing") and path.stem not in TERMS:
+        return [f"{path}:1: name the module after its main class or function"]
+    return []
+
+
+def test_no_module_is_named_after_an_activity() -> None:
+    assert problems(named_after_a_thing, PACKAGE) == ""
+
+
+def test_the_rule_of_module_names_can_fail() -> None:
+    assert named_after_a_thing("", PACKAGE / "pipeline" / "taking.py") != []
+    assert named_after_a_thing("", PACKAGE / "blocking.py") == []
 
 
 # ---------------------------------------------------------------------------- size

@@ -32,7 +32,7 @@ COMPILED = (
     *("sim", "sim/faults", "sim/generators", "verify/checkers", "explore"),
 )
 INTERPRETED = re.compile(
-    r"__init__|_values\.py|core/(effects|wire/frames|ids)\.py"
+    r"__init__|_values\.py|core/(effects|wire/frames|wire/packets|ids)\.py"
     r"|explore/(walk_runner|fast_copy|schedule_policy)\.py"
     r"|sim/(demo|mutation_testing|journal_export|shrink|sweep|worker_pool)\.py"
 )

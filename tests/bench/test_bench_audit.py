@@ -94,7 +94,7 @@ def test_a_run_that_was_made_is_not_made_again(
 
 
 def test_every_property_that_sql_judges_is_one_of_the_checkers() -> None:
-    from phalanx.verify.checkers import PROPERTIES
+    from phalanx.verify.properties import PROPERTIES
 
     assert set(audit_duckdb.CHECKS) <= set(PROPERTIES)
 

@@ -8,13 +8,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from phalanx.cli.audit import lines
-from phalanx.pipeline.audit.verdicts import Audit, Result, Run, Violation
+from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
 
 ADA, BACK = "ada.1763355123456", "ada.1763355127890"
 
 
 def test_lines_have_violations_and_checks_in_columns_and_members_by_short_names() -> None:
-    violation = Violation(
+    violation = AuditViolation(
         property="fifo",
         cluster="c",
         run="r",
@@ -32,7 +32,7 @@ def test_lines_have_violations_and_checks_in_columns_and_members_by_short_names(
         "fifo": Result("violated", 12, 1, counterexamples=(violation,)),
         "causal": Result("unverifiable", why="no journal of bea"),
     }
-    run = Run(
+    run = RunVerdicts(
         cluster="c",
         run="r",
         group="g",

@@ -132,6 +132,7 @@ class Mesh:
 
     def give(self, i: int, effects: list[Effect]) -> None:
         self.seen[i] += effects
+        self.members[i].validate()
         for effect in effects:
             if isinstance(effect, Transmit):
                 for j in range(len(self.members)):

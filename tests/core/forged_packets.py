@@ -13,12 +13,12 @@ from phalanx.core.wire.frames import (
     Announce,
     Component,
     ControlMessage,
-    Fragment,
     FrameKind,
     MessageRun,
     ProposalBody,
 )
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment
 
 PIECE_BYTES = 1400
 

@@ -11,7 +11,8 @@ from itertools import pairwise
 import pytest
 
 from phalanx.config import Config, lan
-from phalanx.core.failure_detector import NEVER, FailureDetector, PeerVerdict, Probing
+from phalanx.core.deadline import NEVER
+from phalanx.core.failure_detector import FailureDetector, PeerVerdict, Probing
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
 

@@ -66,16 +66,12 @@ def test_every_field_that_is_left_out_exists() -> None:
     me = MemberId("ada")
     member = FrozenTimeMember(me, boot_view([me]), lan())
     member.start(NOW)
-    view_state = member._view_state
+    state = member._active.state
     protocol = member._protocol
     things: list[object] = [member, protocol, protocol._statements, member._resources.foreign]
-    things += [
-        view_state,
-        view_state.broadcast,
-        view_state.queue,
-        view_state.order,
-        Statement(me, 0, protocol.base),
-    ]
+    things += [member._sender, member._active, member._view_change]
+    things += [state, state.broadcast, state.broadcast.store, state.queue, state.order]
+    things.append(Statement(me, 0, protocol.base))
     for thing in things:
         fields = {name for base in type(thing).__mro__ for name in getattr(base, "__slots__", ())}
         fields |= vars(thing).keys() if hasattr(thing, "__dict__") else set()

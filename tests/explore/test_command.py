@@ -59,6 +59,7 @@ def test_a_violation_is_shown_saved_and_found_again(tmp_path: Path) -> None:
     assert again.exit_code == 1
     assert again.stdout.splitlines()[0] == "break 0 1"
     assert again.stdout.splitlines()[-1].startswith("J8: no two can find each other")
+    assert again.stdout.splitlines()[-1].endswith("[membership-precision]")
 
 
 @pytest.mark.usefixtures("nobody_joins")
@@ -70,6 +71,7 @@ def test_the_json_holds_the_way_to_the_first_violation() -> None:
     assert facts["violations"] == 1
     assert facts["found"] == {"J8": 1}
     assert facts["first"]["check"] == "J8"
+    assert facts["first"]["property"] == "membership-precision"
     assert facts["first"]["path"][0] == "break 0 1"
 
 

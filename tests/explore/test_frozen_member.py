@@ -83,8 +83,10 @@ def test_a_copy_goes_on_like_the_original_and_leaves_it_alone(pair: list[FrozenT
 def test_a_copy_shares_within_itself_what_the_original_shares(pair: list[FrozenTimeMember]) -> None:
     ada = copied(joined(pair)[0])
     assert ada._resources.foreign.kept() is ada._resources.past_frames.foreign
-    assert ada._view_state.broadcast is ada._broadcast
-    assert ada._broadcast.past_frames is ada._resources.past_frames
+    assert ada._view_change._active is ada._active
+    assert ada._active._sender is ada._sender
+    assert ada._active.state.broadcast._responder._store is ada._active.state.broadcast.store
+    assert ada._active.state.broadcast._responder._past is ada._resources.past_frames
 
 
 def test_members_that_differ_in_times_and_statistics_only_are_the_same(
@@ -92,8 +94,8 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
 ) -> None:
     ada, bea = joined(pair)
     before = digest(ada)
-    ada._ack_scheduler.stir()
-    ada._broadcast.duplicates += 1
+    ada._active.state.ack_scheduler.stir()
+    ada._active.state.broadcast.duplicates += 1
     ada._control_plane.detector.heard_ns[0] += 1
     ada._protocol._speak_until += 1
     ada._protocol._time._strain += 1
@@ -116,9 +118,9 @@ def test_members_that_differ_in_times_and_statistics_only_are_the_same(
         lambda m: m._protocol._history._came_from.clear(),
         lambda m: m._resources.past_frames.foreign.update(m._resources.past_frames._generations[0]),
         lambda m: m._resources.foreign.fetch(NOW, BEA, 9),
-        lambda m: m._view_state._proposed.add(1),
-        lambda m: m._dag.have.__setitem__(0, 7),
-        lambda m: setattr(m._outbox, "following", 5),
+        lambda m: m._active.state._proposed.add(1),
+        lambda m: m._active.state.dag.have.__setitem__(0, 7),
+        lambda m: setattr(m._sender.outbox, "following", 5),
     ],
 )
 def test_members_that_may_behave_otherwise_are_not_the_same(

@@ -9,8 +9,8 @@ import msgspec
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.reader import read_all
-from phalanx.pipeline.facts import facts_of
 from phalanx.pipeline.schemas import EVENTS, JOURNALS
+from phalanx.pipeline.segment_stats import facts_of
 from phalanx.pipeline.store import Store
 
 Contents = dict[str, list[dict[str, Any]]]

@@ -20,7 +20,7 @@ from phalanx.journal.schema import Event
 from phalanx.journal.segment import header_bytes
 from phalanx.journal.segment_file import SegmentFile
 from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline import taking
+from phalanx.pipeline import ingest_task as taking
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.store import Store
 

@@ -16,7 +16,7 @@ from phalanx.journal import blocks
 from phalanx.journal import parquet_export as parquet
 from phalanx.journal.segment import header_bytes
 from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline import running
+from phalanx.pipeline import task_runner as running
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, spark_schema

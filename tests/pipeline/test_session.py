@@ -19,7 +19,7 @@ from phalanx.pipeline import class_archive as archive
 from phalanx.pipeline import session
 from phalanx.pipeline import session_shutdown as ending
 from phalanx.pipeline.master_url import is_near, reach
-from phalanx.pipeline.package_shipping import PACKAGE, packed
+from phalanx.pipeline.package_zip import PACKAGE, packed
 
 
 def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_the_package_that_is_sent_holds_every_module_and_is_named_by_its_content
     path = packed(tmp_path)
     with zipfile.ZipFile(path) as sent:
         names = sent.namelist()
-    assert "phalanx/pipeline/taking.py" in names
+    assert "phalanx/pipeline/ingest_task.py" in names
     assert len(names) == len(list(PACKAGE.rglob("*.py")))
     again = tmp_path / "again"
     again.mkdir()

@@ -15,11 +15,11 @@ from phalanx.journal import parquet_export as parquet
 from phalanx.journal.blocks import bodies_block, rows_block
 from phalanx.journal.segment import ending
 from phalanx.journal.segment_file import SegmentFile
-from phalanx.pipeline import offers
+from phalanx.pipeline import segment_source as offers
 from phalanx.pipeline.ingest import ingest
-from phalanx.pipeline.offers import find_offers
+from phalanx.pipeline.ingest_task import can_refer
+from phalanx.pipeline.segment_source import find_offers
 from phalanx.pipeline.store import Store, _literally
-from phalanx.pipeline.taking import can_refer
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
 from phalanx.errors import IncarnationUsed, NameInUse
-from phalanx.runtime.departure import LEAVE_STAGES, NEVER, Departure, error_of
+from phalanx.runtime.departure import LEAVE_STAGES, Departure, error_of
 
 ADA = MemberId("ada", 7)
 

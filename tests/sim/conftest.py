@@ -77,6 +77,9 @@ class Parrot:
     def links(self) -> list[LinkStats]:
         return []
 
+    def validate(self, deep: bool) -> None:
+        pass
+
     def story(self) -> list[str]:
         return [f"{self.me} was given {len(self.given)} inputs"]
 
@@ -128,6 +131,9 @@ class Gossip:
 
     def links(self) -> list[LinkStats]:
         return []
+
+    def validate(self, deep: bool) -> None:
+        pass
 
     def story(self) -> list[str]:
         return [f"{self.me} hears {len(self.heard)}"]

@@ -21,7 +21,8 @@ from phalanx.sim.generators.kinds import scenario_of
 from phalanx.sim.journal_export import JournalExporter, journals, truth, write_journals
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.sweep import Seeds, sweep
-from phalanx.verify.evidence import SETTLED, judge
+from phalanx.verify.evidence import judge
+from phalanx.verify.properties import Needs, needing
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_a_simulated_run_that_settled_is_judged_with_liveness(
     write_journals(changing, tmp_path)
     (found,) = judge(read_all([tmp_path]))
     assert found.truth == truth(changing)
-    for name in SETTLED:
+    for name in needing(Needs.SETTLED_RUN):
         mine, theirs = found.report.properties[name], changing.report.properties[name]
         assert (mine.evaluated, mine.found) == (theirs.evaluated, theirs.found), name
         assert found.judgement(name).verdict == theirs.verdict
@@ -81,7 +82,9 @@ def test_with_a_journal_missing_liveness_is_not_asked_for(
     sorted(place.glob("*.phj"))[0].unlink()
     (found,) = judge(read_all([tmp_path]))
     assert not found.truth.settled
-    assert {found.judgement(name).verdict for name in SETTLED} == {"unverifiable"}
+    assert {found.judgement(name).verdict for name in needing(Needs.SETTLED_RUN)} == {
+        "unverifiable"
+    }
     assert not found.report.violated
 
 

@@ -18,7 +18,7 @@ from phalanx.sim.generators.fixed_view import random_scenario
 from phalanx.sim.run import light_traffic, run
 from phalanx.sim.scenario.model import SECOND, Peculiarity, Scenario, Traffic
 from phalanx.sim.scenario.toml_file import load
-from phalanx.verify.checkers import FIXED_VIEW
+from phalanx.verify.properties import FIXED_VIEW
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))

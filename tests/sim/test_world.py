@@ -146,6 +146,9 @@ def test_an_exception_in_the_core_is_the_verdict_of_the_run(parrot: Any) -> None
         def step(self, now: int, given: Input) -> list[Effect]:
             raise RuntimeError("the core broke")
 
+        def validate(self, deep: bool) -> None:
+            pass
+
         def story(self) -> list[str]:
             raise RuntimeError("and cannot speak of it")
 

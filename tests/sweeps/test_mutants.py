@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.sweeps.mutant_files import FOLDER
 
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import component_of, proposal_of, read_proposal
@@ -16,7 +17,6 @@ from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.mutation_testing import hunt, play_file, written_for
 
-FOLDER = Path(__file__).parent / "mutants"
 FILES = sorted(FOLDER.iterdir())
 SEEDS = 30
 """What chance draws so soon needs no file."""

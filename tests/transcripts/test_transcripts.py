@@ -52,17 +52,9 @@ from phalanx.core.member.member import Member
 from phalanx.core.membership.announcement import component_of_frame
 from phalanx.core.membership.proposals import Proposal, read_proposal
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import (
-    Fragment,
-    Frame,
-    Hello,
-    JoinAttempt,
-    Nack,
-    NameClaimed,
-    NameHeld,
-    Propose,
-)
+from phalanx.core.wire.frames import Frame, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, JoinAttempt, Nack, NameClaimed, NameHeld
 from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.errors import SubmissionError
 

@@ -9,8 +9,8 @@ from threading import Event, Thread
 
 from phalanx.config import Config, local
 from phalanx.core.ids import MemberId, boot_view
-from phalanx.core.wire.frames import Hello, NameClaimed, NameHeld
 from phalanx.core.wire.packet_codec import VERSION, PacketCodec
+from phalanx.core.wire.packets import Hello, NameClaimed, NameHeld
 from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.transport.settings_probe import group_settings
 from phalanx.transport.udp import open_udp

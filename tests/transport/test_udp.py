@@ -161,7 +161,7 @@ def test_a_link_whose_address_is_gone_opens_new_sockets(
     one, two = opened(local()), opened(local())
     before, open_files = one.address, files()
     two.send(0, [b"waits in the old socket"])
-    monkeypatch.setattr(udp.Route, "is_valid", lambda way: False)
+    monkeypatch.setattr(udp.PacketRoute, "is_valid", lambda way: False)
     due = one.deadline()
     assert due is not None
     assert one.expire(due - 1) == []
@@ -180,7 +180,7 @@ def test_a_link_without_an_address_keeps_its_sockets_and_looks_again_soon(
     opened: Opener, gathered: Gather, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = opened(local()), opened(local())
-    monkeypatch.setattr(udp.Route, "is_valid", lambda way: False)
+    monkeypatch.setattr(udp.PacketRoute, "is_valid", lambda way: False)
     monkeypatch.setattr(udp, "_route", refuse)
     due = one.deadline()
     assert due is not None
@@ -215,7 +215,7 @@ def test_a_link_never_moves_from_a_network_to_loopback(monkeypatch: pytest.Monke
     transport = open_udp(local(), "g")
     try:
         gone = vanished(transport._route.interface)
-        transport._route = udp.Route(gone, transport._route.own, transport._route.to)
+        transport._route = udp.PacketRoute(gone, transport._route.own, transport._route.to)
         with pytest.raises(NetworkError, match="it is gone"):
             transport._next_route()
     finally:

@@ -11,8 +11,12 @@ from tests.verify.trace_builder import TraceBuilder, odyssey, renumbered
 
 from phalanx.journal import schema as ev
 from phalanx.journal.reader import read_all
-from phalanx.verify.checkers import PROPERTIES, check
-from phalanx.verify.evidence import ALONE, SETTLED, judge
+from phalanx.verify.checkers import check
+from phalanx.verify.evidence import judge
+from phalanx.verify.properties import PROPERTIES, Needs, needing
+
+SETTLED = needing(Needs.SETTLED_RUN)
+ALONE = frozenset(PROPERTIES) - needing(Needs.ALL_JOURNALS)
 
 
 def apart(tale: TraceBuilder) -> list[ev.Event]:

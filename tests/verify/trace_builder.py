@@ -460,3 +460,8 @@ def _reunion(tale: TraceBuilder) -> None:
     tale.deliver("abcD", "c", 3, pos=0, batch=0).deliver("D", "D", 2, pos=1, batch=1)
     tale.receipts("c", 3).receipts("D", 2)
     tale.submit("b", 3).send("b", 3).deliver("abcD", "b", 3, pos=2, batch=2).receipts("b", 3)
+
+
+def in_ms(tale: TraceBuilder) -> list[ev.Event]:
+    """The rows with a millisecond between them."""
+    return [msgspec.structs.replace(r, sim_ns=(r.sim_ns or 0) * 100_000) for r in tale.rows]

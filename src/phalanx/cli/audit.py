@@ -13,11 +13,11 @@ import click
 from phalanx.cli.ingest import progress
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
 from phalanx.runtime.short_names import ShortNames, of_labels
-from phalanx.sim.render.summary import VERDICTS_HEAD, verdict_line
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
+from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.audit import Audit, Result, Run
+    from phalanx.pipeline.audit import Audit, Result, RunVerdicts
 
 RUNS_SHOWN = 20
 
@@ -108,11 +108,11 @@ def lines(found: Audit) -> Iterator[str]:
                 yield short(f"  row {row.lseq} of {row.node}.{row.inc}")
 
 
-def _names(run: Run) -> ShortNames:
+def _names(run: RunVerdicts) -> ShortNames:
     return of_labels([*run.members, *run.absent])
 
 
-def _run(run: Run) -> Iterator[str]:
+def _run(run: RunVerdicts) -> Iterator[str]:
     yield f"group {run.group} of {run.cluster}, run {run.run}: {', '.join(run.members)}"
     if run.absent:
         yield f"  no journal of {', '.join(run.absent)}"

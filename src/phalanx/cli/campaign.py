@@ -15,8 +15,8 @@ from phalanx.cli.sim_output import replay_line
 from phalanx.errors import PipelineError
 from phalanx.sim.generators.kinds import KINDS, MEMBERS
 from phalanx.sim.scenario.model import STEPS_MAX
-from phalanx.sim.scenario.toml_text import one_line
 from phalanx.sim.sweep import Seeds, broken_by
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.campaign.seed_task import Campaign, PlayedKind

@@ -9,11 +9,11 @@ import click
 
 from phalanx.journal.reader import Reading, read_all
 from phalanx.runtime.short_names import ShortNames
-from phalanx.sim.render.narrative import violation_story
-from phalanx.sim.render.summary import VERDICTS_HEAD, verdict_line
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.evidence import JournalEvidence, judge
+from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
+from phalanx.verify.render.violation_story import violation_story
 
 EXAMPLES_MAX = 3
 STORIES_MAX = 2

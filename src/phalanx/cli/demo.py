@@ -22,8 +22,9 @@ from phalanx.cli.spark_options import asked
 from phalanx.harness.demo_script import NAMES, DemoScript, perform
 from phalanx.journal import reader
 from phalanx.journal.schema import Event, Life
-from phalanx.sim.render.summary import bands, verdicts
 from phalanx.verify.evidence import JournalEvidence, judge
+from phalanx.verify.render.timeline import bands
+from phalanx.verify.render.verdict_table import verdicts
 
 
 @click.command("demo")

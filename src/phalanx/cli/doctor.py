@@ -10,7 +10,7 @@ import click
 from phalanx.cli.doctor_checks import machine_findings
 from phalanx.cli.options import WholeNumber
 from phalanx.config import lan
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 from phalanx.transport.diagnostics import Diagnosis, network_findings
 from phalanx.transport.settings_probe import group_settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,25 @@ from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
 from phalanx.explore import story as stories
 from phalanx.explore import trace_script as paths
+from phalanx.explore.check_codes import PROPERTY_OF
 from phalanx.explore.member_history import Finding
 from phalanx.explore.search import FoundViolation, Search, SearchLimits, SearchResult
 from phalanx.explore.state_space import PURSE, Options
 from phalanx.explore.walk_runner import Totals, run_walks
-from phalanx.sim.sweep import broken_by
 
 EVERY_SECONDS = 10
 _AMOUNT = WholeNumber(0, 99)
 _SERVICES = [service.name.lower() for service in Service]
+
+
+def _broken_by(mutant: str | None) -> AbstractContextManager[object]:
+    """The protocol as it is, or with one rule broken while inside."""
+    if mutant is None:
+        return nullcontext()
+    from phalanx.sim.mutants import apply  # loaded only for a mutant
+
+    applied: AbstractContextManager[object] = apply(mutant)
+    return applied
 
 
 class Components(click.ParamType[str]):
@@ -121,7 +132,7 @@ def explore(
         _replay(replay)
         return
     if story is not None:
-        with broken_by(mutant):
+        with _broken_by(mutant):
             _play_story(story, as_json)
         return
     if walk:
@@ -142,7 +153,7 @@ def explore(
         float("inf") if states is None else states,
         1 if until_failure else float("inf"),
     )
-    with broken_by(mutant):
+    with _broken_by(mutant):
         result = Search(options, reduction).run(limits, _Progress())
         _tell(result, options, mutant, show, as_json)
         if save is not None and result.violations:
@@ -196,7 +207,7 @@ def _tell(
     for violation in result.violations:
         if not as_json or show:
             count = result.counts[violation.check]
-            click.echo(f"{violation.check} ({count:,}): {violation.text}", err=as_json)
+            click.echo(f"{violation}, {count:,} times", err=as_json)
         if show:
             for text in paths.told(options, violation.path):
                 click.echo(f"  {text}", err=as_json)
@@ -230,6 +241,7 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
         if first is None
         else {
             "check": first.check,
+            "property": PROPERTY_OF[first.check],
             "text": first.text,
             "path": [paths.line(action) for action in first.path],
         },
@@ -238,7 +250,7 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
 
 def _script(options: Options, mutant: str | None, violation: FoundViolation) -> str:
     """A violation as a file that `--replay` plays."""
-    title = f"# {violation.check}: {violation.text}"
+    title = f"# {violation}"
     told = paths.told(options, violation.path)
     return "\n".join([title, *paths.header(options, mutant), "", *told, ""])
 
@@ -253,7 +265,7 @@ def _replay(file: str) -> None:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise FileError(file, None, f"cannot be read: {reason}", "name a saved path") from None
     script = paths.parse(text, file)
-    with broken_by(script.mutant):
+    with _broken_by(script.mutant):
         player = paths.Player(script.options)
         for action in script.path:
             try:
@@ -267,7 +279,7 @@ def _replay(file: str) -> None:
     if found is None:
         click.echo("nothing is wrong")
         return
-    click.echo(f"{found.check}: {found.text}")
+    click.echo(found)
     raise click.exceptions.Exit(1)
 
 
@@ -281,7 +293,7 @@ def _play_story(file: str, as_json: bool) -> None:
     elif found is None:
         click.echo("nothing is wrong")
     else:
-        click.echo(f"{found.check}: {found.text}")
+        click.echo(found)
     if found is not None:
         raise click.exceptions.Exit(1)
 
@@ -315,8 +327,10 @@ def _refuse_what_is_ignored(way: str) -> None:
                 raise click.UsageError(f"{option} {needs}")
 
 
-def _finding(found: Finding | None) -> dict[str, str] | None:
-    return None if found is None else {"check": found.check, "text": found.text}
+def _finding(found: Finding | None) -> dict[str, str | None] | None:
+    if found is None:
+        return None
+    return {"check": found.check, "property": PROPERTY_OF[found.check], "text": found.text}
 
 
 def _walk(
@@ -368,12 +382,11 @@ def _walk(
         click.echo(f"{totals.walks:,} walks of {totals.seeds:,} seeds, {totals.seconds:.0f} s")
         click.echo(f"{rate:,.0f} walks/s, {len(totals.found)} findings")
         if first is not None and first.finding is not None:
-            place = f"seed {first.seed}, branch {first.branch}"
-            click.echo(f"{first.finding.check} ({place}): {first.finding.text}")
+            click.echo(f"seed {first.seed}, branch {first.branch}: {first.finding}")
     if first is None:
         return
     if save is not None:
-        with broken_by(mutant):
+        with _broken_by(mutant):
             text = stories.text_of(_smaller(first.story, first.finding))
         write_or_explain(save, lambda: Path(save).write_text(text, encoding="utf-8"))
     raise click.exceptions.Exit(1)

@@ -9,7 +9,7 @@ import click
 
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
 from phalanx.runtime.short_names import ShortNames, of_labels
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.history.view_at import ViewAt, ViewSpell

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from phalanx.pipeline.running import Progress
+    from phalanx.pipeline.task_runner import Progress
 
 QUIET_SECONDS = 2.0
 """What is done sooner says nothing of its progress."""

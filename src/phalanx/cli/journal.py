@@ -16,7 +16,7 @@ from phalanx.journal import parquet_export as parquet
 from phalanx.journal import reader, retention
 from phalanx.journal.schema import TABLES
 from phalanx.journal.segment import Segment
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path())
 _LIMIT = WholeNumber(0, (1 << 63) - 1)

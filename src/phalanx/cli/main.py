@@ -34,7 +34,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.report import report
     from phalanx.cli.sim import sim
     from phalanx.errors import PhalanxError
-    from phalanx.sim.scenario.toml_text import one_line
+    from phalanx.text import one_line
 except KeyboardInterrupt:
     sys.exit(130)
 

@@ -11,7 +11,7 @@ import click
 
 from phalanx.cli.options import WholeNumber
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40

@@ -22,7 +22,7 @@ from phalanx.cli.member_options import (
 from phalanx.core.effects import Service
 from phalanx.errors import FileError
 from phalanx.runtime.events import Event, Message, View
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 STABLE_SECONDS = 60.0
 """How long --until-eof waits until every member has the last message."""

@@ -11,10 +11,10 @@ import click
 
 from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.report.model import Finding, Page, Run
+    from phalanx.pipeline.report.model import Page, ReportFinding, RunModel
     from phalanx.pipeline.report.verdicts import Findings
 
 
@@ -69,7 +69,7 @@ def report(
         raise click.exceptions.Exit(1)
 
 
-def _violated(findings: Sequence[Finding]) -> bool:
+def _violated(findings: Sequence[ReportFinding]) -> bool:
     return any(finding.verdict == "violated" for finding in findings)
 
 
@@ -98,7 +98,7 @@ def write_page(path: Path, text: str) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def _tally(run: Run) -> dict[str, int]:
+def _tally(run: RunModel) -> dict[str, int]:
     kinds = ("holds", "violated", "unverifiable")
     return {kind: sum(f.verdict == kind for f in run.findings) for kind in kinds}
 

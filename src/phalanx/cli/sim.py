@@ -11,7 +11,6 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from phalanx.cli.event_files import check_events, manifest
 from phalanx.cli.options import (
     JOBS_MAX,
     MEMBERS_MAX,
@@ -21,6 +20,7 @@ from phalanx.cli.options import (
     check_places,
     write_or_explain,
 )
+from phalanx.cli.sim_event_files import check_events, manifest
 from phalanx.cli.sim_output import (
     ProgressLine,
     replay_line,
@@ -41,6 +41,7 @@ from phalanx.sim.scenario.model import STEPS_MAX, Scenario
 from phalanx.sim.scenario.toml_file import load, to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.sweep import Seeds, broken_by, sweep
+from phalanx.verify.render.timeline import changes
 
 _MEMBERS = click.option(
     "--members",
@@ -310,7 +311,7 @@ def demo_command(seed: int, as_json: bool) -> None:
     result = run(demo_scenario(seed))
     if not as_json:
         lines = [*INTRODUCTION, "", *show.deliveries(result.rows, result.scenario.members), ""]
-        lines += ["changes of view", *show.changes(result.rows), ""]
+        lines += ["changes of view", *changes(result.rows), ""]
         for line in lines:
             click.echo(line)
     tell(result, as_json)

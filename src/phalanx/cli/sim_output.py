@@ -18,6 +18,7 @@ from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.toml_file import to_toml
 from phalanx.sim.shrink import fails_like, shrink
 from phalanx.sim.sweep import Seeds, Tally, broken_by
+from phalanx.verify.render.verdict_table import verdict_line, verdicts
 
 WIDTH = 80
 
@@ -28,9 +29,9 @@ def tell(result: RunResult, as_json: bool) -> None:
         click.echo(json.dumps(show.summary(result)))
     else:
         _say(show.totals(result))
-        _say(["", *show.verdicts(result.report)])
+        _say(["", *verdicts(result.report)])
         if result.exception:
-            _say([show.verdict_line("violated", 1, 1, "exception")])
+            _say([verdict_line("violated", 1, 1, "exception")])
         _say(["", *story(result)] if result.failed else [])
     if result.failed:
         raise click.exceptions.Exit(1)

@@ -12,8 +12,8 @@ import click
 from phalanx.cli.options import WholeNumber
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.running import Progress
     from phalanx.pipeline.tables import Tables
+    from phalanx.pipeline.task_runner import Progress
 
 VERSION_MAX = 99_999_999
 SMALL_BYTES = 2 << 20

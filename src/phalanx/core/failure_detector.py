@@ -44,11 +44,10 @@ from collections.abc import Sequence
 import msgspec
 
 from phalanx.config import MS, Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Evidence, PeerState
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
-
-NEVER = 1 << 62
 
 PROBES_LEAST = 4
 """Unanswered probes before a verdict: three, and one whose answer may still lie in a socket, if

@@ -26,14 +26,18 @@ from phalanx.core.broadcast.ack_scheduler import AckScheduler
 from phalanx.core.broadcast.dag import Dag
 from phalanx.core.broadcast.flow_control import FlowControlWindow
 from phalanx.core.broadcast.foreign_frames import ForeignFrames
-from phalanx.core.broadcast.frame_store import PastFrames
+from phalanx.core.broadcast.frame_store import FrameStore, PastFrames
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.deadline import NEVER
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
 from phalanx.core.delivery.total_order import TotalOrder
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.control_plane import ControlPlane
+from phalanx.core.member.member import Member
 from phalanx.core.member.sender import Sender
+from phalanx.core.member.view_change import ViewChange
 from phalanx.core.member.view_state import MemberResources, ViewState
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Proposal, epoch
@@ -43,7 +47,7 @@ from phalanx.core.wire.frames import Component, DeliveredVector, Frame
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.reassembly import FrameReassembler
 from phalanx.core.wire.settings_mismatch import SettingsMismatches
-from phalanx.explore.frozen_member import NEVER, FrozenTimeMember
+from phalanx.explore.frozen_member import FrozenTimeMember
 
 Plain = Any
 """What msgspec encodes always in the same way: no sets, no dicts."""
@@ -68,19 +72,24 @@ WHOLLY_LEFT_OUT: tuple[type, ...] = (
 )
 LEFT_OUT: dict[type, frozenset[str]] = {
     object: _names("config codec prng _config _codec _prng"),
-    # Second names of parts of `_view_state`; times; receipts, which go to the user.
-    Sender: _names("me view _broadcast _dag _rank _pace_ns _receipts _window_reported_closed"),
+    Member: _names("me"),
+    # Times; receipts, which go to the user.
+    Sender: _names("_me pace_ns receipts _reported_closed"),
+    # Second names of parts of the member.
+    ActiveView: _names("_protocol _sender _resources"),
+    ViewChange: _names("_me _protocol _control_plane _sender _resources _active activity"),
     FrozenTimeMember: _names("_timer"),
     MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
     Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`
     # What a statement says beyond this counts when it is heard, not when it is looked at again.
     Statement: _names("issued start delivered closings openings"),
     ViewState: _names("me dag ranked table tag openings _awaited _confirmed"),
+    FrameStore: _names("_me waiting_bytes"),
     ReliableBroadcast: _names(
-        "past_frames roster slot_of duplicates _me _table _tag _counted _claimed _waiting_bytes"
+        "dag duplicates _me _members _table _tag _claimed _requester _responder"
         " _unread"  # empty between steps
     ),
-    # The past_frames has the frames that are kept. What is asked for: see `_field`.
+    # `PastFrames` has the frames that are kept. What is asked for: see `_field`.
     ForeignFrames: _names("me retransmission _kept _wanted _bytes _count _senders _tables"),
     # Read out of the payload, or about repeating it.
     Frame: _names("control runs repeated_ns repeated piece table tag kind first ordered wire"),
@@ -194,8 +203,8 @@ def _field(owner: object, name: str, value: object) -> Plain:
         return normal(value), _spoken(owner)
     if name == "foreign" and isinstance(owner, MemberResources):
         return normal(value), _sorted(owner.foreign.wants())
-    if name == "moved" and isinstance(owner, Dag):
-        return _sorted(set(owner.moved))
+    if name == "newly_stable" and isinstance(owner, Dag):
+        return _sorted(set(owner.newly_stable))
     return normal(value)
 
 

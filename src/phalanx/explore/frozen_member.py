@@ -19,6 +19,7 @@ import pickle
 from typing import Literal
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import DeadlinePassed, Effect
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.member.member import Member
@@ -26,10 +27,10 @@ from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.instructions import Expired
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import Frame, Hello, JoinAttempt
+from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.packets import Hello, JoinAttempt
 
 NOW = 1_000_000_000
-NEVER = 1 << 62
 GROUP = "explored"
 
 Timer = Literal["collect", "answer", "speak", "ack"]
@@ -87,13 +88,12 @@ class FrozenTimeMember(Member):
             case "speak" if protocol.stage != "PROPOSED" and protocol._speak_until != NEVER:
                 protocol._speak_until = now
             case "ack":
-                self._ack_scheduler._due_ns = (
-                    now  # `_speak` sends what is owed at the end of the step
-                )
+                # The end of the step sends what is due.
+                self._active.state.ack_scheduler._due_ns = now
                 return
             case _:
                 return
-        self._give(now, Expired(self._unspoken()), out)
+        self._view_change.give(now, Expired(self._unspoken()), out)
 
     # -------------------------------------------------------------- what the explorer asks
 
@@ -110,9 +110,9 @@ class FrozenTimeMember(Member):
     def resting(self) -> bool:
         """No change is under way, all members have spoken, and all messages have left: it waits
         for nobody."""
-        view_state = self._view_state
-        waits = self._protocol.changing or view_state.awaiting_first_frames or self._outbox.messages
-        return not waits and view_state.queue.empty
+        state = self._active.state
+        waiting = state.awaiting_first_frames or self._sender.outbox.messages
+        return not (self._protocol.changing or waiting) and state.queue.empty
 
     @property
     def known(self) -> frozenset[MemberId]:
@@ -127,16 +127,22 @@ class FrozenTimeMember(Member):
             return False
         if len(self.view.members) == 1:
             return not self.resting
-        latest = self._dag.latest[self._rank]
-        if not latest[self._rank]:
+        state = self._active.state
+        latest = state.dag.latest[state.rank]
+        if not latest[state.rank]:
             return True
-        last = self._view_state._last_message
-        return any(number > latest[rank] for rank, number in enumerate(last) if rank != self._rank)
+        last = enumerate(state._last_message)
+        return any(number > latest[rank] for rank, number in last if rank != state.rank)
 
     @property
     def accepted(self) -> int:
         """How many messages were submitted here."""
-        return self._numbered
+        return self._sender.accepted
+
+    @property
+    def closed(self) -> bool:
+        """It accepts no more messages."""
+        return self._sender.closed
 
     @property
     def awaits(self) -> bool:
@@ -153,30 +159,32 @@ class FrozenTimeMember(Member):
 
     def missing(self) -> list[tuple[MemberId, int]]:
         """Frames that it would ask for."""
-        roster = self._broadcast.roster
-        own = [(roster[slot], number) for slot, number in self._broadcast.retransmission.missing]
+        state = self._active.state
+        missing = state.broadcast.retransmission.missing
+        own = [(state.view.members[slot], number) for slot, number in missing]
         return sorted({*own, *self._resources.foreign.wants()})
 
     def waiting(self) -> list[tuple[MemberId, int]]:
         """Frames that are here and cannot enter yet."""
-        roster = self._broadcast.roster
-        return [(roster[frame.sender], frame.number) for frame in self._broadcast.waiting()]
+        state = self._active.state
+        return [(state.sender_of(frame), frame.number) for frame in state.broadcast.waiting()]
 
     def count(self, member: MemberId) -> int:
         """How many frames of a member have entered here, those treated as present with them."""
-        slot = self._broadcast.slot_of.get(member)
-        return 0 if slot is None else self._broadcast.dag.have[slot]
+        state = self._active.state
+        rank = state.ranked.get(member)
+        return 0 if rank is None else state.dag.have[rank]
 
     def held(self) -> dict[tuple[MemberId, int], list[bytes]]:
         """The frames that it could repeat. A repeat is no sign that its sender is near: nobody
         joins a stranger on it."""
-        domain = self._broadcast
+        store, past = self._active.state.broadcast.store, self._resources.past_frames
         out: dict[tuple[MemberId, int], Frame] = {}
-        for frames_of in (domain.past_frames.foreign, *domain.past_frames._generations):
+        for frames_of in (past.foreign, *past._generations):
             for member, stored in frames_of.items():
                 out.update({(member, number): frame for number, frame in stored.items()})
-        for slot, member in enumerate(domain.roster):
-            for frames in (domain._waiting[slot], domain.dag.frames[slot]):
+        for slot, member in enumerate(self.view.members):
+            for frames in (store.waiting[slot], store.dag.frames[slot]):
                 out.update({(member, number): frame for number, frame in frames.items()})
         return {
             place: self._codec.fragments(frame, frame.wire, repeat=1)
@@ -185,7 +193,7 @@ class FrozenTimeMember(Member):
 
     def hello(self) -> bytes:
         """What it would say to strangers, and to members that are still in another view."""
-        return self._codec.encode(self._control_plane.hello(NOW, self._view_state))
+        return self._codec.encode(self._control_plane.hello(NOW, self._active.state))
 
     # -------------------------------------------------------------- copies
 

@@ -263,7 +263,7 @@ class WalkTree:
                 return
 
     def _members(self, crowd: LiveGroup) -> list[int]:
-        return [p for p in crowd.live() if not crowd.members[p]._closed]
+        return [p for p in crowd.live() if not crowd.members[p].closed]
 
     def _suspect(self, crowd: LiveGroup, policy: Policy) -> bool:
         """The deaf suspect, together, one whom they do not hear; now and then anybody another."""

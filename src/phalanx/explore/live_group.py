@@ -137,10 +137,10 @@ class LiveGroup:
 
     def _repeated(self, p: int, place: Place) -> Packets | None:
         member, (who, number) = self.members[p], place
-        domain = member._broadcast
-        slot = domain.slot_of.get(who)
-        frame = None if slot is None else domain._held((slot, number))
-        frame = frame or domain.past_frames.get(who, number)
+        state = member._active.state
+        rank = state.ranked.get(who)
+        frame = None if rank is None else state.broadcast.store.get((rank, number))
+        frame = frame or member._resources.past_frames.get(who, number)
         return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 1))
 
     # -------------------------------------------------------------- what can be done

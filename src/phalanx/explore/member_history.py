@@ -1,20 +1,9 @@
-"""What members have seen, and what is wrong with it (PROTOCOLS D.1; the checks of B.7).
+"""Histories of explored members, and the safety checks on sets of them.
 
-A history is what one member's user saw, in order. It only grows, and so does what is wrong with
-a set of them: a violation here is there in every later state, whatever happens next. Reduction
-rests on that (`world`).
-
-    J0   a member is in its own views            J1   two that left a view for views that hold
-    JE   epochs grow                                  both have left it for the same one
-    J2   two that went from one view to the      J1x  the same for two that joined components
-         next together delivered the same             of each other
-    JO   ... in the same order (agreed, safe)    J1k  one view has one cause
-    J3   two that were in two views did not      JT   the transitional set is who came along
-         deliver a message in different ones     J5   nothing is delivered before its cause
-    J3s  `hold`: delivered where it was sent     J7   nothing is delivered twice
-    JS   what is delivered as safe in a view     JM   two that move on together have the
-         is delivered in it by all that leave it      transitional marker at the same place
-    JX   a member raised an exception
+A history is the sequence of events that one member's application saw. It only grows, and so does
+the set of violations in a set of histories: a violation in one state is there in every later state.
+The reduction of the search rests on that (`state_space`). `check_codes` lists the codes of the
+checks and the properties that they test.
 """
 
 from __future__ import annotations
@@ -35,6 +24,7 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.proposals import epoch
+from phalanx.explore.check_codes import described
 
 Message = tuple[int, int]
 """Whose, and which of its messages."""
@@ -111,10 +101,13 @@ def events_of(effects: Sequence[Effect], index: dict[MemberId, int]) -> tuple[Ev
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that must not be."""
+    """A violation: the code of the check (`check_codes`), and a description."""
 
     check: str
     text: str
+
+    def __str__(self) -> str:
+        return described(self.check, self.text)
 
 
 class MemberHistory(msgspec.Struct, frozen=True):

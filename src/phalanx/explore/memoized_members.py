@@ -15,7 +15,8 @@ from phalanx.core.effects import Datagrams, Effect, Service, Submit, SuspectMemb
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
 from phalanx.core.membership.announcement import sender_of, statement_of
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import CompleteFrame, FrameKind, Hello, JoinAttempt, Refusal
+from phalanx.core.wire.frames import FrameKind
+from phalanx.core.wire.packets import CompleteFrame, Hello, JoinAttempt, Refusal
 from phalanx.explore.canonical_form import digest
 from phalanx.explore.fast_copy import copied
 from phalanx.explore.frozen_member import NOW, TIMERS, FrozenTimeMember, Timer, thawed

@@ -69,7 +69,7 @@ class Walk:
         crowd = self.crowd
         for p in crowd.live():
             yield from self._arrivals(p)
-            if not crowd.members[p]._closed:
+            if not crowd.members[p].closed:
                 yield from self._own(p)
                 yield from self._breaks(p)
                 yield from self._greetings(p)

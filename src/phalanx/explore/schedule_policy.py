@@ -26,7 +26,7 @@ class Policy:
         self.links: list[Link] = [(p, q) for p in range(n) for q in range(n) if p != q]
         rng.shuffle(self.links)
         self.deaf: set[int] = set()
-        self._may_not_send: set[int] = set()
+        self._mute: set[int] = set()
         self._blocked: set[Link] = set()
         self.victims: list[int] = []
         self._order = "any"
@@ -38,9 +38,9 @@ class Policy:
         made = object.__new__(Policy)
         made.__dict__.update(self.__dict__)
         made.links, made.victims = self.links.copy(), self.victims.copy()
-        made.deaf, made._may_not_send, made._blocked = (
+        made.deaf, made._mute, made._blocked = (
             set(self.deaf),
-            set(self._may_not_send),
+            set(self._mute),
             set(self._blocked),
         )
         made._hot = None
@@ -51,11 +51,11 @@ class Policy:
         rng, n = self._rng, self._n
         order = list(range(n))
         rng.shuffle(order)
-        self.deaf, self._may_not_send, self._blocked = set(), set(), set()
+        self.deaf, self._mute, self._blocked = set(), set(), set()
         if rng.random() < 0.5:
             self.deaf = set(order[: rng.choice((1, 1, 2, 2, 2, 3, n // 2))])
         if rng.random() < 0.15:
-            self._may_not_send = {order[-1]}
+            self._mute = {order[-1]}
         if rng.random() < 0.4:
             self._block(rng.choice((0.1, 0.2, 0.4)))
         self.victims = [p for p in order if p not in self.deaf] or order
@@ -84,7 +84,7 @@ class Policy:
 
     def is_open(self, link: Link) -> bool:
         p, q = link
-        return p not in self.deaf and q not in self._may_not_send and link not in self._blocked
+        return p not in self.deaf and q not in self._mute and link not in self._blocked
 
     def choose(self, ready: list[Link]) -> Link:
         """On which of these links, in the order of `links`, the next packet arrives."""

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import msgspec
 
+from phalanx.explore.check_codes import described
 from phalanx.explore.member_history import Finding
 from phalanx.explore.process_state import Action
 from phalanx.explore.settle import Settling
@@ -21,11 +22,14 @@ EVERY = 4096
 
 
 class FoundViolation(msgspec.Struct, frozen=True):
-    """Something that must not be, and what leads to it."""
+    """A violation (`check_codes`), and the path that leads to it."""
 
     check: str
     text: str
     path: tuple[Action, ...]
+
+    def __str__(self) -> str:
+        return described(self.check, self.text)
 
 
 class SearchResult(msgspec.Struct):

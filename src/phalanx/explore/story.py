@@ -95,7 +95,7 @@ def _do_alone(crowd: LiveGroup, word: str, p: int) -> None:
             crowd.pass_timer(p, timer)
     if word == "crash":
         crowd.crash(p)
-    elif word in ("data", "leave") and not crowd.members[p]._closed:
+    elif word in ("data", "leave") and not crowd.members[p].closed:
         getattr(crowd, word)(p)
 
 
@@ -107,7 +107,7 @@ def _do_with(crowd: LiveGroup, word: str, p: int, q: int, number: int = 0) -> No
         if q not in crowd.gone and crowd.reaches(p, q):
             crowd.attempt(p, q)
     elif word == "send":
-        if not crowd.members[p]._closed:
+        if not crowd.members[p].closed:
             crowd.send(p, q % len(Service))
     elif word == "late":
         if number < len(crowd.sent[q]) and crowd.reaches(p, q):

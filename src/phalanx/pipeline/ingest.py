@@ -27,12 +27,12 @@ from pyspark.sql import SparkSession
 from phalanx.errors import JournalError, PipelineError
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.parquet_writer import WrittenFile
-from phalanx.pipeline.facts import JournalFacts, SegmentFacts, journals_of
-from phalanx.pipeline.offers import Offer, check_clusters, find_offers
-from phalanx.pipeline.running import Progress, run
+from phalanx.pipeline.ingest_task import Taken, Task, can_refer, refer, take_of
 from phalanx.pipeline.schemas import JOURNALS, SEGMENTS, arrow_schema
+from phalanx.pipeline.segment_source import Offer, check_clusters, find_offers
+from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, journals_of
 from phalanx.pipeline.store import Manifest, Store
-from phalanx.pipeline.taking import Taken, Task, can_refer, refer, take_of
+from phalanx.pipeline.task_runner import Progress, run
 
 SMALL_BYTES = 8 << 20
 """Up to so much is taken in this process: starting workers would take longer."""

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.ingest import gather, ingest
-from phalanx.pipeline.running import Progress
 from phalanx.pipeline.spark_errors import explained
 from phalanx.pipeline.store import Store, is_lake
 from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.task_runner import Progress
 
 SCRATCH = "PHALANX_SCRATCH"
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from phalanx.journal.arrow_schema import IDENTITY as IDENTITY
 from phalanx.journal.arrow_schema import arrow, field, schema
 from phalanx.journal.schema import TABLES
-from phalanx.pipeline.facts import JournalFacts, SegmentFacts
+from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts
 
 EVENTS = tuple(TABLES)
 JOURNALS = "journals"

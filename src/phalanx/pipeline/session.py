@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from phalanx.errors import PipelineError
 from phalanx.pipeline import class_archive as archive
 from phalanx.pipeline.master_url import is_near, reach
-from phalanx.pipeline.package_shipping import ship
+from phalanx.pipeline.package_zip import ship
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

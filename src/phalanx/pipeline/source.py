@@ -42,8 +42,8 @@ from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.columns import NUMBER_MAX
 from phalanx.journal.reader import below
 from phalanx.journal.schema import TABLES
-from phalanx.pipeline.offers import Offer, find_offers, is_export
 from phalanx.pipeline.schemas import spark_schema
+from phalanx.pipeline.segment_source import Offer, find_offers, is_export
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
-from phalanx.pipeline.facts import facts_of
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, arrow_schema, spark_schema
+from phalanx.pipeline.segment_stats import facts_of
 
 
 class Tables:

@@ -15,7 +15,7 @@ from typing import Any
 
 from phalanx.journal import schema as events
 from phalanx.journal.schema import TABLES
-from phalanx.pipeline import facts
+from phalanx.pipeline import segment_stats as facts
 from phalanx.pipeline.schemas import EVENTS, FACTS, arrow_schema
 
 FRONT = {

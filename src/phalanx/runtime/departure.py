@@ -8,11 +8,10 @@ LEAVE_STAGES times `leave_ns` of real time in any case.
 
 from __future__ import annotations
 
+from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
 from phalanx.errors import IncarnationUsed, NameInUse, PhalanxError
 
-NEVER = 1 << 62
-"""A deadline of the runtime that does not come."""
 LEAVE_STAGES = 3
 """Handing over to the core, sending, and serving the other members."""
 

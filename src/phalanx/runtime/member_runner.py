@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Input, Service
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.blocked import Wait
@@ -35,7 +36,7 @@ from phalanx.errors import (
 )
 from phalanx.runtime import events
 from phalanx.runtime.condition_watchers import ConditionWatchers
-from phalanx.runtime.departure import NEVER, Departure, error_of
+from phalanx.runtime.departure import Departure, error_of
 from phalanx.runtime.effect_handler import EffectHandler
 from phalanx.runtime.event_buffer import EventBuffer
 from phalanx.runtime.event_log import EventLog, log

@@ -36,9 +36,12 @@ from phalanx.sim.process import SimProcess
 from phalanx.sim.run_outcome import Inserted
 from phalanx.sim.scenario.model import Scenario
 from phalanx.sim.schedule import HAND, TIMER, WAKE, Schedule
-from phalanx.sim.traffic import Library, Submission
+from phalanx.sim.traffic import Library, PlannedSubmission
 
 _SPINS_MAX = 1000
+
+DEEP_EVERY = 16
+"""Invariants that cost as much as a step are checked after every so many steps, others always."""
 
 
 class Driver:
@@ -103,7 +106,7 @@ class Driver:
         seat.orders.append(given)
         self._soon(now, seat)
 
-    def submit(self, now: int, seat: SimProcess, submission: Submission) -> None:
+    def submit(self, now: int, seat: SimProcess, submission: PlannedSubmission) -> None:
         """Its application has something to say; it waits behind what was not yet taken."""
         seat.backlog.append(submission)
         seat.accepted += len(submission.sizes)
@@ -241,6 +244,7 @@ class Driver:
 
     def _after(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
         self.steps += 1
+        seat.member.validate(deep=not self.steps % DEEP_EVERY)
         if seat.cpu:
             seat.free_at = max(seat.free_at, now) + seat.cpu
         self._perform(now, seat, effects)

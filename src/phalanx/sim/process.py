@@ -16,7 +16,7 @@ from phalanx.core.effects import Effect, Input, LinkStats
 from phalanx.core.ids import MemberId, View
 from phalanx.journal.recorder import Recorder
 from phalanx.sim.scenario.model import Peculiarity
-from phalanx.sim.traffic import Submission
+from phalanx.sim.traffic import PlannedSubmission
 
 
 class Driven(Protocol):
@@ -27,6 +27,8 @@ class Driven(Protocol):
     def step(self, now: int, given: Input) -> list[Effect]: ...
 
     def deadline(self) -> int | None: ...
+
+    def validate(self, deep: bool) -> None: ...
 
     def story(self) -> list[str]: ...
 
@@ -109,7 +111,7 @@ class SimProcess:
         self.cpu = own.cpu_ns
         self.inbox: list[bytes] = []
         self.inbox_max = own.inbox_packets
-        self.backlog: deque[Submission] = deque()
+        self.backlog: deque[PlannedSubmission] = deque()
         self.accepted = self.submitted = self.refused = 0
         """Messages that the application handed over, that the member took, that were refused."""
         self.orders: list[Input] = []

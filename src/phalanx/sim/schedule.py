@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from phalanx.sim.scenario.model import CHANGES, Scenario
-from phalanx.sim.traffic import Submission, plan
+from phalanx.sim.traffic import PlannedSubmission, plan
 
 
 class Kind(IntEnum):
@@ -98,7 +98,7 @@ def _changes(scenario: Scenario, index: dict[str, int]) -> Iterator[Entry]:
                 yield row.at_ns + row.for_ns, Kind.BUSY, where, None
 
 
-def next_said(member: int, submissions: Iterator[Submission]) -> Iterator[Entry]:
+def next_said(member: int, submissions: Iterator[PlannedSubmission]) -> Iterator[Entry]:
     """The next submission of a table, none when there are no more."""
     submission = next(submissions, None)
     if submission is not None:

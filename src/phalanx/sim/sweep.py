@@ -21,7 +21,7 @@ from phalanx.sim.journal_export import JournalExporter
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.model import SECOND
 from phalanx.sim.worker_pool import in_order
-from phalanx.verify.checkers import FIXED_VIEW, PROPERTIES
+from phalanx.verify.properties import FIXED_VIEW, PROPERTIES
 
 CHUNK = 8
 CHUNK_KEPT = 32

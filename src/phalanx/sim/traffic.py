@@ -20,7 +20,7 @@ _ANY = tuple(Service)
 _NOISE = 8192
 
 
-class Submission(msgspec.Struct, frozen=True):
+class PlannedSubmission(msgspec.Struct, frozen=True):
     """Messages to be handed over together, before they have numbers."""
 
     at_ns: int
@@ -30,7 +30,7 @@ class Submission(msgspec.Struct, frozen=True):
     """Names: which processes bear them is known when it is submitted."""
 
 
-def plan(scenario: Scenario, index: int) -> Iterator[Submission]:
+def plan(scenario: Scenario, index: int) -> Iterator[PlannedSubmission]:
     """The submissions of one [[traffic]] table, in time order, drawn from dice of its own.
 
     The dice depend on what the table says, not on where it stands, so that dropping another
@@ -41,7 +41,7 @@ def plan(scenario: Scenario, index: int) -> Iterator[Submission]:
     rng = Random(f"{scenario.seed} traffic {twins} {traffic.from_} {traffic.at_ns} {traffic.size}")
     at = traffic.at_ns
     for _ in range(traffic.count):
-        yield Submission(
+        yield PlannedSubmission(
             at,
             tuple(_size(traffic, rng) for _ in range(traffic.batch)),
             _service(traffic, rng),

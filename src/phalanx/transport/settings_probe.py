@@ -11,8 +11,8 @@ from time import monotonic
 
 from phalanx.config import Config
 from phalanx.core.ids import MemberId
-from phalanx.core.wire.frames import Hello, JoinAttempt, NameClaimed, Refusal
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Hello, JoinAttempt, NameClaimed, Refusal
 from phalanx.core.wire.shared_settings import COMBINATIONS, shared_digest
 from phalanx.errors import ConfigurationError, NetworkError
 from phalanx.transport.diagnostics import Diagnosis

@@ -46,7 +46,7 @@ LOOP_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class PacketRoute:
     """How packets are sent: the interface, this machine's address on it, and the destination."""
 
     interface: Interface
@@ -78,7 +78,7 @@ class MulticastTransport:
         """The address is gone, and there is no other yet."""
         self._open(_route(config, group))
 
-    def _open(self, route: Route) -> None:
+    def _open(self, route: PacketRoute) -> None:
         """Open sockets for the route. If that fails the transport is unchanged."""
         config = self._config
         receiver, sender, target = _sockets(config, route)
@@ -165,7 +165,7 @@ class MulticastTransport:
         self.counts["address-changed"] += 1
         return received
 
-    def _next_route(self) -> Route:
+    def _next_route(self) -> PacketRoute:
         """The route over the same interface as long as one of its name exists: another interface
         leads to other members or, in the case of loopback, to none."""
         config, former = self._config, self._route.interface
@@ -190,16 +190,18 @@ def open_udp(config: Config, group: str, faults: FaultInjector | None = None) ->
     return MulticastTransport(config, group, faults or FaultInjector())
 
 
-def _route(config: Config, group: str) -> Route:
+def _route(config: Config, group: str) -> PacketRoute:
     if config.network == "broadcast":
-        return Route(*_broadcast_route(config))
+        return PacketRoute(*_broadcast_route(config))
     to = multicast_address(config.address, config.cluster, group)
     interface, own = choose_interface(config.interface, to, config.port)
     _check_multicast(config, interface)
-    return Route(interface, own, to)
+    return PacketRoute(interface, own, to)
 
 
-def _sockets(config: Config, route: Route) -> tuple[socket.socket, socket.socket, SocketAddress]:
+def _sockets(
+    config: Config, route: PacketRoute
+) -> tuple[socket.socket, socket.socket, SocketAddress]:
     """The receiver, the sender, and the address to send to."""
     interface, own, to = route.interface, route.own, route.to
     family = socket.AF_INET6 if ":" in to else socket.AF_INET

@@ -1,24 +1,24 @@
-"""What the journals of members prove: the checkers, and what they could not be asked.
+"""Verdicts on the journals of a group: run the checkers, and account for missing evidence.
 
-A journal is evidence of one member. A member that was killed lacks the end of its own, a member
-whose journal was not given lacks all of it, and a disk that was full costs a middle. None of
-that is held against anyone: a guarantee that needs what is missing is not verified, which is
-said with the reason, and it is violated only if the rows that are there contradict it.
+A journal is the evidence of one member. The journal of a killed member lacks its end, a journal
+that was not given is missing as a whole, and a full disk loses rows in the middle. Missing rows
+are never held against a member: a property that needs them is *unverifiable*, with the reason,
+and *violated* only if rows that exist contradict it.
 
-- Somebody is *absent* if a view names it and there is no journal of it. Only what one journal
-  alone can show (ALONE) is judged as ever.
-- A journal is *torn* if rows are missing before its last one. Anything may be among them.
-- A journal that just ends, without a STOP row, is neither: its member was killed, or lives on.
-  The checkers ask nothing of what may lie behind the end, such as sends that others delivered.
+- A member is *absent* if a view names it and there is no journal of it. Then only the properties
+  that need one journal (`Needs.ONE_JOURNAL`) are judged as usual.
+- A journal is *torn* if rows before its last one are missing. Any row may be among them.
+- A journal that ends without a STOP row is neither: its member was killed, or is still running.
+  The checkers assume nothing about rows behind the end, such as sends that others delivered.
 
-Of real members liveness is not judged at all. It asks for a moment when whatever was going to
-happen has happened, and journals do not show one, not even if all of them end with a STOP: who
-stops takes along what it had not sent yet. A message that never arrives is found by virtual
-synchrony, once its view has ended. Clocks of two machines are never compared.
+Liveness is not judged for real members. It needs a moment at which everything that was going to
+happen has happened, and journals do not show one, not even if all of them end with a STOP: a
+member that stops discards the messages it has not sent yet. Virtual synchrony finds a message that
+never arrives, once its view has ended. Clocks of two machines are never compared.
 
-A simulator does know that moment, and has one clock. Where all headers say that the run settled
-(`journal.truth`), every journal ends with a STOP or a CRASH, and nothing is missing, the rows are
-judged as the simulator judges them. All others lose `sim_ns`, should they have it.
+A simulator knows that moment, and has one clock. If all headers say that the run settled
+(`journal.ground_truth`), every journal ends with a STOP or a CRASH, and nothing is missing, the
+rows are judged as the simulator judges them. Otherwise `sim_ns` is ignored.
 """
 
 from __future__ import annotations
@@ -37,48 +37,24 @@ from phalanx.journal.ground_truth import GroundTruth, truth_of
 from phalanx.journal.reader import Reading, read_all
 from phalanx.journal.schema import Corrupt, Event, Gap, Life, ViewInstall
 from phalanx.journal.segment import Header
-from phalanx.verify.checkers import Mode, Report, Verdict, check
+from phalanx.verify.checkers import Mode, Report, check
 from phalanx.verify.checkers.member_names import Member, label
+from phalanx.verify.properties import BY_NAME, Needs, Verdict
 
-ALONE = frozenset(
-    {
-        "self-inclusion",
-        "local-monotonicity",
-        "initial-view",
-        "no-duplication",
-        "fifo",
-        "view-delta-truth",
-        "accepted-is-sent",
-    }
-)
-"""What one journal shows, whatever others did."""
-SETTLED = frozenset(
-    {
-        "membership-precision",
-        "multicast-liveness",
-        "termination-of-delivery",
-        "safe-indication-liveness",
-        "protocol-termination",
-        "bounded-views",
-        "receipt-liveness",
-    }
-)
-SIMULATED = frozenset({"bounded-window"})
-"""What needs settings of the members that journals do not hold."""
 ENDS = ("STOP", "CRASH")
-"""What the last row of a life says, where it could be written."""
+"""Operations of the last `life` row of a journal that is complete."""
 NAMED_MAX = 5
 
 
 class Judgement(NamedTuple):
     verdict: Verdict
     why: str
-    """Why it could not be verified; empty otherwise."""
+    """The evidence that is missing, if the property is unverifiable; empty otherwise."""
 
 
 @dataclass(slots=True)
 class JournalEvidence:
-    """The journals of one group in one run, and what the checkers say of them."""
+    """The journals of one group in one run, and the results of the checkers."""
 
     cluster: str
     run: str
@@ -87,15 +63,15 @@ class JournalEvidence:
     headers: dict[Member, Header] = field(default_factory=dict)
     absent: list[Member] = field(default_factory=list)
     torn: dict[Member, str] = field(default_factory=dict)
-    """And what they lack."""
+    """Members with torn journals, and a description of the missing rows."""
     unended: list[Member] = field(default_factory=list)
     settings: dict[str, dict[str, list[Member]]] = field(default_factory=dict)
-    """Settings that must agree and do not: which members have which value."""
+    """Settings that must be equal and are not: the members with each value."""
     mixed: list[str] = field(default_factory=list)
-    """Views with members that differ in one of them."""
+    """Views whose members differ in one of these settings."""
     mode: Mode | None = None
     truth: GroundTruth = field(default_factory=GroundTruth)
-    """What a simulator knows; nothing of real members, nor where a part is missing."""
+    """Facts known to a simulator; empty for real members, or if rows are missing."""
     report: Report = field(default_factory=lambda: Report({}))
 
     @property
@@ -104,18 +80,18 @@ class JournalEvidence:
 
     @property
     def story(self) -> list[Event]:
-        """The rows as they happened, if all members shared one machine and so one clock."""
+        """The rows in the order of time, if all members ran on one machine with one clock."""
         boots = {header.boot_id for header in self.headers.values()}
         if len(boots) > 1 or "" in boots:
             return self.rows
         return sorted(self.rows, key=lambda row: row.t_ns)
 
     def judgement(self, name: str) -> Judgement:
-        """The verdict on one guarantee, with all that is missing taken into account."""
+        """The verdict on one property, which accounts for missing evidence."""
         found = self.report.properties[name]
         if found.found:
             return Judgement("violated", "")
-        why = lacking(
+        why = missing_evidence(
             name,
             settled=self.truth.settled,
             mode=self.mode,
@@ -126,7 +102,7 @@ class JournalEvidence:
         return Judgement("unverifiable" if why else "holds", why)
 
 
-def lacking(
+def missing_evidence(
     name: str,
     *,
     settled: bool,
@@ -135,29 +111,32 @@ def lacking(
     torn: Sequence[str],
     checked: int,
 ) -> str:
-    """What a guarantee that nothing contradicts lacks to be verified; empty if nothing."""
-    if name in SETTLED and not settled:
+    """Why a property that no row contradicts cannot be verified; empty if it holds.
+
+    `checked` is how often rows tested it, `absent` and `torn` are the labels of members."""
+    needs = BY_NAME[name].needs
+    if Needs.SETTLED_RUN in needs and not settled:
         return "journals do not show that a group has settled"
-    if name == "sending-view" and mode != "hold":
-        told = "not the same in all headers" if mode is None else f"{mode!r} here"
-        return f"only mode 'hold' promises it, it is {told}"
-    if absent and name not in ALONE:
+    if Needs.MODE_HOLD in needs and mode != "hold":
+        shown = "not the same in all headers" if mode is None else f"{mode!r} here"
+        return f"only mode 'hold' promises it, it is {shown}"
+    if absent and Needs.ALL_JOURNALS in needs:
         return f"no journal of {_names(absent)}"
     if torn:
         return f"rows are missing of {_names(torn)}"
-    if name in SIMULATED and not checked:
+    if Needs.SIMULATION in needs and not checked:
         return "it is asked of simulations only"
     return "" if checked else "nothing put it to the test"
 
 
 def violations_in(folder: Path) -> list[str]:
-    """What the journals in a folder prove to be violated, a line each. JournalError if there is
-    nothing to read."""
+    """The violations that the journals in a folder show, a line each. JournalError if there is
+    no journal."""
     return [str(v) for found in judge(read_all([folder])) for v in found.report.violations]
 
 
 def judge(reading: Reading) -> list[JournalEvidence]:
-    """Checks each group of each run by itself. JournalError for two journals of one life."""
+    """Check each group of each run by itself. JournalError for two journals of one life."""
     groups: dict[tuple[str, str, str], JournalEvidence] = {}
     headers = reading.headers
     for journal, rows in reading.journals.items():
@@ -221,7 +200,7 @@ def _judge(evidence: JournalEvidence) -> None:
 
 
 def _differing(evidence: JournalEvidence) -> dict[str, dict[str, list[Member]]]:
-    """Which of the settings that must agree differ among the headers that have them."""
+    """The settings that must be equal and differ among the headers that have them."""
     found: dict[str, dict[str, list[Member]]] = {}
     for name in SHARED:
         values: dict[str, list[Member]] = {}
@@ -251,21 +230,21 @@ def _mixed(evidence: JournalEvidence) -> list[str]:
 
 
 def _ended(rows: Sequence[Event]) -> bool:
-    """Nothing can be missing behind the last row."""
+    """Whether no row can be missing behind the last one."""
     return isinstance(rows[-1], Life) and rows[-1].op in ENDS
 
 
 def _lack(rows: Sequence[Event]) -> str:
-    """What is missing before the last row; empty if nothing is."""
-    told = [f"rows {r.first} to {r.last}: {r.reason}" for r in rows if isinstance(r, Gap)]
-    told += [
+    """A description of the rows missing before the last one; empty if there are none."""
+    lost = [f"rows {r.first} to {r.last}: {r.reason}" for r in rows if isinstance(r, Gap)]
+    lost += [
         f"{r.length} bytes at {r.offset} of {r.file} cannot be read"
         for r in rows
         if isinstance(r, Corrupt)
     ]
-    told += [line.partition(": ")[2] for line in eventfile.damage(rows)]
-    more = f", and {len(told) - NAMED_MAX} more" if len(told) > NAMED_MAX else ""
-    return "; ".join(told[:NAMED_MAX]) + more
+    lost += [line.partition(": ")[2] for line in eventfile.damage(rows)]
+    more = f", and {len(lost) - NAMED_MAX} more" if len(lost) > NAMED_MAX else ""
+    return "; ".join(lost[:NAMED_MAX]) + more
 
 
 def _names(members: Sequence[str]) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from phalanx.config import MS, US, Config, lan
-from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler
-from phalanx.core.delivery.total_order import Awaited
+from phalanx.core.broadcast.ack_scheduler import AckScheduler, Awaited
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Service, Transmit
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, FrameKind, MessageRun
+from phalanx.core.wire.frames import Frame, FrameKind, MessageRun
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment
 
 Build = Callable[..., Any]
 
@@ -195,7 +196,7 @@ def acks_of(group: Any, i: int, since: int = 0) -> int:
 
 def frames_of(group: Any, i: int, since: int = 0) -> list[Frame]:
     codec = PacketCodec("phalanx", "g")
-    view_state = group.members[i]._view_state
+    view_state = group.members[i]._active.state
     sent = [e.packets for e in group.seen[i][since:] if isinstance(e, Transmit)]
     out = []
     for packet in map(codec.decode, chain.from_iterable(sent)):
@@ -344,4 +345,4 @@ def test_stability_comes_without_anybody_asking(mesh: Build) -> None:
         group.pump(3)
     group.pump(60)
     assert all(member.settled for member in group.members)
-    assert all(member._broadcast.bytes == 0 for member in group.members)
+    assert all(member._active.state.broadcast.store.bytes == 0 for member in group.members)

@@ -15,9 +15,9 @@ def test_stability_is_the_least_of_the_latest_vectors_at_every_step(dags: Any) -
         for node in dags.random_nodes(rng, n, 40):
             dag.insert(dags.frame_of(node, dag.latest[node.sender]))
             assert dag.stable == [min(v[q] for v in dag.latest) for q in range(n)]
-            assert set(dag.moved) == {q for q in range(n) if dag.stable[q] != before[q]}
+            assert set(dag.newly_stable) == {q for q in range(n) if dag.stable[q] != before[q]}
             before = list(dag.stable)
-            dag.moved.clear()
+            dag.newly_stable.clear()
 
 
 def test_a_frame_waits_for_what_it_acknowledges(dags: Any) -> None:
@@ -62,7 +62,7 @@ def test_a_frame_apart_proves_nothing_stable_and_is_nobodys_last_word(dags: Any)
     assert (dag.have, apart.vector) == ([1, 1], [1, 1])
     assert dag.frames[1] == {1: apart}, "it can be repeated"
     assert dag.latest == [[1, 0], [0, 0]]
-    assert (dag.stable, dag.moved) == ([0, 0], [])
+    assert (dag.stable, dag.newly_stable) == ([0, 0], [])
     assert not dag.all_spoke
 
 
@@ -81,7 +81,7 @@ def test_a_frame_that_was_set_aside_proves_something_stable_only_once_it_counts(
     dag.insert_deferred(aside)
     assert (dag.have, aside.vector) == ([1, 1], [1, 1])
     assert (dag.latest[1], dag.stable) == ([0, 0], [0, 0])
-    dag.count(aside)
+    dag.count_deferred(aside)
     assert (dag.latest[1], dag.stable) == ([1, 1], [1, 0])
 
 

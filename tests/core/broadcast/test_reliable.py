@@ -15,17 +15,9 @@ from phalanx.core.membership.announcement import announce
 from phalanx.core.membership.proposals import component_of, proposal_of
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
-from phalanx.core.wire.frames import (
-    CompleteFrame,
-    Fragment,
-    Frame,
-    FrameKind,
-    MessageRun,
-    Nack,
-    Propose,
-    Want,
-)
+from phalanx.core.wire.frames import Frame, FrameKind, MessageRun, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import CompleteFrame, Fragment, Nack, Want
 
 RUNS = [MessageRun(Service.AGREED, 1, 1, None, 0, (0,))]
 CODEC = PacketCodec("phalanx", "g")
@@ -76,147 +68,147 @@ def own_frame(
     )
 
 
-def take(domain: ReliableBroadcast, whole: CompleteFrame, now: int = 0) -> list[tuple[int, int]]:
-    frame = domain.whole(now, whole)
+def take(frames: ReliableBroadcast, whole: CompleteFrame, now: int = 0) -> list[tuple[int, int]]:
+    frame = frames.whole(now, whole)
     if frame is None:
         return []
-    return [(f.sender, f.number) for f in domain.enter(now, frame)]
+    return [(f.sender, f.number) for f in frames.enter(now, frame)]
 
 
 def test_frames_enter_in_causal_order_whatever_order_they_come_in() -> None:
-    domain = broadcast()
-    assert take(domain, ack_frame(2, 2, m1=1)) == []
-    assert take(domain, ack_frame(2, 1)) == [(2, 1)]
-    assert take(domain, ack_frame(1, 1)) == [(1, 1), (2, 2)]
+    frames = broadcast()
+    assert take(frames, ack_frame(2, 2, m1=1)) == []
+    assert take(frames, ack_frame(2, 1)) == [(2, 1)]
+    assert take(frames, ack_frame(1, 1)) == [(1, 1), (2, 2)]
 
 
 def test_a_skipped_number_and_an_unknown_acknowledgement_are_missing() -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, 3, m2=2))
-    assert sorted(domain.retransmission.missing) == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    take(domain, ack_frame(1, 1))
-    assert (1, 1) not in domain.retransmission.missing
+    frames = broadcast()
+    take(frames, ack_frame(1, 3, m2=2))
+    assert sorted(frames.retransmission.missing) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    take(frames, ack_frame(1, 1))
+    assert (1, 1) not in frames.retransmission.missing
 
 
 def test_a_frame_enters_once() -> None:
-    domain = broadcast()
-    assert take(domain, ack_frame(1, 1)) == [(1, 1)]
-    assert take(domain, ack_frame(1, 1)) == []
-    assert domain.duplicates == 1
-    assert not domain.refused
+    frames = broadcast()
+    assert take(frames, ack_frame(1, 1)) == [(1, 1)]
+    assert take(frames, ack_frame(1, 1)) == []
+    assert frames.duplicates == 1
+    assert not frames.refused
 
 
 def test_only_stable_frames_are_dropped() -> None:
-    domain = broadcast(2)
+    frames = broadcast(2)
     for number in (1, 2):
-        domain.insert(own_frame(2, number, RUNS))
-    take(domain, ack_frame(1, 1, 2, m0=1))
-    before = domain.bytes
-    domain.drop_stable()
-    assert sorted(domain.dag.frames[0]) == [2]
-    assert domain.dropped == [1, 0]
-    assert domain.bytes < before
-    assert domain.own_bytes == len(domain.dag.frames[0][2].payload)
+        frames.insert(own_frame(2, number, RUNS))
+    take(frames, ack_frame(1, 1, 2, m0=1))
+    before = frames.store.bytes
+    frames.store.drop_stable()
+    assert sorted(frames.dag.frames[0]) == [2]
+    assert frames.store.dropped == [1, 0]
+    assert frames.store.bytes < before
+    assert frames.store.own_bytes == len(frames.dag.frames[0][2].payload)
 
 
 def test_a_request_for_what_is_stable_is_not_answered() -> None:
     """Its asker has acknowledged the frame: the request is late, or forged."""
-    domain = broadcast(2)
-    domain.insert(own_frame(2))
-    take(domain, ack_frame(1, 1, 2, m0=1))
-    domain.drop_stable()
-    assert domain.nack(0, Nack(table(2), 1, (Want(0, 1, 1),))) == (0, [])
+    frames = broadcast(2)
+    frames.insert(own_frame(2))
+    take(frames, ack_frame(1, 1, 2, m0=1))
+    frames.store.drop_stable()
+    assert frames.answer(0, Nack(table(2), 1, (Want(0, 1, 1),))) == (0, [])
 
 
 def test_the_sender_answers_at_once_and_not_twice_in_a_moment() -> None:
-    domain = broadcast(2)
-    domain.insert(own_frame(2))
+    frames = broadcast(2)
+    frames.insert(own_frame(2))
     want = Nack(table(2), 1, (Want(0, 1, 1),))
-    assert len(domain.nack(0, want)[1]) == 1
-    assert domain.nack(10, want)[1] == []
-    assert len(domain.nack(lan().nack_ns_min + 10, want)[1]) == 1
+    assert len(frames.answer(0, want)[1]) == 1
+    assert frames.answer(10, want)[1] == []
+    assert len(frames.answer(lan().nack_ns_min + 10, want)[1]) == 1
 
 
 def test_a_member_that_hears_its_own_request_from_another_waits() -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, 2))
-    due = domain.retransmission.deadline()
+    frames = broadcast()
+    take(frames, ack_frame(1, 2))
+    due = frames.retransmission.deadline()
     assert due is not None
-    domain.nack(0, Nack(table(), 2, (Want(1, 1, 1),)))
-    assert domain.due(due) == (0, []), "woken too early, and nothing to do"
-    later = domain.retransmission.deadline()
+    frames.answer(0, Nack(table(), 2, (Want(1, 1, 1),)))
+    assert frames.due(due) == (0, []), "woken too early, and nothing to do"
+    later = frames.retransmission.deadline()
     assert later is not None
     assert later > lan().nack_ns_max
 
 
 @pytest.mark.parametrize(("number", "asked"), [(3, 2), (5000, AHEAD_ASKED_MAX)])
 def test_a_number_far_ahead_makes_a_member_ask_for_few_frames(number: int, asked: int) -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, number))
-    assert len(domain.retransmission.missing) == asked
+    frames = broadcast()
+    take(frames, ack_frame(1, number))
+    assert len(frames.retransmission.missing) == asked
 
 
 def test_a_frame_with_the_tag_of_another_view_is_refused_and_asked_for_again() -> None:
-    domain = broadcast()
+    frames = broadcast()
     payload = encode_frame(FrameKind.ACK, 0, b"v" * 16, [], [], 1, [])
-    assert take(domain, CompleteFrame(payload, 0, table(), 1, 1, 1, 0)) == []
-    assert domain.refused == {"view": 1}
-    assert (1, 1) in domain.retransmission.missing
+    assert take(frames, CompleteFrame(payload, 0, table(), 1, 1, 1, 0)) == []
+    assert frames.refused == {"view": 1}
+    assert (1, 1) in frames.retransmission.missing
 
 
 def test_a_frame_of_a_change_waits_to_be_pulled() -> None:
-    domain = broadcast()
-    assert take(domain, proposal_frame(1, 1)) == []
-    assert domain.has_deferred
-    frame = domain.pull()
+    frames = broadcast()
+    assert take(frames, proposal_frame(1, 1)) == []
+    assert frames.has_deferred
+    frame = frames.next_admissible()
     assert frame is not None
     assert (frame.sender, frame.number, frame.phase) == (1, 1, 1)
-    domain.admit_without_vote(0, frame)
-    assert domain.dag.have == [0, 1, 0]
-    assert domain.pull() is None
+    frames.admit_without_vote(0, frame)
+    assert frames.dag.have == [0, 1, 0]
+    assert frames.next_admissible() is None
 
 
 def test_a_frame_of_a_change_follows_what_its_announcement_says() -> None:
-    domain = broadcast()
-    take(domain, proposal_frame(1, 1, vector=(0, 1, 2)))
-    assert domain.pull() is None
-    assert sorted(domain.retransmission.missing) == [(2, 1), (2, 2)]
-    unread = domain.unread()
+    frames = broadcast()
+    take(frames, proposal_frame(1, 1, vector=(0, 1, 2)))
+    assert frames.next_admissible() is None
+    assert sorted(frames.retransmission.missing) == [(2, 1), (2, 2)]
+    unread = frames.unread()
     assert unread is not None
     assert (unread.sender, unread.number) == (1, 1), "but its announcement can be read"
-    assert domain.unread() is None, "once"
+    assert frames.unread() is None, "once"
 
 
 def test_a_frame_of_a_change_whose_announcement_contradicts_it_is_refused() -> None:
-    domain = broadcast()
-    take(domain, proposal_frame(1, 1, vector=(0, 7, 0)))
-    assert domain.refused == {"impossible": 1}
-    assert domain.pull() is None
+    frames = broadcast()
+    take(frames, proposal_frame(1, 1, vector=(0, 7, 0)))
+    assert frames.refused == {"impossible": 1}
+    assert frames.next_admissible() is None
 
 
 def test_frames_wait_to_be_pulled_while_a_change_is_under_way() -> None:
-    domain = broadcast()
-    domain.steady = False
-    assert take(domain, ack_frame(1, 1)) == []
-    assert domain.pull() is not None
+    frames = broadcast()
+    frames.steady = False
+    assert take(frames, ack_frame(1, 1)) == []
+    assert frames.next_admissible() is not None
 
 
 def test_a_member_has_spoken_once_a_frame_of_it_is_here_or_waits() -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, 1))
-    take(domain, ack_frame(2, 2))
-    assert [domain.spoke(sender) for sender in range(3)] == [False, True, True]
+    frames = broadcast()
+    take(frames, ack_frame(1, 1))
+    take(frames, ack_frame(2, 2))
+    assert [frames.spoke(sender) for sender in range(3)] == [False, True, True]
 
 
 def test_requests_name_members_in_a_young_view_and_during_a_change() -> None:
     """Others may be in another view by then."""
     for awaiting_first_frames, steady in ((True, True), (False, False)):
-        domain = broadcast()
-        domain.awaiting_first_frames, domain.steady = awaiting_first_frames, steady
-        take(domain, ack_frame(1, 2))
-        due = domain.retransmission.deadline()
+        frames = broadcast()
+        frames.awaiting_first_frames, frames.steady = awaiting_first_frames, steady
+        take(frames, ack_frame(1, 2))
+        due = frames.retransmission.deadline()
         assert due is not None
-        (packet,) = domain.due(due)[1]
+        (packet,) = frames.due(due)[1]
         nack = CODEC.decode(packet)
         assert isinstance(nack, Nack)
         assert nack.names == (view(3).members[0], view(3).members[1])
@@ -224,11 +216,11 @@ def test_requests_name_members_in_a_young_view_and_during_a_change() -> None:
 
 
 def test_a_gap_of_many_frames_is_asked_for_in_one_packet() -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, 501))
+    frames = broadcast()
+    take(frames, ack_frame(1, 501))
     packets: list[bytes] = []
-    while (due := domain.retransmission.deadline()) is not None and due < lan().nack_retry_ns:
-        packets += domain.due(due)[1]
+    while (due := frames.retransmission.deadline()) is not None and due < lan().nack_retry_ns:
+        packets += frames.due(due)[1]
     (packet,) = packets
     nack = CODEC.decode(packet)
     assert isinstance(nack, Nack)
@@ -236,60 +228,60 @@ def test_a_gap_of_many_frames_is_asked_for_in_one_packet() -> None:
 
 
 def test_different_fragments_asked_for_in_a_moment_are_all_repeated() -> None:
-    domain = broadcast(20)
-    domain.insert(own_frame(20, more=10_000))
+    frames = broadcast(20)
+    frames.insert(own_frame(20, more=10_000))
     asked = [Nack(table(20), k + 1, (Want(0, 1, 1, 1, bytes([1 << k])),)) for k in range(8)]
-    assert [len(domain.nack(k, nack)[1]) for k, nack in enumerate(asked)] == [1] * 8
-    assert [len(domain.nack(9, nack)[1]) for nack in asked] == [0] * 8
+    assert [len(frames.answer(k, nack)[1]) for k, nack in enumerate(asked)] == [1] * 8
+    assert [len(frames.answer(9, nack)[1]) for nack in asked] == [0] * 8
 
 
 def test_holders_answer_within_a_budget() -> None:
-    domain = broadcast(64, lan(window_bytes_min=20_000))
+    frames = broadcast(64, lan(window_bytes_min=20_000))
     payload = encode_frame(FrameKind.ACK, 0, tag(64), [], [], 1, [])
     for number in range(1, 41):
         body = payload + bytes(2000)
-        domain.dag.insert(
+        frames.dag.insert(
             Frame(1, number, 2, 0, table(64), tag(64), (), (), 1, [], None, body, 0, False)
         )
-    domain.heard[1] = 40
-    domain.nack(0, Nack(table(64), 2, (Want(1, 1, 40),)))
-    assert 0 < sum(map(len, domain.due(lan().answer_ns_max)[1])) < 25_000
+    frames.heard[1] = 40
+    frames.answer(0, Nack(table(64), 2, (Want(1, 1, 40),)))
+    assert 0 < sum(map(len, frames.due(lan().answer_ns_max)[1])) < 25_000
 
 
 def test_a_partial_frame_is_not_asked_for_while_its_fragments_keep_coming() -> None:
-    domain = broadcast()
+    frames = broadcast()
     step = lan().nack_ns_max - 1
     for index in range(10):
         now = index * step
-        domain.fragment(now, Fragment(bytes(10), table(), 1, 1, 1, index, 12, 0))
-        domain.overdue(now)
-        due = domain.retransmission.deadline()
+        frames.fragment(now, Fragment(bytes(10), table(), 1, 1, 1, index, 12, 0))
+        frames.overdue(now)
+        due = frames.retransmission.deadline()
         assert due is not None
-        assert domain.due(now) == (0, [])
+        assert frames.due(now) == (0, [])
     later = 20 * step
-    assert domain.due(later)[0] == 2
+    assert frames.due(later)[0] == 2
 
 
 def test_ack_only_frames_do_not_fill_the_window() -> None:
-    domain = broadcast()
-    take(domain, ack_frame(1, 1))
-    assert domain.bytes == 0
+    frames = broadcast()
+    take(frames, ack_frame(1, 1))
+    assert frames.store.bytes == 0
 
 
 def test_frames_that_wait_hold_a_bounded_number_of_bytes() -> None:
-    domain = broadcast()
+    frames = broadcast()
     for number in range(2, 400):
-        domain.fragment(0, Fragment(bytes(60_000), table(), 1, 1, number, 0, 2, 0))
-    assert domain._reassembler.bytes <= POOL_BYTES + 60_000
-    assert domain.refused["ahead"] > 50
-    domain.fragment(0, Fragment(bytes(60_000), table(), 1, 1, 1, 0, 2, 0))
-    assert (1, 1) in domain._reassembler, "the next one may always come in"
+        frames.fragment(0, Fragment(bytes(60_000), table(), 1, 1, number, 0, 2, 0))
+    assert frames._reassembler.bytes <= POOL_BYTES + 60_000
+    assert frames.refused["ahead"] > 50
+    frames.fragment(0, Fragment(bytes(60_000), table(), 1, 1, 1, 0, 2, 0))
+    assert (1, 1) in frames._reassembler, "the next one may always come in"
 
 
 def test_a_member_far_behind_goes_on_asking_as_it_catches_up() -> None:
-    domain = broadcast(3, lan(ahead_frames_max=4))
-    take(domain, ack_frame(1, 100))
+    frames = broadcast(3, lan(ahead_frames_max=4))
+    take(frames, ack_frame(1, 100))
     for number in range(1, 100):
-        assert (1, number) in domain.retransmission.missing
-        take(domain, ack_frame(1, number))
-    assert (1, 100) in domain.retransmission.missing
+        assert (1, number) in frames.retransmission.missing
+        take(frames, ack_frame(1, number))
+    assert (1, 100) in frames.retransmission.missing

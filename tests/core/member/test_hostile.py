@@ -19,15 +19,9 @@ from phalanx.core.effects import Datagrams, DeadlinePassed, Refused, Service, Su
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.member import Member
 from phalanx.core.wire.frame_codec import encode_frame
-from phalanx.core.wire.frames import (
-    REASONS,
-    Fragment,
-    FrameKind,
-    MessageRun,
-    Nack,
-    Want,
-)
+from phalanx.core.wire.frames import FrameKind, MessageRun
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import REASONS, Fragment, Nack, Want
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")
@@ -56,9 +50,9 @@ def forge(
     kind = FrameKind.DATA if runs else FrameKind.ACK
     first = runs[0][0].first if runs else 1
     members, numbers = [q for q, _ in acks], [c for _, c in acks]
-    payload = encode_frame(kind, 0, tag or victim._view_state.tag, members, numbers, first, runs)
+    payload = encode_frame(kind, 0, tag or victim._active.state.tag, members, numbers, first, runs)
     return victim._codec.encode_fragment(
-        Fragment(payload, victim._view_state.table, sender, sender, number, 0, 1, 0)
+        Fragment(payload, victim._active.state.table, sender, sender, number, 0, 1, 0)
     )
 
 
@@ -98,20 +92,20 @@ def test_an_acknowledgement_given_twice_is_refused() -> None:
 def test_a_fragment_count_is_not_believed() -> None:
     victim = member(2)
     many = [
-        CODEC.encode_fragment(Fragment(b"?", victim._view_state.table, 1, 1, k + 1, 0, 8192, 0))
+        CODEC.encode_fragment(Fragment(b"?", victim._active.state.table, 1, 1, k + 1, 0, 8192, 0))
         for k in range(2000)
     ]
     victim.step(MS, Datagrams(many))
-    kept = victim._broadcast._reassembler
+    kept = victim._active.state.broadcast._reassembler
     assert kept.bytes == 2000
     assert sum(sys.getsizeof(p.pieces) for p in kept._partial.values()) < 2000 * 300
-    huge = CODEC.encode_fragment(Fragment(b"?", victim._view_state.table, 1, 1, 9, 0, 65_535, 0))
+    huge = CODEC.encode_fragment(Fragment(b"?", victim._active.state.table, 1, 1, 9, 0, 65_535, 0))
     assert refused(victim, 2 * MS, huge) == {"malformed": 1}
 
 
 def test_a_request_for_many_fragments_fits_a_datagram() -> None:
     victim = member(2, datagram_bytes_max=256)
-    piece = CODEC.encode_fragment(Fragment(b"?", victim._view_state.table, 1, 1, 1, 0, 8192, 0))
+    piece = CODEC.encode_fragment(Fragment(b"?", victim._active.state.table, 1, 1, 1, 0, 8192, 0))
     victim.step(MS, Datagrams([piece]))
     sent = victim.step(100 * MS, DeadlinePassed())
     packets = [p for e in sent if isinstance(e, Transmit) for p in e.packets]
@@ -122,7 +116,7 @@ def test_a_request_for_many_fragments_fits_a_datagram() -> None:
 def test_a_forged_fragment_does_not_keep_the_real_frame_out(mesh: Build) -> None:
     group = mesh("ab")
     forged = CODEC.encode_fragment(
-        Fragment(b"junk", group.members[0]._view_state.table, 1, 1, 1, 0, 3, 0)
+        Fragment(b"junk", group.members[0]._active.state.table, 1, 1, 1, 0, 3, 0)
     )
     group.members[0].step(0, Datagrams([forged]))
     group.submit(1, bytes(2000))
@@ -147,10 +141,10 @@ def test_a_mad_request_made_again_and_again_does_not_move_the_window(want: Want)
     victim = member(3)
     for k in range(50):
         foreign = CODEC.encode(Nack(b"another!", 1, (Want(0, 1, (1 << 63) - 1),)))
-        mad = CODEC.encode(Nack(victim._view_state.table, 1, (want,) * 20))
+        mad = CODEC.encode(Nack(victim._active.state.table, 1, (want,) * 20))
         victim.step(k * 10 * MS, Datagrams([mad, foreign]))
-    assert victim._window.limit == lan().window_bytes_max
-    assert sum(victim._window._lost) <= victim.have[0], "nobody loses a frame twice"
+    assert victim._active.state.window.limit == lan().window_bytes_max
+    assert sum(victim._active.state.window._lost) <= victim.have[0], "nobody loses a frame twice"
 
 
 def test_a_request_costs_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +152,7 @@ def test_a_request_costs_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
     victim.step(0, Submit([b"x"]))
     victim.step(MS, Datagrams([forge(victim, 1, 1, [(0, 1)])]))
     visits = 0
-    held = FrameStore._held
+    held = FrameStore.get
 
     def counting(self: FrameStore, place: tuple[int, int]) -> Any:
         nonlocal visits
@@ -166,10 +160,10 @@ def test_a_request_costs_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
         return held(self, place)
 
     victim.step(2 * MS, Datagrams([forge(victim, 1, 4000)]))
-    monkeypatch.setattr(FrameStore, "_held", counting)
+    monkeypatch.setattr(FrameStore, "get", counting)
     wants = (Want(1, 1, 5000),) * 256 + (Want(0, 1, 1),) * 256
     effects = victim.step(
-        3 * MS, Datagrams([CODEC.encode(Nack(victim._view_state.table, 1, wants))])
+        3 * MS, Datagrams([CODEC.encode(Nack(victim._active.state.table, 1, wants))])
     )
     assert 0 < visits <= 2048
     assert not any(isinstance(e, Transmit) and len(e.packets) > 1 for e in effects)
@@ -181,7 +175,7 @@ def test_parts_that_never_end_are_not_kept() -> None:
         run = MessageRun(Service.AGREED, 1, 1, None, 0, (50_000,), part, 1 << 20, 1 << 20)
         packet = forge(victim, 1, part + 1, runs=[(run, [bytes(50_000)])])
         victim.step(part * MS, Datagrams([packet]))
-    kept = victim._view_state.queue._assemblies[1]
+    kept = victim._active.state.queue._assemblies[1]
     assert sum(map(len, kept._parts)) <= 1 << 20
 
 

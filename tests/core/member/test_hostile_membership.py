@@ -35,28 +35,30 @@ from phalanx.core.membership.proposals import EPOCH_MAX, component_of, proposal_
 from phalanx.core.membership.statements import MEMBERS_KNOWN_MAX
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
 from phalanx.core.wire.frames import (
-    REASONS,
-    Alive,
     Announce,
     Component,
     ControlMessage,
-    ControlPacket,
     DeliveredVector,
-    Fragment,
     FrameKind,
-    Hello,
-    JoinAttempt,
     LeaveAnnounced,
     MessageRun,
+    Propose,
+)
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import (
+    REASONS,
+    Alive,
+    ControlPacket,
+    Fragment,
+    Hello,
+    JoinAttempt,
     Nack,
     NameClaimed,
     NameHeld,
     Probe,
-    Propose,
     Relay,
     Want,
 )
-from phalanx.core.wire.packet_codec import PacketCodec
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")
@@ -392,7 +394,7 @@ def test_what_cannot_be_is_counted_by_kind_and_changes_nothing(
     protocol = group.members[0]._protocol
     assert (protocol.stage, protocol.phase, protocol.changing) == ("STEADY", 0, False)
     assert protocol._statements.newest(B) is None or protocol._statements.newest(B).number < 99
-    assert group.members[0]._broadcast.waiting() == []
+    assert group.members[0]._active.state.broadcast.waiting() == []
 
 
 def test_frames_of_strangers_are_nobodys_business_and_leave_no_trace(mesh: Build) -> None:
@@ -403,7 +405,7 @@ def test_frames_of_strangers_are_nobodys_business_and_leave_no_trace(mesh: Build
         sender = MemberId(f"s{k}")
         group.step(0, Datagrams(pieces(sender, 1, (made_up([sender]),), Propose())))
     assert member._resources.foreign.kept() == {}
-    assert not member._broadcast.retransmission.missing
+    assert not member._active.state.broadcast.retransmission.missing
     assert not member._resources.foreign.retransmission.missing
     assert member._protocol.stage == "STEADY"
 
@@ -771,8 +773,10 @@ def steady_frame(
     run = [] if service is None else [(MessageRun(service, number, 1, None, 0, (1,)), [b"x"])]
     kind = FrameKind.DATA if run else FrameKind.ACK
     ranks = [int(key[1:]) for key in acks]
-    payload = encode_frame(kind, 0, member._view_state.tag, ranks, list(acks.values()), number, run)
-    table = member._view_state.table
+    payload = encode_frame(
+        kind, 0, member._active.state.tag, ranks, list(acks.values()), number, run
+    )
+    table = member._active.state.table
     return CODEC.encode_fragment(Fragment(payload, table, sender, sender, number, 0, 1, 0))
 
 

@@ -24,20 +24,12 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
 from phalanx.core.member.member import Member
+from phalanx.core.member.view_change import ViewChange
 from phalanx.core.membership.proposals import component_of, proposal_of
 from phalanx.core.wire.frame_codec import decode_frame, encode_frame
-from phalanx.core.wire.frames import (
-    Announce,
-    Fragment,
-    Frame,
-    FrameKind,
-    Hello,
-    JoinAttempt,
-    MessageRun,
-    ProposalBody,
-    Propose,
-)
+from phalanx.core.wire.frames import Announce, Frame, FrameKind, MessageRun, ProposalBody, Propose
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, JoinAttempt
 
 MS = 1_000_000
 CODEC = PacketCodec("phalanx", "g")
@@ -195,15 +187,15 @@ def test_a_frame_of_a_member_that_moved_on_does_not_hang_the_install(
     here, at_x, at_z = (component_of(boot_view(m)) for m in ([A, B], [x], [z]))
     three = proposal_of([here, at_x, at_z])
     given = 0
-    give = Member._give
+    give = ViewChange.give
 
-    def counting(self: Member, *args: Any) -> None:
+    def counting(self: ViewChange, *args: Any) -> None:
         nonlocal given
         given += 1
         assert given < 1_000, "it hangs"
         give(self, *args)
 
-    monkeypatch.setattr(Member, "_give", counting)
+    monkeypatch.setattr(ViewChange, "give", counting)
     member = Member(B, boot_view([A, B]), "g", lan(), 1)
     member.start(0)
     attempts = [JoinAttempt(x, 0, at_x, (B,)), JoinAttempt(z, 0, at_z, (B,))]

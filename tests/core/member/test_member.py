@@ -26,8 +26,8 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import Fragment, Nack, NameClaimed, Want
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Nack, NameClaimed, Want
 from phalanx.errors import (
     MemberClosed,
     MessageTooLarge,
@@ -249,8 +249,8 @@ def test_buffers_are_empty_when_all_is_stable(mesh: Build) -> None:
     group.pump(2000)
     for member in group.members:
         assert member.settled
-        assert len(member._dag.frames[0]) <= 3, "only the latest keep-alives are kept"
-        assert member._broadcast.bytes < 2000
+        assert len(member._active.state.dag.frames[0]) <= 3, "only the latest keep-alives are kept"
+        assert member._active.state.broadcast.store.bytes < 2000
 
 
 def test_receipts_come_in_order_and_for_every_message(mesh: Build) -> None:
@@ -293,7 +293,7 @@ def test_the_window_closes_on_a_deaf_member_and_opens_again(mesh: Build) -> None
     assert [type(e) for e in group.seen[0] if isinstance(e, WindowClosed | WindowOpened)] == [
         WindowClosed
     ]
-    in_flight = group.members[0]._broadcast.bytes
+    in_flight = group.members[0]._active.state.broadcast.store.bytes
     assert in_flight < 2 * 20_000
     deaf = False
     group.pump(3000)
@@ -365,7 +365,7 @@ def test_nothing_submitted_is_nothing_sent(mesh: Build) -> None:
 def test_garbage_is_counted_by_reason_and_changes_nothing(mesh: Build) -> None:
     group = mesh("ab")
     codec = PacketCodec("phalanx", "g")
-    table = group.members[0]._view_state.table
+    table = group.members[0]._active.state.table
     stranger = codec.encode_fragment(Fragment(b"?", b"unknown!", 1, 1, 1, 0, 1, 0))
     mine = codec.encode_fragment(Fragment(b"?", table, 0, 1, 9, 0, 1, 0))
     outside = codec.encode_fragment(Fragment(b"?", table, 7, 7, 1, 0, 1, 0))

@@ -118,6 +118,7 @@ class Group(RuleBasedStateMachine):
     # -------------------------------------------------------------- the world
 
     def perform(self, i: int, effects: list[Effect]) -> None:
+        self.members[i].validate()
         for effect in effects:
             self.lives[i].take(effect)
             if isinstance(effect, Transmit):

@@ -28,8 +28,8 @@ from phalanx.core.effects import (
 )
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import Fragment, Hello, IncarnationReused, JoinAttempt, NameClaimed
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, IncarnationReused, JoinAttempt, NameClaimed
 
 Build = Callable[..., Any]
 CODEC = PacketCodec("phalanx", "g")
@@ -215,7 +215,7 @@ def test_a_removal_by_an_operator_is_reported_as_such(mesh: Build) -> None:
 def test_what_was_refused_before_an_install_is_reported_after_it(mesh: Build) -> None:
     group = mesh("ab")
     group.pump(300)
-    group.members[0]._broadcast.refused["malformed"] += 1
+    group.members[0]._active.state.broadcast.refused["malformed"] += 1
     group.step(0, SuspectMember(B))
     assert group.views(0)[-1] == "a"
     assert Refused("malformed", 1) in group.seen[0]

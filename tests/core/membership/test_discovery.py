@@ -13,7 +13,8 @@ from phalanx.core.membership.discovery import (
     Discovery,
 )
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import Component, Hello, JoinAttempt
+from phalanx.core.wire.frames import Component
+from phalanx.core.wire.packets import Hello, JoinAttempt
 
 ME, MATE, FAR = MemberId("me"), MemberId("mate"), MemberId("far")
 HERE, THERE = ViewId(1, 0, b"here5678"), ViewId(2, 0, b"there678")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from phalanx.config import lan
+from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
-from phalanx.core.membership.name_claim import NEVER, NameClaim
+from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import IncarnationReused, NameClaimed, NameHeld
+from phalanx.core.wire.packets import IncarnationReused, NameClaimed, NameHeld
 
 CLAIM_NS, ANSWER_NS = lan().claim_ns, lan().change_ns
 OLD, YOUNG = MemberId("ann", 1), MemberId("ann", 2)

@@ -14,6 +14,7 @@ import pytest
 from tests.core.forged_packets import made_up
 
 from phalanx.config import lan
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Action
 from phalanx.core.ids import MEMBERS_MAX, MemberId, View, boot_view
 from phalanx.core.membership import instructions as steps
@@ -49,7 +50,6 @@ from phalanx.core.membership.proposals import (
 )
 from phalanx.core.membership.protocol import (
     JOINED_MAX,
-    NEVER,
     SPEAK_FACTOR,
     TABLE,
     MembershipProtocol,

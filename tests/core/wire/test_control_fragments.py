@@ -7,8 +7,9 @@ import random
 from phalanx.config import lan
 from phalanx.core.ids import MemberId, boot_view, digest_of
 from phalanx.core.wire.control_fragments import BEGUN_MAX, BYTES_MAX, ControlFragmenter
-from phalanx.core.wire.frames import Component, ControlFragment, JoinAttempt, Refusal, Relay
+from phalanx.core.wire.frames import Component
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import ControlFragment, JoinAttempt, Refusal, Relay
 
 CODEC = PacketCodec("phalanx", "g")
 CROWD = tuple(MemberId(f"member-{k:03}") for k in range(300))

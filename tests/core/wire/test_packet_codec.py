@@ -15,33 +15,35 @@ from phalanx.core.wire.frame_codec import decode_frame, decode_tag, encode_frame
 from phalanx.core.wire.frames import (
     KIND_OF,
     PROPOSAL_BYTES_MAX,
-    REASONS,
-    Alive,
     Announce,
     Component,
     Control,
-    ControlFragment,
     ControlMessage,
-    ControlPacket,
     DeliveredVector,
-    Fragment,
     Frame,
     FrameKind,
+    LeaveAnnounced,
+    MessageRun,
+    Propose,
+)
+from phalanx.core.wire.packet_codec import FRAGMENT_HEADER_BYTES, VERSION, PacketCodec
+from phalanx.core.wire.packets import (
+    REASONS,
+    Alive,
+    ControlFragment,
+    ControlPacket,
+    Fragment,
     Hello,
     IncarnationReused,
     JoinAttempt,
-    LeaveAnnounced,
-    MessageRun,
     Nack,
     NameClaimed,
     NameHeld,
     Probe,
-    Propose,
     Refusal,
     Relay,
     Want,
 )
-from phalanx.core.wire.packet_codec import FRAGMENT_HEADER_BYTES, VERSION, PacketCodec
 
 CODEC = PacketCodec("cluster", "group")
 TABLE = b"table678"

@@ -16,8 +16,8 @@ from phalanx.config import Config, Mode, Order, lan
 from phalanx.core.effects import Effect, Refused, SettingsDiffer, ViewInstalled
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.member.member import Member
-from phalanx.core.wire.frames import Fragment, Hello, NameClaimed, NameHeld, Refusal
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Hello, NameClaimed, NameHeld, Refusal
 from phalanx.core.wire.settings_mismatch import PEERS_MAX, REPEAT_NS, SettingsMismatches
 from phalanx.core.wire.shared_settings import COMBINATIONS, SHARED, differences, shared_digest
 

@@ -10,24 +10,32 @@ import msgspec
 from tests.pipeline.audit.played import Played
 
 from phalanx.journal import schema as ev
-from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Journal, Marker, Sent, Use
+from phalanx.pipeline.audit.chronicle import (
+    Chronicle,
+    Fate,
+    Install,
+    JournalRecord,
+    Marker,
+    SentRange,
+    Use,
+)
 from phalanx.pipeline.audit.report_rows import (
     Closing,
     LastStep,
     Lost,
-    Queue,
+    QueueCounts,
     Receipts,
     Side,
     Submitted,
 )
-from phalanx.pipeline.facts import facts_of
+from phalanx.pipeline.segment_stats import facts_of
 
 
 def chronicle(played: Played) -> Chronicle:
     numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers) + 1)
     rows: list[Any] = []
     for header, journal in played.journals():
-        rows.append(msgspec.convert(msgspec.to_builtins(facts_of(header, journal)), Journal))
+        rows.append(msgspec.convert(msgspec.to_builtins(facts_of(header, journal)), JournalRecord))
         for row in journal:
             told = _told(row, numbers)
             if told is not None:
@@ -86,7 +94,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
                 alone_last=row.alone_last,
             )
         case ev.Queue():
-            return Queue(
+            return QueueCounts(
                 **who,
                 accepted=row.accepted,
                 submitted=row.submitted,
@@ -107,14 +115,14 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
                 left=_labels(row.left, row.left_incs),
                 context=row.context,
                 cause=row.cause,
-                components=[numbers[vid] for vid in row.components],
+                components=row.components,
                 prev=None if row.prev_vid is None else numbers[row.prev_vid],
                 prev_vid=row.prev_vid,
                 sim_ns=row.sim_ns,
             )
         case ev.Send():
             v = numbers[row.vid]
-            return Sent(**who, vid=row.vid, v=v, rows=1, last=row.last)
+            return SentRange(**who, vid=row.vid, v=v, rows=1, last=row.last)
         case ev.Deliver():
             ordered = row.service in ("AGREED", "SAFE")
             return Use(

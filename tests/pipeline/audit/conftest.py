@@ -11,7 +11,7 @@ from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, tables_of
 from tests.verify.trace_builder import odyssey
 
-from phalanx.pipeline.audit import Audit, Run, audit
+from phalanx.pipeline.audit import Audit, RunVerdicts, audit
 from phalanx.sim.generators.kinds import Kind
 
 CHANGED = 12
@@ -64,5 +64,5 @@ def judged(
 
 
 @pytest.fixture(scope="session")
-def runs(judged: Audit) -> dict[str, Run]:
+def runs(judged: Audit) -> dict[str, RunVerdicts]:
     return {run.run: run for run in judged.runs}

@@ -14,8 +14,9 @@ from phalanx.journal.reader import Reading
 from phalanx.journal.schema import SCHEMA_VERSION, Event, Life, Row
 from phalanx.journal.segment import Header, Segment
 from phalanx.pipeline.tables import Tables, from_rows
-from phalanx.verify.checkers import PROPERTIES, Mode
+from phalanx.verify.checkers import Mode
 from phalanx.verify.evidence import ENDS, JournalEvidence, judge
+from phalanx.verify.properties import PROPERTIES
 
 
 @dataclass(frozen=True)

@@ -343,7 +343,7 @@ WRONG = {
     "joined untold": Wrong(
         changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
-        "b.1 was told that a.1 joined and nobody left, not a.1 c.1 and nobody, with v1",
+        "b.1 was told that a.1 joined and nobody left with v1; a.1 c.1 did, and nobody",
     ),
     "component unreported": Wrong(
         without(ev.MergeSide, "b", 1),

@@ -3,12 +3,10 @@ tell, and legal ones in which something was changed at random."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any, cast
 
 import msgspec
@@ -16,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.pipeline.audit.played import Played
 from tests.pipeline.audit.reported import LEGAL, WRONG, told_all
-from tests.verify import test_checkers, test_checkers_messages, test_checkers_views
-from tests.verify.test_checkers_random import held_to, legal_tales
+from tests.verify.broken_traces import BROKEN
+from tests.verify.collected_traces import collected
+from tests.verify.random_traces import held_to, legal_tales
 from tests.verify.trace_builder import TraceBuilder, calm, odyssey, renumbered
 
 from phalanx.config import lan
@@ -31,19 +30,14 @@ from phalanx.sim.mutation_testing import hunt
 from phalanx.sim.scenario.model import Scenario
 from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.world import World
-from phalanx.verify.checkers import Report, check
 
-MODULES = (test_checkers_messages, test_checkers_views)
 BROKEN_STEPS_MAX = 50_000
 """Of a run that may never settle; one of a correct protocol takes some thousands."""
 
 
 def broken() -> list[Played]:
     """One for each property, that breaks it; the name is that of the property."""
-    return [
-        Played(name, how.tale().rows, how.settled, how.mode)
-        for name, how in test_checkers.BROKEN.items()
-    ]
+    return [Played(name, how.tale().rows, how.settled, how.mode) for name, how in BROKEN.items()]
 
 
 def reported() -> list[Played]:
@@ -165,48 +159,13 @@ def crowd(without: str = "") -> TraceBuilder:
 def told(patch: pytest.MonkeyPatch) -> list[Played]:
     """Every trace that the tests of the checkers put to them."""
     found: list[Played] = []
-
-    def note(rows: list[ev.Event], settled: bool, known: dict[str, Any]) -> None:
+    for rows, settled, known in collected(patch):
         facts = {
             name: known[name] for name in ("mode", "undisturbed_ns", "changes_max") if name in known
         }
         if len({(row.run, row.group) for row in rows}) == 1:
             found.append(Played(f"told {len(found)}", list(rows), settled, **facts))
-
-    def of_tale(tale: TraceBuilder, settled: bool = True, **known: Any) -> Report:
-        note(tale.rows, settled, known)
-        return check(tale.rows, expect_liveness=settled, **known)
-
-    def of_rows(rows: list[ev.Event], *, expect_liveness: bool, **known: Any) -> Report:
-        note(rows, expect_liveness, known)
-        return check(rows, expect_liveness=expect_liveness, **known)
-
-    patch.setattr(TraceBuilder, "check", of_tale)
-    for module in MODULES:
-        if hasattr(module, "check"):
-            patch.setattr(module, "check", of_rows)
-        for test, arguments in _tests(module):
-            test(**arguments)
-    patch.undo()
     return found
-
-
-def _tests(module: ModuleType) -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
-    for name, test in vars(module).items():
-        if not name.startswith("test_"):
-            continue
-        choices = []
-        for mark in getattr(test, "pytestmark", []):
-            names, values = mark.args[:2]
-            names = [n.strip() for n in names.split(",")] if isinstance(names, str) else names
-            choices.append([_named(names, value) for value in values])
-        for chosen in product(*choices):
-            yield test, {name: value for given in chosen for name, value in given.items()}
-
-
-def _named(names: list[str], value: Any) -> dict[str, Any]:
-    values = getattr(value, "values", value)
-    return dict(zip(names, values if len(names) > 1 else [values], strict=True))
 
 
 # ---------------------------------------------------------------------------- changed at random

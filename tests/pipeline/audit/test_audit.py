@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
-from tests.verify.test_checkers import BROKEN
+from tests.verify.broken_traces import BROKEN
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline.audit import PROPERTIES, Audit, Run, audit, audit_frames, wanted
+from phalanx.pipeline.audit import PROPERTIES, Audit, RunVerdicts, audit, audit_frames, wanted
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
-from phalanx.verify.evidence import SIMULATED
+from phalanx.verify.properties import Needs, needing
 
+SIMULATED = needing(Needs.SIMULATION)
 REPORTED = {wrong.breaks for wrong in WRONG.values()}
 AUDITED = tuple(name for name in PROPERTIES if name not in SIMULATED)
 
@@ -38,7 +39,7 @@ def test_every_property_is_broken_by_a_trace() -> None:
 
 @pytest.mark.parametrize("name", sorted(SIMULATED))
 def test_what_is_asked_of_simulations_only_is_not_verified(
-    name: str, judged: Audit, runs: dict[str, Run]
+    name: str, judged: Audit, runs: dict[str, RunVerdicts]
 ) -> None:
     for found in (judged.properties[name], runs[name].properties[name]):
         assert (found.verdict, found.checked) == ("unverifiable", 0)
@@ -48,7 +49,7 @@ def test_what_is_asked_of_simulations_only_is_not_verified(
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - SIMULATED))
 def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
-    name: str, runs: dict[str, Run]
+    name: str, runs: dict[str, RunVerdicts]
 ) -> None:
     run = runs[name]
     assert set(run.violated) == {name} | BROKEN[name].also
@@ -65,7 +66,7 @@ def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_report_that_is_wrong_is_blamed_on_its_property_alone(
-    name: str, runs: dict[str, Run]
+    name: str, runs: dict[str, RunVerdicts]
 ) -> None:
     wrong = WRONG[name]
     assert runs[name].violated == (wrong.breaks,)
@@ -76,7 +77,7 @@ def test_a_report_that_is_wrong_is_blamed_on_its_property_alone(
 
 @pytest.mark.parametrize("name", AUDITED)
 def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
-    name: str, runs: dict[str, Run]
+    name: str, runs: dict[str, RunVerdicts]
 ) -> None:
     trace = "calm" if name == "sending-view" else "odyssey"
     run = runs["told all" if name in REPORTED else trace]
@@ -85,13 +86,15 @@ def test_a_legal_trace_keeps_the_property_and_puts_it_to_the_test(
 
 
 def test_what_is_torn_off_the_end_of_a_journal_is_held_against_nobody(
-    runs: dict[str, Run],
+    runs: dict[str, RunVerdicts],
 ) -> None:
     assert runs["calm, torn off"].violated == ()
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_a_report_that_is_right_is_held_against_nobody(name: str, runs: dict[str, Run]) -> None:
+def test_a_report_that_is_right_is_held_against_nobody(
+    name: str, runs: dict[str, RunVerdicts]
+) -> None:
     assert runs[name].violated == ()
     older = runs["older receipt at the end of a view"].properties
     assert older["receipt-truth"].verdict == "holds"
@@ -99,7 +102,7 @@ def test_a_report_that_is_right_is_held_against_nobody(name: str, runs: dict[str
 
 
 def test_every_verdict_on_every_trace_is_that_of_the_checkers(
-    traces: dict[str, Played], runs: dict[str, Run]
+    traces: dict[str, Played], runs: dict[str, RunVerdicts]
 ) -> None:
     found = {
         name: apart({n: r.verdict for n, r in runs[name].properties.items()}, run.verdicts())
@@ -108,7 +111,9 @@ def test_every_verdict_on_every_trace_is_that_of_the_checkers(
     assert {name: differs for name, differs in found.items() if differs} == {}
 
 
-def test_the_counter_example_names_members_view_messages_and_rows(runs: dict[str, Run]) -> None:
+def test_the_counter_example_names_members_view_messages_and_rows(
+    runs: dict[str, RunVerdicts],
+) -> None:
     (found,) = runs["virtual-synchrony"].properties["virtual-synchrony"].counterexamples
     assert found.text == "a.1 delivered a.1#1 in v1 before v2, c.1 did not"
     assert (found.nodes, found.vid) == (("a", "c"), "v1")
@@ -120,7 +125,9 @@ def test_the_counter_example_names_members_view_messages_and_rows(runs: dict[str
 
 
 @pytest.mark.parametrize("known", ["", ", settled"])
-def test_what_is_missing_is_said_and_held_against_nobody(known: str, runs: dict[str, Run]) -> None:
+def test_what_is_missing_is_said_and_held_against_nobody(
+    known: str, runs: dict[str, RunVerdicts]
+) -> None:
     """Nor is what a simulator knows believed where a part of its journals is missing."""
     absent, torn = runs[f"absent{known}"], runs[f"torn{known}"]
     assert not absent.settled

@@ -19,13 +19,13 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.situations import caught, changed, misreported, mutated
-from tests.sweeps.test_mutants import FOLDER
+from tests.sweeps.mutant_files import FOLDER
 
-from phalanx.pipeline.audit import Audit, Violation, audit
+from phalanx.pipeline.audit import Audit, AuditViolation, audit
 from phalanx.sim.generators.kinds import KINDS, Kind
 from phalanx.sim.mutants import MUTANTS
-from phalanx.verify.checkers import PROPERTIES, findings
-from phalanx.verify.evidence import SIMULATED
+from phalanx.verify.checkers import findings
+from phalanx.verify.properties import PROPERTIES, Needs, needing
 
 MEMBER = re.compile(r"\b(\w+)\.\d+\b")
 MESSAGES = re.compile(r"\b(\w+)\.(\d+)#(\d+)(?:\.\.(\d+))?")
@@ -76,7 +76,7 @@ def assert_same_blame(run: Played, found: Audit) -> None:
                 assert next(same, None), (run.name, example.text, texts)
 
 
-def _meets(example: Violation, named: re.Match[str]) -> bool:
+def _meets(example: AuditViolation, named: re.Match[str]) -> bool:
     node, inc, first, last = named.groups()
     assert example.first is not None
     assert example.last is not None
@@ -93,7 +93,9 @@ def test_five_thousand_correct_runs_audited_together_raise_no_alarm(tmp_path: Pa
     found = json.loads(phalanx("audit", *(str(tmp_path / kind) for kind in KINDS), "--json"))
     assert len(found["runs"]) == 5000
     verdicts = {name: result["verdict"] for name, result in found["properties"].items()}
-    wanted = dict.fromkeys(PROPERTIES, "holds") | dict.fromkeys(SIMULATED, "unverifiable")
+    wanted = dict.fromkeys(PROPERTIES, "holds") | dict.fromkeys(
+        needing(Needs.SIMULATION), "unverifiable"
+    )
     assert verdicts == wanted
 
 

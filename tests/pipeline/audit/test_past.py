@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phalanx.pipeline.audit.batched import batches
-from phalanx.pipeline.audit.past import NONE, Deliveries, Past, Sends, cut, judge
+from phalanx.pipeline.audit.past import NONE, Past, PastDeliveries, PastSends, cut, judge
 
 V1, V2 = 11, 12
 
@@ -17,7 +17,7 @@ def sends(*rows: dict[str, Any], senders: int = 3) -> Past:
     """Rows in the order of (s, first); `deps` are pairs of sender and number."""
     deps = [row.get("deps", []) for row in rows]
     return Past(
-        Sends(
+        PastSends(
             senders=senders,
             s=longs(row["s"] for row in rows),
             first=longs(row["first"] for row in rows),
@@ -39,10 +39,10 @@ def longs(values: Any) -> Any:
 
 def delivered(
     k: int, *rows: tuple[int, int, int] | tuple[int, int, int, int], **given: Any
-) -> Deliveries:
+) -> PastDeliveries:
     """Rows of sender, first, last and, where it is not V1, view."""
     n = len(rows)
-    return Deliveries(
+    return PastDeliveries(
         k=k,
         s=longs(row[0] for row in rows),
         first=longs(row[1] for row in rows),
@@ -59,7 +59,7 @@ QUESTION: dict[str, Any] = {"s": 0, "first": 1}
 ANSWER: dict[str, Any] = {"s": 1, "first": 1, "deps": [(0, 1)]}
 
 
-def kinds(past: Past, rows: Deliveries) -> list[tuple[str, int, int]]:
+def kinds(past: Past, rows: PastDeliveries) -> list[tuple[str, int, int]]:
     return [(late.kind, late.s, late.number) for late in judge(past, rows).late]
 
 

@@ -15,7 +15,7 @@ import phalanx
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.campaign.code_version import PLAYED, code_version, sources
 from phalanx.pipeline.campaign.seed_task import Campaign, named, play, schema
-from phalanx.pipeline.package_shipping import packed
+from phalanx.pipeline.package_zip import packed
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.model import Scenario
 

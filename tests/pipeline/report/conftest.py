@@ -15,7 +15,7 @@ from tests.verify.trace_builder import odyssey
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
 from phalanx.pipeline.report.collect import collect
-from phalanx.pipeline.report.model import Caps, Example, Finding, Page, Row
+from phalanx.pipeline.report.model import Caps, EvidenceRow, Example, Page, ReportFinding
 from phalanx.pipeline.tables import Tables, from_rows
 from phalanx.sim.demo import demo_scenario
 from phalanx.sim.world import World
@@ -72,21 +72,21 @@ def tables(spark: SparkSession, simulated: list[Event]) -> Tables:
 
 
 @pytest.fixture(scope="session")
-def findings(simulated: list[Event]) -> dict[tuple[str, str, str], list[Finding]]:
+def findings(simulated: list[Event]) -> dict[tuple[str, str, str], list[ReportFinding]]:
     """Made up: one guarantee of each verdict."""
     row = next(row for row in simulated if type(row).__name__ == "Deliver")
-    example = Example("made up", [row.node], [Row(row.node, row.inc, row.lseq)])
+    example = Example("made up", [row.node], [EvidenceRow(row.node, row.inc, row.lseq)])
     return {
         ("c", "simulated", row.group): [
-            Finding("fifo", "violated", 9, 7, examples=[example] * 7),
-            Finding("causal", "holds", 12, 0),
-            Finding("safe-marker", "unverifiable", 0, 0, why="nothing put it to the test"),
+            ReportFinding("fifo", "violated", 9, 7, examples=[example] * 7),
+            ReportFinding("causal", "holds", 12, 0),
+            ReportFinding("safe-marker", "unverifiable", 0, 0, why="nothing put it to the test"),
         ]
     }
 
 
 @pytest.fixture(scope="session")
-def page(tables: Tables, findings: dict[tuple[str, str, str], list[Finding]]) -> Page:
+def page(tables: Tables, findings: dict[tuple[str, str, str], list[ReportFinding]]) -> Page:
     return collect(tables, findings, version="0")
 
 

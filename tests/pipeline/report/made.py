@@ -5,27 +5,27 @@ from __future__ import annotations
 from phalanx.pipeline.report.model import (
     Bands,
     Changes,
-    Deliveries,
+    DeliveryFlow,
+    EvidenceRow,
     Example,
-    Finding,
     Latency,
-    Life,
-    Link,
+    LifeBar,
+    LinkLoss,
     Page,
-    Removal,
-    Row,
-    Run,
-    Sends,
+    RemovalEntry,
+    ReportFinding,
+    RunModel,
+    SendFlow,
     Step,
     Suspicions,
     Throughput,
-    View,
+    ViewBand,
 )
 
 
 def made(name: str) -> Page:
     """Two members, one of them of this name, which is also that of all else."""
-    run = Run(
+    run = RunModel(
         cluster=name,
         run=name,
         group=name,
@@ -38,39 +38,39 @@ def made(name: str) -> Page:
         delivered=8,
         lanes=["ada", name],
         lives=[
-            Life(0, 1, 0, 1_000_000, "STOP", 12),
-            Life(1, 2, 0, 500_000, "OPEN", 8, torn=True),
+            LifeBar(0, 1, 0, 1_000_000, "STOP", 12),
+            LifeBar(1, 2, 0, 500_000, "OPEN", 8, torn=True),
         ],
         views=[
-            View(name, "A", "BOOT", [0, 1], 0, 700_000, 0),
-            View(f"{name}2", "B", "REMOVE", [0], 700_000, 1_000_000, 1),
+            ViewBand(name, "A", "BOOT", [0, 1], 0, 700_000, 0),
+            ViewBand(f"{name}2", "B", "REMOVE", [0], 700_000, 1_000_000, 1),
         ],
         bands=Bands(
             [0, 1, 0], [0, 0, 1], [0, 0, 700_000], [700_000, 500_000, 1_000_000], [1, 1, 1], 3
         ),
         changes=Changes([0], [650_000], [700_000]),
-        sends=Sends([0, 1], [100_000, 120_000], [1, 1], [3, 1], [2, 3], 2, [2, 0]),
-        deliveries=Deliveries([0, 0, 1, 1], [0, 1, 0, 1], [110_000, 112_000, 140_000, 141_000]),
+        sends=SendFlow([0, 1], [100_000, 120_000], [1, 1], [3, 1], [2, 3], 2, [2, 0]),
+        deliveries=DeliveryFlow([0, 0, 1, 1], [0, 1, 0, 1], [110_000, 112_000, 140_000, 141_000]),
         suspicions=Suspicions([0], [1], [600_000], ["SUSPECTED"], ["SILENCE"], 1),
         throughput=Throughput(
             500_001, [[0, 0], [0, 0], [3, 0], [1, 0]], [[0, 0], [0, 0], [6, 0], [2, 0]]
         ),
         latency=[Latency(2, False, 3, 10_000.0, 12_000.0, 12_000.0, 12_000.0, 12_000)],
-        links=[Link(0, 1, 3, 12_000.0, 12_000.0, 9, 0.125, 2), Link(1, 0, 1)],
+        links=[LinkLoss(0, 1, 3, 12_000.0, 12_000.0, 9, 0.125, 2), LinkLoss(1, 0, 1)],
         findings=[
-            Finding(
+            ReportFinding(
                 "fifo",
                 "violated",
                 4,
                 1,
                 meaning="kept",
-                examples=[Example(name, [name], [Row(name, 2, 7, 5, "deliver", name)])],
+                examples=[Example(name, [name], [EvidenceRow(name, 2, 7, 5, "deliver", name)])],
             ),
-            Finding("causal", "unverifiable", 0, 0, why=name),
-            Finding("integrity", "holds", 4, 0),
+            ReportFinding("causal", "unverifiable", 0, 0, why=name),
+            ReportFinding("integrity", "holds", 4, 0),
         ],
         removals=[
-            Removal(
+            RemovalEntry(
                 *(1, 700_000, 100_000, 100_000, "ENDED", 0, 1, ["ada"]),
                 [Step(0, "ada", "SUSPECTED", "SILENCE"), Step(100_000, name, "INSTALL")],
                 2,

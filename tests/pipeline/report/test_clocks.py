@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.pipeline.report.model import Clock
 from phalanx.pipeline.report.removals import _since_began
-from phalanx.pipeline.report.time_axis import Journal, RunAxis, _reach
+from phalanx.pipeline.report.time_axis import JournalSpan, RunAxis, _reach
 
 HOUR_US = 3_600_000_000
 
@@ -16,7 +16,7 @@ def run_of(clock: Clock) -> RunAxis:
     """ada and cyd on one machine, bea on another, whose wall clock is an hour ahead."""
     machines = {"ada": 0, "bea": 1, "cyd": 0}
     journals = [
-        Journal(
+        JournalSpan(
             name=node,
             node=node,
             inc=1,

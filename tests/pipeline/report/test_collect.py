@@ -12,12 +12,12 @@ from tests.pipeline.report.conftest import journals
 from phalanx.errors import PipelineError
 from phalanx.journal.schema import Deliver, Event, Life, Send, Suspect, ViewInstall
 from phalanx.journal.schema import Link as LinkRow
-from phalanx.pipeline.report.model import SERVICES, Caps, Page, Run
+from phalanx.pipeline.report.model import SERVICES, Caps, Page, RunModel
 from phalanx.pipeline.report.time_axis import open_axis
 from phalanx.pipeline.tables import Tables, from_rows
 
 
-def run_of(page: Page, name: str) -> Run:
+def run_of(page: Page, name: str) -> RunModel:
     return next(run for run in page.runs if run.run == name)
 
 

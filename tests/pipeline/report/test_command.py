@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from phalanx.cli.main import main
 from phalanx.cli.report import write_page
-from phalanx.pipeline.report.model import Finding, Page
+from phalanx.pipeline.report.model import Page, ReportFinding
 from phalanx.pipeline.tables import Tables
 
 
@@ -26,7 +26,7 @@ def given(
     monkeypatch: pytest.MonkeyPatch,
     tables: Tables,
     page: Page,
-    findings: dict[tuple[str, str, str], list[Finding]],
+    findings: dict[tuple[str, str, str], list[ReportFinding]],
 ) -> None:
     """Spark is that of the tests, and what it would be asked is known."""
 
@@ -67,7 +67,7 @@ def test_the_lines_name_the_file_and_each_run(tmp_path: Path) -> None:
 def test_a_violation_in_a_run_that_is_not_shown_counts_and_is_told(
     tmp_path: Path,
     page: Page,
-    findings: dict[tuple[str, str, str], list[Finding]],
+    findings: dict[tuple[str, str, str], list[ReportFinding]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held = [run for run in page.runs if all(f.verdict != "violated" for f in run.findings)]

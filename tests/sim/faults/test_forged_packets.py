@@ -12,10 +12,11 @@ import pytest
 
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.membership.announcement import sender_of, statement_of
-from phalanx.core.wire import frames
+from phalanx.core.wire import packets as wire
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, Refusal
+from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Refusal
 from phalanx.sim.faults.corruption import ARCHIVE_MAX, PacketLog
 from phalanx.sim.faults.forged_packets import PacketForger
 
@@ -31,7 +32,7 @@ def packets() -> list[Any]:
 
 def test_every_kind_of_packet_is_forged_so_that_it_can_be_read(packets: list[Any]) -> None:
     kinds = Counter(type(packet) for packet in packets)
-    assert [k for k in (*get_args(frames.ControlPacket), Fragment) if kinds[k] < 20] == []
+    assert [k for k in (*get_args(wire.ControlPacket), Fragment) if kinds[k] < 20] == []
     assert {p.reason for p in packets if isinstance(p, Refusal)} == {"malformed"}
     assert kinds[Refusal] < 600
 

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from phalanx.core.effects import Deliver, Effect, Input
 from phalanx.core.member.member import Member
-from phalanx.journal import schema as ev
-from phalanx.sim.render.narrative import LINES_MAX, milliseconds, story, words
+from phalanx.sim.render.narrative import LINES_MAX, story
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import MS, Crash, Scenario, Traffic
 
-HEAD: dict[str, Any] = {
-    "run": "r",
-    "profile": "T",
-    "group": "g",
-    "node": "a",
-    "inc": 1,
-    "lseq": 1,
-    "step": 1,
-    "t_ns": 0,
-}
 SCENARIO = Scenario(
     members=("a", "b", "c"),
     traffic=tuple(Traffic(from_=m, count=40, every_ns=MS) for m in ("a", "b")),
@@ -78,36 +63,6 @@ def test_an_exception_is_told_with_the_last_rows() -> None:
     assert any("delivers" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        (ev.TransMarker(vid="1.0:x", at_pos=7, **HEAD), "marks    the end of 1.0:x at pos 7"),
-        (
-            ev.CtxStep(
-                context="c0", stage="COMMIT", action="FA", failed_after=["b.1", "c.1"], **HEAD
-            ),
-            "changes  FA in COMMIT, c0 without b.1 c.1",
-        ),
-        (
-            ev.Suspect(
-                target="b",
-                target_inc=2,
-                state="SEMI",
-                prev_state="SUSPECTED",
-                evidence="RELAY",
-                relay="c",
-                **HEAD,
-            ),
-            "judges   b.2 SEMI (RELAY by c)",
-        ),
-        (ev.NotSent(first=3, last=4, **HEAD), "gives up a#3..4: nobody is left to get it"),
-        (ev.Topology(component=["a", "b"], **HEAD), "reaches  a b"),
-    ],
-)
-def test_rows_about_changes_are_told_in_a_line(row: ev.Event, expected: str) -> None:
-    assert words(row) == expected
-
-
 def test_a_stuck_run_with_changes_tells_the_last_of_them() -> None:
     crash = (Crash(member="b", at_ns=50 * MS),)
     scenario = Scenario(members=("a", "b"), start="alone", patience_ns=50 * MS, crash=crash)
@@ -115,7 +70,3 @@ def test_a_stuck_run_with_changes_tells_the_last_of_them() -> None:
     assert lines[0].startswith("stuck: not settled")
     assert "what changed last:" in lines
     assert any("life     CRASH" in line for line in lines)
-
-
-def test_times_are_milliseconds_with_microseconds_behind_the_point() -> None:
-    assert milliseconds(1_234_567_890).strip() == "1234.567 ms"

@@ -30,12 +30,12 @@ acknowledgement would hold up a safe message until the next slow keep-alive.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from phalanx.config import Config
-from phalanx.core.delivery.total_order import Awaited
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Service
 from phalanx.core.wire.frames import Frame
-
-NEVER = 1 << 62
 
 SMALL = 4
 """In groups up to this size everybody is chosen."""
@@ -47,6 +47,16 @@ PATIENCE = 4
 """The chosen have so many times `ack_prompt_ns` before the first reserves step in."""
 SPREAD = 8
 """A lazy ack comes one part in so many later for each rank, keep-alives for each member."""
+
+
+class Awaited(IntEnum):
+    """Whose acknowledgements let messages be delivered that are here and wait."""
+
+    NOBODY = 0
+    CHOSEN = 1
+    """As many as the messages need at least."""
+    EVERYBODY = 2
+    """More than a majority of votes: that did not decide."""
 
 
 class AckScheduler:

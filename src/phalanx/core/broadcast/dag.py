@@ -21,14 +21,14 @@ from phalanx.core.wire.frames import Frame
 
 
 class Dag:
-    __slots__ = ("_aside", "_ties", "frames", "have", "latest", "moved", "n", "stable")
+    __slots__ = ("_aside", "_ties", "frames", "have", "latest", "n", "newly_stable", "stable")
 
     def __init__(self, n: int, base: list[int] | None = None) -> None:
         self.n = n
         self.have = [0] * n if base is None else base.copy()
         self.latest = [[0] * n for _ in range(n)]
         self.stable = [0] * n
-        self.moved: list[int] = []
+        self.newly_stable: list[int] = []
         """Members of which more is stable; whoever forgets their frames clears it."""
         self.frames: list[dict[int, Frame]] = [{} for _ in range(n)]
         """Per sender, the frames that are here and not yet dropped, by number."""
@@ -81,7 +81,7 @@ class Dag:
         self.have[sender] = number
         self.frames[sender][number] = frame
 
-    def count(self, frame: Frame) -> None:
+    def count_deferred(self, frame: Frame) -> None:
         """A frame that was set aside counts after all."""
         before = self.latest[frame.sender]
         self.latest[frame.sender] = frame.vector
@@ -111,7 +111,7 @@ class Dag:
         lowest = min(column)
         self.stable[member] = lowest
         self._ties[member] = column.count(lowest)
-        self.moved.append(member)
+        self.newly_stable.append(member)
 
     def changed_since(self, member: int) -> tuple[list[int], list[int]]:
         """What `member` (this one) has not yet acknowledged: members and numbers."""

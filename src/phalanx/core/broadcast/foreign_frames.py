@@ -20,8 +20,9 @@ from phalanx.core.ids import MEMBERS_MAX, MemberId, encode_member
 from phalanx.core.membership.announcement import sender_of
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import CompleteFrame, Fragment, Frame, Nack, Refusal, Want
+from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import CompleteFrame, Fragment, Nack, Refusal, Want
 from phalanx.core.wire.reassembly import FrameReassembler
 
 BEGUN_MAX = 512

@@ -1,32 +1,34 @@
-"""Lansis: reliable broadcast in one domain (S4 3.3).
+"""Reliable broadcast in one view: the Lansis protocol (S4 3.3).
 
-Packets come in, in any order, damaged, twice or not at all; frames come out once each, in an
-order that respects what they follow. Gaps show in three ways: a number was skipped, a frame
-came in part, or somebody acknowledges a frame that is not here (S4: "analyzing the received
-message chains"). What is missing goes to `retransmission`; what has come but cannot enter yet
-waits. What has entered is kept and repeated by `holdings`.
+Packets arrive in any order, damaged, twice or not at all; frames leave once each, in causal order.
+A gap shows in three ways: a number was skipped, a frame came in part, or a member acknowledges a
+frame that is not here (S4: "analyzing the received message chains"). Missing frames go to
+`retransmission`; frames that cannot enter yet wait in the `frame_store`, which also keeps what has
+entered; `nack` asks for frames and answers the requests of others.
 
 Departure from S4: the unit is the frame, which may be larger than a datagram; its fragments
 are recovered one by one, so 1 % loss of datagrams does not become 10 % loss of frames.
 
-While no change of membership is under way (`steady`) a frame enters by itself as soon as it
-can. Frames of a change, and all frames while there is one, wait to be pulled, one at a
-time: the member decides for each what it counts for (`member.view_change`).
+While no view change is under way (`steady`) a frame enters by itself as soon as it can. Frames of
+a change, and all frames during one, are deferred: `next_admissible` names them one at a time, and
+`member.view_change` decides for each what it counts for.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 from phalanx.config import Config
 from phalanx.core.broadcast.frame_store import FrameStore, PastFrames
-from phalanx.core.broadcast.retransmission import Place
+from phalanx.core.broadcast.nack import NackRequester, NackResponder, packets_lost
+from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.ids import View
 from phalanx.core.membership.announcement import sender_of
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frame_codec import decode_frame, encode_tag
-from phalanx.core.wire.frames import ANOTHER, CompleteFrame, Fragment, Frame, FrameKind, Refusal
+from phalanx.core.wire.frames import Frame, FrameKind, Place
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import ANOTHER, CompleteFrame, Fragment, Nack, Refusal
 from phalanx.core.wire.reassembly import FrameReassembler
 
 AHEAD_ASKED_MAX = 64
@@ -39,15 +41,29 @@ POOL_WINDOWS, POOL_BYTES = 4, 8 << 20
 _ACK = int(FrameKind.ACK)
 
 
-class ReliableBroadcast(FrameStore):
+class ReliableBroadcast:
+    """The frames of one view: packets in, frames out, requests and answers."""
+
     __slots__ = (
         "_claimed",
+        "_config",
+        "_me",
+        "_members",
         "_reassembler",
+        "_requester",
+        "_responder",
+        "_table",
         "_tag",
         "_unread",
-        "_waiting_bytes",
+        "awaiting_first_frames",
+        "dag",
         "duplicates",
         "has_deferred",
+        "heard",
+        "refused",
+        "retransmission",
+        "steady",
+        "store",
     )
 
     def __init__(
@@ -60,16 +76,33 @@ class ReliableBroadcast(FrameStore):
         config: Config,
         prng: Prng,
     ) -> None:
-        super().__init__(me, view, base, past_frames, codec, config, prng)
+        n = len(view.members)
+        self._me = me
+        self._config = config
+        self._members = view.members
+        self._table = view.id.digest
         self._tag = encode_tag(view.id)
-        self.has_deferred = False
-        """Something waits to be pulled."""
-        self._claimed = [0] * len(view.members)
+        self.store = FrameStore(me, n, base)
+        self.dag = self.store.dag
+        self.retransmission = Retransmission(config, prng)
+        self._requester = NackRequester(me, view, codec, config)
+        self._responder = NackResponder(
+            me, view, self.store, past_frames, self.retransmission, codec, config
+        )
+        self.heard = self.dag.have.copy()
+        """Per sender, the highest frame number known to exist, as far as it is asked for."""
+        self._claimed = [0] * n
         """Per sender, the highest number that was heard of beyond the buffers."""
-        self.duplicates = 0
         self._reassembler = FrameReassembler()
-        self._waiting_bytes = 0
         self._unread: deque[Frame] = deque()
+        self.has_deferred = False
+        """Some frame waits for `next_admissible`."""
+        self.steady = True
+        """No proposal has been issued in the view."""
+        self.awaiting_first_frames = False
+        """Not all members have spoken in the view: some may still be in another one."""
+        self.duplicates = 0
+        self.refused: Counter[str] = Counter()
 
     # -------------------------------------------------------------- packets in
 
@@ -109,7 +142,7 @@ class ReliableBroadcast(FrameStore):
 
     def _is_full(self, place: Place) -> bool:
         """No room to let this frame wait: only the next of its sender may still come in."""
-        pooled = self._reassembler.bytes + self._waiting_bytes
+        pooled = self._reassembler.bytes + self.store.waiting_bytes
         if pooled <= max(POOL_BYTES, POOL_WINDOWS * self._config.window_bytes_max):
             return False
         return place[1] != self.dag.have[place[0]] + 1
@@ -128,7 +161,7 @@ class ReliableBroadcast(FrameStore):
 
     def _is_new(self, now: int, sender: int, number: int) -> bool:
         have = self.dag.have[sender]
-        if number <= have or number in self._waiting[sender]:
+        if number <= have or number in self.store.waiting[sender]:
             self.duplicates += 1
             return False
         if number > have + self._config.ahead_frames_max:
@@ -182,8 +215,8 @@ class ReliableBroadcast(FrameStore):
             self._wait(now, place, frame)
             return []
         self.retransmission.found(place)
-        self.insert(frame)
-        if not any(self._waiting):
+        self.store.insert(frame)
+        if not any(self.store.waiting):
             entered = [frame]
         else:
             entered = self._admit(frame)
@@ -196,9 +229,9 @@ class ReliableBroadcast(FrameStore):
                 self._hear(now, frame.sender, self._claimed[frame.sender])
 
     def _defer(self, now: int, frame: Frame) -> None:
-        """A frame of the view that is not for the steady path: it waits to be pulled."""
+        """A frame of the view that is not for the steady path: it waits for `next_admissible`."""
         announced = frame.control is not None
-        if announced != (sender_of(frame) == self.roster[frame.sender]) or (
+        if announced != (sender_of(frame) == self._members[frame.sender]) or (
             frame.phase and not announced
         ):
             self._unusable(now, (frame.sender, frame.number), "impossible")
@@ -211,19 +244,19 @@ class ReliableBroadcast(FrameStore):
         self._wait(now, (frame.sender, frame.number), frame)
 
     def offer(self, now: int, frame: Frame) -> None:
-        """A frame that is carried into the view: it waits to be pulled."""
+        """A frame that is carried into the view: it waits for `next_admissible`."""
         if self._is_new(now, frame.sender, frame.number):
             self.has_deferred = True
             self._wait(now, (frame.sender, frame.number), frame)
 
-    def readmit(self, now: int, frame: Frame) -> None:
+    def requeue(self, now: int, frame: Frame) -> None:
         """A frame of the view that arrived before the view was installed here."""
         if frame.sender != self._me and self._is_new(now, frame.sender, frame.number):
             self._defer(now, frame)
 
-    def pull(self) -> Frame | None:
-        """A waiting frame all of whose past is here; it goes on waiting until it is taken."""
-        for sender, waiting in enumerate(self._waiting):
+    def next_admissible(self) -> Frame | None:
+        """A waiting frame all of whose past is here; it goes on waiting until it is admitted."""
+        for sender, waiting in enumerate(self.store.waiting):
             frame = waiting.get(self.dag.have[sender] + 1) if waiting else None
             if frame is not None and self.dag.ready(frame):
                 return frame
@@ -234,40 +267,36 @@ class ReliableBroadcast(FrameStore):
         something already."""
         while self._unread:
             frame = self._unread.popleft()
-            if self._waiting[frame.sender].get(frame.number) is frame:
+            if self.store.waiting[frame.sender].get(frame.number) is frame:
                 return frame
         return None
 
-    def take(self, now: int, frame: Frame) -> None:
-        """Enter a pulled frame of phase 0 that counts."""
-        self._unpool(frame)
+    def admit(self, now: int, frame: Frame) -> None:
+        """Enter a deferred frame of phase 0 that counts."""
+        self.store.remove_waiting(frame)
         self.insert(frame)
         self._claim(now, [frame])
 
     def admit_uncounted(self, now: int, frame: Frame) -> None:
-        """Enter a pulled frame of phase 0 that may lie beyond what closes the view."""
-        self._unpool(frame)
-        self.dag.insert_deferred(frame)
-        self.bytes += len(frame.payload) if frame.runs else 0
+        """Enter a deferred frame of phase 0 that may lie beyond what closes the view."""
+        self.store.remove_waiting(frame)
+        self.store.insert_deferred(frame)
         self._claim(now, [frame])
 
     def admit_without_vote(self, now: int, frame: Frame) -> None:
-        """Enter a pulled frame of phase 1, or one that is carried into the view."""
-        self._unpool(frame)
+        """Enter a deferred frame of phase 1, or one that is carried into the view."""
+        self.store.remove_waiting(frame)
         self.insert_without_vote(frame)
         self._claim(now, [frame])
 
     def insert_without_vote(self, frame: Frame) -> None:
-        self.dag.insert_without_vote(frame)
-        size = len(frame.payload) if frame.runs else 0
-        self.bytes += size
+        """Enter a frame of phase 1, or one that is carried into the view."""
+        self.store.insert_without_vote(frame)
         self.heard[frame.sender] = max(self.heard[frame.sender], frame.number)
-        if frame.sender == self._me:
-            self.own_bytes += size
 
     def waiting(self) -> list[Frame]:
         """All frames that wait, by sender and number."""
-        return [w[number] for w in self._waiting for number in sorted(w)]
+        return self.store.all_waiting()
 
     def ask(self, now: int, sender: int, number: int) -> None:
         """A frame of a member is known to exist."""
@@ -280,23 +309,19 @@ class ReliableBroadcast(FrameStore):
         progress = True
         while progress:
             progress = False
-            for sender, waiting in enumerate(self._waiting):
+            for sender, waiting in enumerate(self.store.waiting):
                 following = self.dag.have[sender] + 1
                 while waiting and following in waiting and self.dag.ready(waiting[following]):
                     frame = waiting[following]
                     if frame.phase or frame.kind > _ACK:
                         self.has_deferred = True
                         break
-                    self._unpool(frame)
-                    self.insert(frame)
+                    self.store.remove_waiting(frame)
+                    self.store.insert(frame)
                     entered.append(frame)
                     following += 1
                     progress = True
         return entered
-
-    def _unpool(self, frame: Frame) -> None:
-        del self._waiting[frame.sender][frame.number]
-        self._waiting_bytes -= len(frame.payload)
 
     def _wait(self, now: int, place: Place, frame: Frame) -> None:
         """It follows frames that are not here: keep it, and ask for those."""
@@ -319,24 +344,42 @@ class ReliableBroadcast(FrameStore):
             self._unusable(now, place, "ahead")
             return
         self.retransmission.found(place)
-        self._waiting[frame.sender][frame.number] = frame
+        self.store.add_waiting(frame)
         if frame.phase and frame.tag == self._tag:
             self._unread.append(frame)
-        self._waiting_bytes += len(frame.payload)
 
     def spoke(self, sender: int) -> bool:
         """A frame of its is here, entered or waiting for others: it has installed the view."""
         if self.dag.latest[sender][sender]:
             return True
-        waiting = self._waiting[sender].values()
+        waiting = self.store.waiting[sender].values()
         return any(frame.tag == self._tag and not frame.phase for frame in waiting)
 
     def insert(self, frame: Frame) -> None:
         """Enter a ready frame: a foreign one, or one's own."""
-        self.dag.insert(frame)
-        if frame.runs:
-            self.bytes += len(frame.payload)
+        self.store.insert(frame)
         if frame.sender == self._me:
             self.heard[self._me] = frame.number
-            if frame.runs:
-                self.own_bytes += len(frame.payload)
+
+    # -------------------------------------------------------------- requests and answers
+
+    def answer(self, now: int, nack: Nack) -> tuple[int, list[bytes]]:
+        """Another member misses frames: about how many packets it has lost, and the packets to
+        send at once."""
+        return self._responder.answer(now, nack, self.heard, self.refused)
+
+    def due(self, now: int) -> tuple[int, list[bytes]]:
+        """How many packets are asked for now for the first time, and the packets of these
+        requests and of answers now due."""
+        wants = self.retransmission.wants(now)
+        out = self._requester.packets(wants, self.by_name) if wants else []
+        return packets_lost(wants), out + self._responder.due(now)
+
+    @property
+    def by_name(self) -> bool:
+        """Whether requests name members: others may be in another view by now."""
+        return self.awaiting_first_frames or not self.steady
+
+    def repeat_last(self, now: int) -> list[bytes]:
+        """This member's last frame, for a member that seems to have missed it."""
+        return self._responder.repeat_last(now)

@@ -24,10 +24,9 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import WANTS_MAX, Want
+from phalanx.core.wire.frames import Place
+from phalanx.core.wire.packets import WANTS_MAX, Want
 
-Place = tuple[int, int]
-"""(sender, number) of a frame."""
 Named = tuple[MemberId, int]
 """The same of a sender that has no slot here."""
 

@@ -19,23 +19,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import insort
 from collections import deque
-from enum import IntEnum
 from operator import le
 
+from phalanx.core.broadcast.ack_scheduler import Awaited
 from phalanx.core.broadcast.dag import Dag
 from phalanx.core.wire.frames import Frame
 
 NONE = 1 << 62
-
-
-class Awaited(IntEnum):
-    """Whose acknowledgements let messages leave that are here and wait."""
-
-    NOBODY = 0
-    CHOSEN = 1
-    """As many as the messages need at least."""
-    EVERYBODY = 2
-    """More than a majority of votes: that did not decide."""
 
 
 _NOBODY, _CHOSEN, _EVERYBODY = Awaited  # hot path

@@ -7,8 +7,9 @@ break. All packets are unnumbered and may be lost.
 from __future__ import annotations
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Evidence, PeerSuspicion
-from phalanx.core.failure_detector import NEVER, FailureDetector, PeerVerdict, Probing
+from phalanx.core.failure_detector import FailureDetector, PeerVerdict, Probing
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership import proposals
@@ -19,9 +20,9 @@ from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.proposals import component_of, epoch
 from phalanx.core.membership.statements import Statement
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import (
+from phalanx.core.wire.frames import Component
+from phalanx.core.wire.packets import (
     Alive,
-    Component,
     ControlPacket,
     Hello,
     IncarnationReused,
@@ -149,7 +150,7 @@ class ControlPlane:
         if alive.sender == self.me:
             return []
         if alive.asker == self.me:
-            slots = view_state.broadcast.slot_of
+            slots = view_state.ranked
             slot = slots.get(alive.sender, NEVER)
             helper = -1 if alive.via is None else slots.get(alive.via, NEVER)
             if alive.view == view_state.view.id and max(slot, helper) < len(self.detector.heard_ns):
@@ -336,7 +337,7 @@ class ControlPlane:
             said.append(self.hello(now, view_state))
         if now >= self.detector.deadline():
             self._mark(now, view_state, steady and not view_state.awaiting_first_frames)
-            roster = view_state.broadcast.roster
+            roster = view_state.view.members
             for step in self.detector.check(now):
                 if isinstance(step, Probing):
                     helper = roster[step.helper] if 0 <= step.helper < len(roster) else None
@@ -367,7 +368,7 @@ class ControlPlane:
         self.detector.ignore(slot)
         return PeerSuspicion(member, "FAULTY", before, evidence)
 
-    def _judged(self, step: PeerVerdict, roster: list[MemberId]) -> PeerSuspicion:
+    def _judged(self, step: PeerVerdict, roster: tuple[MemberId, ...]) -> PeerSuspicion:
         target = roster[step.slot]
         relay = roster[step.relay] if 0 <= step.relay < len(roster) else None
         if step.state == "SEMI" and relay is not None:

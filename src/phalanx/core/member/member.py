@@ -1,13 +1,19 @@
-"""One process in one group: routes inputs to the modules that decide, and collects effects.
+"""One process in one group: passes inputs to the parts that handle them, and collects effects.
 
-    packets ──> lansis ──> order ──> cursor ──> Deliver
+    packets ──> reliable broadcast ──> total order ──> delivery queue ──> Deliver
                   └──────> membership protocol ──> the next view
-    Submit ───> outbox ──(window, pulse)──> a frame ──> lansis, order, cursor, Transmit
+    Submit ───> outbox ──(window, ack scheduler)──> a frame ──> broadcast as above, and Transmit
 
-It decides nothing itself but the order of things within a step: packets first, then
-deliveries, then what is stable is forgotten, then frames are sealed, so that a frame
-acknowledges everything that came before it. `view_state` holds the state of one view,
-`control_plane` handles packets without numbers: discovery, probes, names.
+Parts and what they own:
+
+    sender         own messages: outbox, receipts, delivery reports
+    active view    the state of the view that is installed; frames out and in
+    view change    carries out the membership protocol; replaces the state of the view
+    control plane  packets without numbers: discovery, probes, relays, names
+
+The member decides only the order of things within a step: packets first, then deliveries, then
+stable frames are dropped, then frames are built, so that a frame acknowledges everything that came
+before it.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import (
     AwaitDelivery,
     Close,
@@ -31,42 +39,73 @@ from phalanx.core.effects import (
     Transmit,
     ViewInstalled,
 )
-from phalanx.core.ids import MemberId
+from phalanx.core.ids import MemberId, View
+from phalanx.core.member.active_view import ActiveView
+from phalanx.core.member.blocked import Wait
+from phalanx.core.member.control_plane import ControlPlane
+from phalanx.core.member.invariants import check_frames, check_invariants
+from phalanx.core.member.sender import Sender
 from phalanx.core.member.view_change import ViewChange
-from phalanx.core.member.view_state import ViewState
-from phalanx.core.membership.instructions import Expired, Suspected
-from phalanx.core.wire.frames import (
+from phalanx.core.member.view_state import MemberResources, ViewState
+from phalanx.core.membership.carryover import ViewOrigin
+from phalanx.core.membership.instructions import Expired, LeaveRequested, Suspected
+from phalanx.core.membership.protocol import MembershipProtocol
+from phalanx.core.prng import Prng
+from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import (
     CompleteFrame,
     ControlFragment,
+    ControlPacket,
     Fragment,
-    Frame,
     Nack,
     Refusal,
 )
+from phalanx.core.wire.settings_mismatch import SettingsMismatches
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.errors import MemberClosed
 
-NEVER = 1 << 62
 
-
-class Member(ViewChange):
+class Member:
     """A member of a group. Drive it with `step`, at the latest when `deadline` says so.
 
-    `view` is what it boots in: itself alone, or a view that all its members boot in.
+    `view` is the view that it boots in: itself alone, or a view that all its members boot in.
     """
+
+    def __init__(self, me: MemberId, view: View, group: str, config: Config, entropy: int) -> None:
+        self.me = me
+        self._config = config
+        self._codec = PacketCodec(config.cluster, group, shared_digest(config))
+        self._settings_mismatches = SettingsMismatches(config)
+        prng = Prng(entropy)
+        self._protocol = MembershipProtocol(me, view, config)
+        self._resources = MemberResources(me, self._codec, config, prng)
+        self._control_plane = ControlPlane(me, config, prng, len(view.members) == 1)
+        self._sender = Sender(me, config)
+        state = ViewState(me, ViewOrigin(view), self._resources, 0)
+        self._active = ActiveView(config, self._protocol, self._sender, self._resources, state)
+        self._view_change = ViewChange(
+            me, self._protocol, self._control_plane, self._sender, self._resources, self._active
+        )
+        self._leave_ns = NEVER
+        self._stopped = False
+        self._control_deadline_ns = -1
+        """When something other than frames is due; -1 if that must be computed again."""
 
     # -------------------------------------------------------------- the border
 
     def start(self, now: int) -> list[Effect]:
         """The first step: the member is in its view."""
-        self._enter(ViewState(self.me, self._view_state.origin, self._resources, now))
-        self._control_plane.start(now, self._view_state)
-        self._may_not_send = self._control_plane.claim.pending
-        if len(self.view.members) > 1:
+        origin = self._active.state.origin
+        state = self._active.state = ViewState(self.me, origin, self._resources, now)
+        self._control_plane.start(now, state)
+        self._sender.silenced = self._control_plane.claim.pending
+        if len(state.view.members) > 1:
             self._protocol.watch(now)
-        return [ViewInstalled(self.view, None, (), "boot")]
+        return [ViewInstalled(state.view, None, (), "boot")]
 
     def step(self, now: int, given: Input) -> list[Effect]:
-        """Take one input; what must be done about it, in order.
+        """Take one input; return what must be done about it, in order.
 
         A SubmissionError leaves the member as it was.
         """
@@ -75,37 +114,40 @@ class Member(ViewChange):
             if isinstance(given, Submit):
                 raise MemberClosed(str(self.me))
             return out
+        activity = self._view_change.activity
         match given:
             case Datagrams():
                 self._receive(now, given.packets, out)
-            case Submit(bodies, service, to, lost):
-                self._submit(bodies, service, to, lost, out)
+            case Submit():
+                self._sender.submit(given, self._active.state, out)
             case DeadlinePassed():
                 self._control_deadline_ns = -1
                 self._recover(now, out)
                 self._expire(now, out)
             case Close():
-                self._closed = True
+                self._sender.closed = True
             case LeaveRequest():
-                self._closed = True
-                self._control_deadline_ns = -1
+                self._sender.closed = True
                 self._leave_ns = min(self._leave_ns, now + self._config.leave_ns)
             case SuspectMember(member):
-                self._give(now, Suspected((member,), "OPERATOR"), out)
+                self._view_change.give(now, Suspected((member,), "OPERATOR"), out)
             case ReaderLag(level):
-                told, self._backlog = self._backlog > 0, level
-                if (level > 0) != told and not self._may_not_send:
-                    self._send(now, self._outbox.following, [], out)
+                lagged, self._sender.reader_lag = self._sender.reader_lag > 0, level
+                if (level > 0) != lagged and not self._sender.silenced:
+                    self._active.send_control(now, None, out)
             case AwaitDelivery(number):
-                self._deliveries.ask(number)
+                self._sender.deliveries.ask(number)
             case _:
                 assert_never(given)
-        if self._broadcast.has_deferred or not self._broadcast.steady:
-            self._advance(now, out)
-        self._speak(now, out)
+        broadcast = self._active.state.broadcast
+        if broadcast.has_deferred or not broadcast.steady:
+            self._view_change.advance(now, out)
+        self._active.send_due(now, out)
         if self._leave_ns != NEVER:
             self._continue_leaving(now, out)
-        self._report(out)
+        if self._view_change.activity != activity:
+            self._control_deadline_ns = -1
+        self._active.report(out)
         if self._control_plane.lost_name and not self._stopped:
             self._stopped = True
             out.append(Stopped("name-in-use"))
@@ -118,42 +160,62 @@ class Member(ViewChange):
         """When to give DeadlinePassed, unless something else is given before."""
         if self._stopped:
             return None
-        due = NEVER if self._may_not_send else self._ack_scheduler.deadline(self._is_settled)
-        for retransmission in (
-            self._broadcast.retransmission,
-            self._resources.foreign.retransmission,
-        ):
+        state, sender = self._active.state, self._sender
+        broadcast, foreign = state.broadcast, self._resources.foreign
+        due = NEVER
+        if not sender.silenced:
+            due = state.ack_scheduler.deadline(state.settled and broadcast.steady)
+        for retransmission in (broadcast.retransmission, foreign.retransmission):
             asks = retransmission.deadline()
             if asks is not None and asks < due:
                 due = asks
         if self._control_deadline_ns < 0:
-            searches = not self._protocol.leaving
-            waits = (
-                self._protocol.deadline(),
-                self._control_plane.deadline(searches),
-                self._leave_ns,
-            )
-            self._control_deadline_ns = min(waits)
+            control = self._control_plane.deadline(searches=not self._protocol.leaving)
+            self._control_deadline_ns = min(self._protocol.deadline(), control, self._leave_ns)
         if self._control_deadline_ns < due:
             due = self._control_deadline_ns
-        if self._outbox.messages and self._pace_ns < due and self._may_send():
-            due = self._pace_ns
+        if sender.outbox.messages and sender.pace_ns < due:
+            if sender.may_send(state, self._protocol):
+                due = sender.pace_ns
         return due
+
+    # -------------------------------------------------------------- what can be asked
+
+    @property
+    def view(self) -> View:
+        """The view that is installed."""
+        return self._active.state.view
 
     @property
     def have(self) -> list[int]:
         """Per rank, how many frames of that member are here."""
-        return self._dag.have.copy()
+        return self._active.state.dag.have.copy()
 
     @property
     def settled(self) -> bool:
         """Nothing waits to be sent, no change is under way, and all messages known here are
         delivered and stable."""
-        return self._is_settled and not self._outbox.messages and self._view_state.queue.empty
+        waiting = self._sender.outbox.messages
+        return self._active.settled and not waiting and self._active.state.queue.empty
+
+    @property
+    def room(self) -> int:
+        """Bytes that the outbox still takes; 0 or less: Submit raises OutboxFull."""
+        return self._sender.room
+
+    @property
+    def following(self) -> int:
+        """The number of the first message that has not been sent: grows while messages leave."""
+        return self._sender.outbox.following
+
+    @property
+    def blocked_by(self) -> dict[MemberId, Wait]:
+        """The members that messages which may not leave wait for; empty if none wait."""
+        return self._sender.blocked_by(self._active.state, self._protocol)
 
     def links(self) -> list[LinkStats]:
         """What happened on the links with the other members since the view began."""
-        return self._view_state.links()
+        return self._active.state.links()
 
     @property
     def named(self) -> bool:
@@ -166,18 +228,29 @@ class Member(ViewChange):
         """A view change is under way."""
         return self._protocol.changing
 
+    def validate(self, deep: bool = True) -> None:
+        """Check the invariants between the parts, after any step: for simulations and tests.
+        `deep` checks frame by frame."""
+        if not self._stopped:
+            state, sender = self._active.state, self._sender
+            check_invariants(self.me, state, self._protocol, sender, self._control_plane)
+            if deep:
+                check_frames(state)
+
     def story(self) -> list[str]:
         """A few lines about its state, for a person."""
-        dag, names = self._dag, [str(m) for m in self.view.members]
-        broadcast, protocol = self._broadcast, self._protocol
+        state, protocol = self._active.state, self._protocol
+        dag, broadcast = state.dag, state.broadcast
+        members = state.view.members
+        names = [str(member) for member in members]
         lines = [
-            f"{self.me}: {self._outbox.messages} messages wait",
-            f"  view {self.view.id} of {' '.join(names)}",
+            f"{self.me}: {self._sender.outbox.messages} messages wait",
+            f"  view {state.view.id} of {' '.join(names)}",
             f"  {protocol.stage}, phase {protocol.phase}",
             *(f"  issued {proposal!r}" for proposal in protocol.issued),
             *(f"  collected {c.view}: {_listed(c.members)}" for c in protocol.collected.values()),
-            f"  {broadcast.bytes} of {self._window.limit} bytes in the window",
-            f"  {self._view_state.queue.positions} positions delivered",
+            f"  {broadcast.store.bytes} of {state.window.limit} bytes in the window",
+            f"  {state.queue.positions} positions delivered",
             f"  {broadcast.duplicates} duplicates dropped",
         ]
         for name, have, heard, stable in zip(
@@ -186,39 +259,37 @@ class Member(ViewChange):
             lines.append(f"  {name}: frames here {have}, known {heard}, stable {stable}")
         missing = sorted(broadcast.retransmission.missing)
         if missing:
-            places = ", ".join(f"{broadcast.roster[s]}/{number}" for s, number in missing[:8])
+            places = ", ".join(f"{members[s]}/{number}" for s, number in missing[:8])
             lines.append(f"  missing {len(missing)}: {places}")
         waiting = broadcast.waiting()
         if waiting:
-            places = ", ".join(f"{broadcast.roster[f.sender]}/{f.number}" for f in waiting[:8])
+            places = ", ".join(f"{members[f.sender]}/{f.number}" for f in waiting[:8])
             lines.append(f"  waiting {len(waiting)}: {places}")
         return lines + self._control_plane.detector.story()
 
     # -------------------------------------------------------------- packets
 
     def _receive(self, now: int, packets: Sequence[bytes], out: list[Effect]) -> None:
-        broadcast, control_plane, foreign = (
-            self._broadcast,
-            self._control_plane,
-            self._resources.foreign,
-        )
+        state, control_plane = self._active.state, self._control_plane
+        broadcast, foreign = state.broadcast, self._resources.foreign
         heard, direct = control_plane.detector.heard_ns, control_plane.detector.direct_ns
         entered: list[Frame] = []
         for packet in self._codec.decode_all(packets):
             if type(packet) is CompleteFrame or type(packet) is Fragment:
-                if packet.table != self._view_state.table:
+                if packet.table != state.table:
                     if packet.repeat:
-                        self._repeated(packet)
+                        self._note_repeat(packet)
                     came = (
                         foreign.whole(packet, broadcast.refused)
                         if type(packet) is CompleteFrame
                         else foreign.fragment(packet, broadcast.refused)  # type: ignore[arg-type]
                     )
                     if came is not None:
-                        self._entered(now, entered, out)
+                        self._active.entered(now, entered, out)
                         entered = []
-                        self._foreign(now, *came, out)
-                        broadcast = self._broadcast  # the view may have changed
+                        self._view_change.foreign_frame(now, *came, out)
+                        state = self._active.state  # the view may have changed
+                        broadcast = state.broadcast
                     continue
                 frame = (
                     broadcast.whole(now, packet)
@@ -235,9 +306,9 @@ class Member(ViewChange):
                     if control_plane.relaying and not packet.repeat:
                         self._forward(now, frame, out)
             elif type(packet) is Nack:
-                lost, answer = broadcast.nack(now, packet)
+                lost, answer = broadcast.answer(now, packet)
                 if lost:
-                    self._window.lost(now, packet.asker, lost)
+                    state.window.lost(now, packet.asker, lost)
                 if answer:
                     out.append(Transmit(answer))
             elif type(packet) is Refusal:
@@ -246,54 +317,49 @@ class Member(ViewChange):
                 if differs is not None:
                     out.append(differs)
             else:
-                self._entered(now, entered, out)
+                self._active.entered(now, entered, out)
                 entered = []
-                plain = (
-                    self._control_fragmenter.add(packet)
-                    if type(packet) is ControlFragment
-                    else packet
-                )
-                if type(plain) is Refusal:
-                    broadcast.refused[plain.reason] += 1
-                    continue
-                if plain is None:
-                    continue
-                answers, inputs = control_plane.packet(now, plain, self._view_state)  # type: ignore[arg-type]
-                self._transmit(answers, out)
-                for given in inputs:
-                    self._give(now, given, out)
-                self._control_deadline_ns = -1
-                broadcast = self._broadcast  # the view may have changed
+                self._receive_control(now, packet, out)  # type: ignore[arg-type]
+                state = self._active.state  # the view may have changed
+                broadcast = state.broadcast
         broadcast.overdue(now)
-        self._window.passed(len(packets))
-        self._entered(now, entered, out)
+        state.window.passed(len(packets))
+        self._active.entered(now, entered, out)
 
-    def _entered(self, now: int, entered: list[Frame], out: list[Effect]) -> None:
-        """Frames of a steady view are in."""
-        if not entered:
-            return
-        missed = False
-        for frame in entered:
-            if frame.runs:
-                self._ack_scheduler.received(now, frame)
-            elif frame.vector[self._rank] < self._dag.have[self._rank]:
-                missed = True
-        self._deliver(now, entered, out)
-        if missed:
-            self._repeat_last(now, out)
+    def _receive_control(
+        self, now: int, packet: ControlPacket | ControlFragment, out: list[Effect]
+    ) -> None:
+        """A packet without a number, or a fragment of one."""
+        state = self._active.state
+        whole = (
+            self._resources.fragmenter.add(packet) if type(packet) is ControlFragment else packet
+        )
+        if type(whole) is Refusal:
+            state.broadcast.refused[whole.reason] += 1
+        elif whole is not None:
+            answers, inputs = self._control_plane.packet(now, whole, state)  # type: ignore[arg-type]
+            self._transmit(answers, out)
+            for given in inputs:
+                self._view_change.give(now, given, out)
+            self._control_deadline_ns = -1
 
-    def _repeated(self, packet: CompleteFrame | Fragment) -> None:
+    def _transmit(self, packets: list[ControlPacket], out: list[Effect]) -> None:
+        if packets:
+            datagrams = self._resources.fragmenter.packets
+            out.append(Transmit([data for packet in packets for data in datagrams(packet)]))
+
+    def _note_repeat(self, packet: CompleteFrame | Fragment) -> None:
         """Somebody repeats a frame of another view: others need not."""
         sender = self._resources.foreign.sender(packet.table, packet.sender)
         if sender is not None:
             by_sender = packet.via == packet.sender
-            rank = self._view_state.ranked.get(sender)
+            rank = self._active.state.ranked.get(sender)
             if isinstance(packet, CompleteFrame):
                 count = -(-len(packet.payload) // packet.size) if packet.size else 1
                 indices = range(count)
             else:
                 count, indices = packet.count, range(packet.index, packet.index + 1)
-            retransmission = self._broadcast.retransmission
+            retransmission = self._active.state.broadcast.retransmission
             for index in indices:
                 retransmission.answered((sender, packet.number), by_sender, index, count)
                 if rank is not None:
@@ -301,38 +367,59 @@ class Member(ViewChange):
 
     def _forward(self, now: int, frame: Frame, out: list[Effect]) -> None:
         """A member asked this one to pass another's frames on (PROTOCOLS B.6 item 14)."""
-        if self._control_plane.forwards(now, self._broadcast.roster[frame.sender]):
-            out.append(Transmit(self._codec.fragments(frame, self._rank, repeat=1)))
+        state = self._active.state
+        if self._control_plane.forwards(now, state.sender_of(frame)):
+            out.append(Transmit(self._codec.fragments(frame, state.rank, repeat=1)))
+
+    # -------------------------------------------------------------- time
 
     def _recover(self, now: int, out: list[Effect]) -> None:
-        lost, packets = self._broadcast.due(now)
+        """Ask for missing frames, and answer requests, where that is due."""
+        state = self._active.state
+        lost, packets = state.broadcast.due(now)
         if lost:
-            self._window.lost(now, self._rank, lost)
-        packets += self._resources.foreign.due(now, self._view_state.table)
+            state.window.lost(now, state.rank, lost)
+        packets += self._resources.foreign.due(now, state.table)
         if packets:
             out.append(Transmit(packets))
 
     def _expire(self, now: int, out: list[Effect]) -> None:
-        """Timers of the membership: proposals, silence, searching."""
+        """Timers of the membership: proposals, silence, discovery."""
         protocol = self._protocol
         steady = not protocol.changing
         said, judged = self._control_plane.expire(
-            now, self._view_state, steady, not protocol.leaving
+            now, self._active.state, steady, searches=not protocol.leaving
         )
         self._transmit(said, out)
-        self._may_not_send = protocol.leaving or self._control_plane.claim.pending
+        self._sender.silenced = protocol.leaving or self._control_plane.claim.pending
         out += judged
         gone = tuple(j.target for j in judged if j.state == "FAULTY")
         if gone:
-            self._give(now, Suspected(gone), out)
+            self._view_change.give(now, Suspected(gone), out)
         if now >= protocol.deadline():
-            self._give(now, Expired(self._unspoken()), out)
+            self._view_change.give(now, Expired(self._unspoken()), out)
 
     def _unspoken(self) -> tuple[MemberId, ...]:
         """Members of the view that have not sent a frame in it."""
-        spoke = self._broadcast.spoke
-        others = enumerate(self.view.members)
-        return tuple(m for rank, m in others if rank != self._rank and not spoke(rank))
+        state = self._active.state
+        spoke = state.broadcast.spoke
+        others = enumerate(state.view.members)
+        return tuple(m for rank, m in others if rank != state.rank and not spoke(rank))
+
+    def _continue_leaving(self, now: int, out: list[Effect]) -> None:
+        """Leave once everything accepted has been sent, or it takes too long."""
+        protocol, claim = self._protocol, self._control_plane.claim
+        self._control_deadline_ns = -1
+        late = now >= self._leave_ns
+        if not protocol.leaving and (late or not self._sender.outbox.messages):
+            if not claim.pending:
+                self._view_change.give(now, LeaveRequested(), out)
+                self._sender.silenced = True
+            self._leave_ns = now + self._config.leave_ns
+            late = claim.pending
+        if protocol.has_left or late:
+            self._stopped = True
+            out.append(Stopped("left"))
 
 
 def _listed(members: Sequence[MemberId] | frozenset[MemberId]) -> str:

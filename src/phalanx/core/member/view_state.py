@@ -13,17 +13,19 @@ from __future__ import annotations
 from operator import gt
 
 from phalanx.config import Config
-from phalanx.core.broadcast.ack_scheduler import AckScheduler
+from phalanx.core.broadcast.ack_scheduler import AckScheduler, Awaited
 from phalanx.core.broadcast.flow_control import FlowControlWindow
 from phalanx.core.broadcast.foreign_frames import ForeignFrames
 from phalanx.core.broadcast.frame_store import PastFrames
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
-from phalanx.core.delivery.total_order import AllAck, Awaited, TotalOrder, ToTo
+from phalanx.core.delivery.total_order import AllAck, TotalOrder, ToTo
 from phalanx.core.effects import Deliver, Effect, LinkStats, Transitional
 from phalanx.core.ids import MemberId
-from phalanx.core.membership.carryover import ViewOrigin
+from phalanx.core.membership.announcement import vector_of
+from phalanx.core.membership.carryover import ViewOrigin, adopt
 from phalanx.core.prng import Prng
+from phalanx.core.wire.control_fragments import ControlFragmenter
 from phalanx.core.wire.frame_codec import encode_tag
 from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packet_codec import PacketCodec
@@ -32,10 +34,11 @@ from phalanx.core.wire.packet_codec import PacketCodec
 class MemberResources:
     """What outlives a view and is shared by successive views."""
 
-    __slots__ = ("past_frames", "codec", "config", "prng", "foreign")
+    __slots__ = ("codec", "config", "foreign", "fragmenter", "past_frames", "prng")
 
     def __init__(self, me: MemberId, codec: PacketCodec, config: Config, prng: Prng) -> None:
         self.codec = codec
+        self.fragmenter = ControlFragmenter(codec, config)
         self.config = config
         self.prng = prng
         self.past_frames = PastFrames()
@@ -99,6 +102,13 @@ class ViewState:
         self._confirmed = [0] * n if config.post_confirm else None
         """With post_confirm, per sender the last frame that another member has acknowledged."""
 
+    def members_of(self, ranks: tuple[int, ...] | None) -> tuple[MemberId, ...] | None:
+        """The members with these ranks; None, for all, stays None."""
+        return None if ranks is None else tuple(self.view.members[rank] for rank in ranks)
+
+    def sender_of(self, frame: Frame) -> MemberId:
+        return self.view.members[frame.sender]
+
     @property
     def awaiting_first_frames(self) -> bool:
         """Not all members have spoken in it yet: frames say what they refer to."""
@@ -143,8 +153,8 @@ class ViewState:
                 queue.insert(frame, deliveries)
         queue.advance(ordered, deliveries)
         out += deliveries
-        if self.dag.moved and not keep:
-            self.broadcast.drop_stable()
+        if self.dag.newly_stable and not keep:
+            self.broadcast.store.drop_stable()
             self.window.progressed(now)
         self.settled = not self.awaiting_first_frames and not any(
             map(gt, self._last_message, self.dag.stable)
@@ -171,6 +181,26 @@ class ViewState:
         if self._confirmed is not None and any(map(gt, self._last_message, self._confirmed)):
             return Awaited.CHOSEN
         return Awaited.NOBODY
+
+    # -------------------------------------------------------------- carried frames
+
+    def adopt(self, frame: Frame) -> None:
+        """Give a frame that is carried into this view its ranks here."""
+        vector = vector_of(frame)
+        adopt(frame, tuple(vector), vector, self.origin, self.ranked)
+
+    def enter_own(self, frame: Frame) -> None:
+        """An own frame that is carried into this view enters at once: the next own frame has the
+        number after it. What it follows is here, unless a peer has forged frames or too many are
+        waiting; then what is missing is left out of its acknowledgements."""
+        have = self.dag.have
+        acks = zip(frame.ack_members, frame.ack_numbers, strict=True)
+        here = [(rank, min(number, have[rank])) for rank, number in acks]
+        frame.ack_members = tuple(rank for rank, _ in here)
+        frame.ack_numbers = tuple(number for _, number in here)
+        self.broadcast.insert_without_vote(frame)
+
+    # -------------------------------------------------------------- early delivery, end of the view
 
     def hold(self, frame: Frame) -> None:
         """A frame has entered of which only the install decides whether it is delivered here."""
@@ -220,4 +250,4 @@ class ViewState:
         """Frames that were set aside prove stable what they follow; carried ones never do."""
         for frame in frames:
             if frame.phase == 0:
-                self.dag.count(frame)
+                self.dag.count_deferred(frame)

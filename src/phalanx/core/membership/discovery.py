@@ -18,7 +18,7 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.ids import MemberId, ViewId, encode_member
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import Hello, JoinAttempt
+from phalanx.core.wire.packets import Hello, JoinAttempt
 
 STRANGERS_MAX = 1024
 CONTACTS_MAX = 256

@@ -26,12 +26,12 @@ answered: one stray packet stops no member.
 from __future__ import annotations
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
 from phalanx.core.prng import Prng
-from phalanx.core.wire.frames import IncarnationReused, NameClaimed, NameHeld
+from phalanx.core.wire.packets import IncarnationReused, NameClaimed, NameHeld
 
 CLAIMS = 3
-NEVER = 1 << 62
 NONCE_MAX = (1 << 62) - 1
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Literal
 
 from phalanx.config import Config
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Action, Stage
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.answer_timeout import AnswerTimeout
@@ -58,7 +59,6 @@ from phalanx.core.membership.proposals import (
 from phalanx.core.membership.statements import Issue, Statement, Statements
 from phalanx.core.wire.frames import Component
 
-NEVER = 1 << 62
 JOINED_MAX = 128
 """No component is added by rule J to a proposal that names so many; those of others are answered
 (R5)."""

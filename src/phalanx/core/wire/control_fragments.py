@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from phalanx.config import Config
 from phalanx.core.ids import digest_of
-from phalanx.core.wire.frames import (
+from phalanx.core.wire.packet_codec import HEADER_BYTES, PacketCodec
+from phalanx.core.wire.packets import (
     FRAGMENTS_MAX,
     ControlFragment,
     ControlPacket,
     Fragment,
     Refusal,
 )
-from phalanx.core.wire.packet_codec import HEADER_BYTES, PacketCodec
 
 BEGUN_MAX = 64
 BYTES_MAX = 256 << 10

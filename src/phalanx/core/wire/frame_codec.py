@@ -24,7 +24,8 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.core.ids import ViewId
-from phalanx.core.wire.frames import KIND_OF, Control, Frame, FrameKind, MessageRun, Refusal
+from phalanx.core.wire.frames import KIND_OF, Control, Frame, FrameKind, MessageRun
+from phalanx.core.wire.packets import Refusal
 
 _FRAME = Struct("<BBBxHHIQ16s")
 _RUN = Struct("<BBHII")

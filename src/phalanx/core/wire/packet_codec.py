@@ -23,12 +23,12 @@ import msgspec
 
 from phalanx.config import Config
 from phalanx.core.ids import MemberId, digest_of
-from phalanx.core.wire.frames import (
+from phalanx.core.wire.frames import Frame
+from phalanx.core.wire.packets import (
     FRAGMENTS_MAX,
     CompleteFrame,
     ControlPacket,
     Fragment,
-    Frame,
     Hello,
     JoinAttempt,
     NameClaimed,

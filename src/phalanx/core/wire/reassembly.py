@@ -7,8 +7,8 @@ for again as a whole.
 
 from __future__ import annotations
 
-from phalanx.core.broadcast.retransmission import Place
-from phalanx.core.wire.frames import Fragment
+from phalanx.core.wire.frames import Place
+from phalanx.core.wire.packets import Fragment
 
 
 class PartialFrame:

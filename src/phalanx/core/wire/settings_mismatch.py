@@ -10,7 +10,7 @@ from __future__ import annotations
 from phalanx.config import Config
 from phalanx.core.effects import SettingsDiffer
 from phalanx.core.ids import MemberId
-from phalanx.core.wire.frames import Refusal
+from phalanx.core.wire.packets import Refusal
 from phalanx.core.wire.shared_settings import differences
 
 REPEAT_NS = 60_000_000_000

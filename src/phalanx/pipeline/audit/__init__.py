@@ -1,18 +1,30 @@
-"""The audit: what the journals of groups prove of each guarantee, by Spark.
+"""The audit: verdicts on the guarantees of any number of runs, computed on Spark.
 
-lives, views, messages, cells   what the checks look at, made once
-membership ... reports          the checks: from what was prepared to findings
-past, batched                   the part that is numpy: cause and effect
-findings, sentences             one shape for all that is found, and the words for it
-verdicts, run                   holds, violated, unverifiable; and all of it put together
+chronicle, outline, small       lives and views of each run, as small tables
+view_checks, markers, reports   the checks in Python, one run at a time
+messages, cells, prepare        what the checks of messages look at, made once
+integrity ... receipts          the checks of messages, as column functions
+past, batched                   causality, in numpy
+findings, sentences             one shape for all violations, and their texts
+verdicts, run                   holds, violated, unverifiable; and the audit as a whole
 
-Of the checkers of the simulator nothing is used but the names of the properties, and what a
-verdict needs (`sim.evidence`): they judge the same properties by another program, and a test
-compares the two on thousands of runs.
+The audit judges message-level properties without the checkers of `verify`: two independent programs
+that a test compares on thousands of runs. View-level properties need few rows, so there the audit
+runs the checkers themselves (`view_checks`). The catalogue `verify.properties` lists which property
+is judged how.
 """
 
 from phalanx.pipeline.audit.run import audit, audit_frames, wanted
-from phalanx.pipeline.audit.verdicts import Audit, Result, Run, Violation
-from phalanx.verify.checkers import PROPERTIES
+from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
+from phalanx.verify.properties import PROPERTIES
 
-__all__ = ["PROPERTIES", "Audit", "Result", "Run", "Violation", "audit", "audit_frames", "wanted"]
+__all__ = [
+    "PROPERTIES",
+    "Audit",
+    "AuditViolation",
+    "Result",
+    "RunVerdicts",
+    "audit",
+    "audit_frames",
+    "wanted",
+]

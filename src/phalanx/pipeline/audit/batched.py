@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.past import CHUNK, NONE, Deliveries, Late, Longs, Past, cut
+from phalanx.pipeline.audit.past import CHUNK, NONE, Late, Longs, Past, PastDeliveries, cut
 
 FAR = np.iinfo(np.int64).max
 
 
-def batches(past: Past, rows: Deliveries) -> list[Late]:
+def batches(past: Past, rows: PastDeliveries) -> list[Late]:
     """What one member delivered in a batch, against each other."""
     parts = cut(past, rows)
     sel = np.flatnonzero(~rows.basic[parts.row] & (rows.batch[parts.row] != NONE))
@@ -31,7 +31,7 @@ def batches(past: Past, rows: Deliveries) -> list[Late]:
 
 
 def _late(
-    kind: str, rows: Deliveries, i: int, first: int, last: int, s: int, number: int, early: int
+    kind: str, rows: PastDeliveries, i: int, first: int, last: int, s: int, number: int, early: int
 ) -> Late:
     """`number` of `s` at row `early` is not as it should be next to the part of row `i`."""
     v = int(rows.v[i])
@@ -40,7 +40,13 @@ def _late(
 
 
 def _in_order(
-    rows: Deliveries, row: Longs, first: Longs, last: Longs, s: Longs, frame: Longs, group: Longs
+    rows: PastDeliveries,
+    row: Longs,
+    first: Longs,
+    last: Longs,
+    s: Longs,
+    frame: Longs,
+    group: Longs,
 ) -> list[Late]:
     """Rising sender, frame, number."""
     same = group[1:] == group[:-1]
@@ -64,7 +70,13 @@ def _in_order(
 
 
 def _frames(
-    rows: Deliveries, row: Longs, first: Longs, last: Longs, s: Longs, frame: Longs, group: Longs
+    rows: PastDeliveries,
+    row: Longs,
+    first: Longs,
+    last: Longs,
+    s: Longs,
+    frame: Longs,
+    group: Longs,
 ) -> list[Late]:
     """Two frames of one sender follow each other."""
     order = np.lexsort((first, s, group))
@@ -87,7 +99,7 @@ def _frames(
 
 def _follows(
     past: Past,
-    rows: Deliveries,
+    rows: PastDeliveries,
     row: Longs,
     first: Longs,
     last: Longs,

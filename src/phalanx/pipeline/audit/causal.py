@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from phalanx.pipeline.audit.batched import batches
 from phalanx.pipeline.audit.findings import Case, Look
 from phalanx.pipeline.audit.messages import BASIC
-from phalanx.pipeline.audit.past import NONE, Deliveries, Past, Sends, judge
+from phalanx.pipeline.audit.past import NONE, Past, PastDeliveries, PastSends, judge
 from phalanx.pipeline.audit.prepare import Prepared
 
 BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -161,11 +161,11 @@ def _longs(table: Any, name: str) -> Any:
     return table.column(name).to_numpy().astype(np.int64, copy=False)
 
 
-def _sends_of(table: Any, any_rows: Any) -> Sends:
+def _sends_of(table: Any, any_rows: Any) -> PastSends:
     lists = table.column("dep_s").to_pylist()
     sizes = np.array([len(x) for x in lists], dtype=np.int64)
     numbers = table.column("dep_n").to_pylist()
-    return Sends(
+    return PastSends(
         senders=int(any_rows.column("senders")[0].as_py()),
         s=_longs(table, "s"),
         first=_longs(table, "first"),
@@ -180,14 +180,14 @@ def _sends_of(table: Any, any_rows: Any) -> Sends:
     )
 
 
-def _deliveries_of(table: Any) -> Deliveries:
+def _deliveries_of(table: Any) -> PastDeliveries:
     names = ("s", "first", "last", "lseq", "v", "frame", "batch")
     columns = {name: _longs(table, name) for name in names}
     basic = table.column("basic").to_numpy().astype(bool)
-    return Deliveries(k=int(table.column("k")[0].as_py()), basic=basic, **columns)
+    return PastDeliveries(k=int(table.column("k")[0].as_py()), basic=basic, **columns)
 
 
-def _judged(past: Past, r: int, rows: Deliveries) -> list[tuple[Any, ...]]:
+def _judged(past: Past, r: int, rows: PastDeliveries) -> list[tuple[Any, ...]]:
     fifo, causal, reliable, crossing, late = judge(past, rows)
     counts = (
         ("fifo", fifo),

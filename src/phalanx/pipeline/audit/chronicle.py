@@ -1,10 +1,10 @@
-"""Lives and views of one run: what the checks of messages must know, and the checks of views.
+"""Lives and views of one run: the facts that the checks of messages are joined with.
 
-Of these rows there are few, and what they say are stories in time. They are told in Python, one
-run at a time, in the tasks of one Spark job. As column functions the same took some forty jobs
-and 50 s of processor time whatever the size of the input, which is most of a small audit
-(measured with the thirty hand-made runs of the tests); messages, of which there are many, are
-left to Spark.
+These rows are few, and their order in time matters. They are read in Python, one run at a time, in
+the tasks of one Spark job, which also judge view-level properties (`view_checks`). As column
+functions the same took some forty jobs and 50 s of processor time whatever the size of the input,
+which is most of a small audit (measured with the thirty hand-made runs of the tests). Messages, of
+which there are many, are left to Spark.
 
 A run is *settled* if its simulator says so in every journal, and none of them just ends. Of any
 other run no clock is believed across members, nothing is expected to have happened in the end, and
@@ -24,7 +24,7 @@ from phalanx.pipeline.audit.report_rows import (
     Closing,
     LastStep,
     Lost,
-    Queue,
+    QueueCounts,
     Receipts,
     Side,
     Submitted,
@@ -34,12 +34,9 @@ from phalanx.verify.evidence import ENDS
 BANK = 62
 """Members that one mask holds."""
 LAST = (1 << 62) - 1
-LASTING = ("START", "CRASH", "RECOVER", "")
-"""What rows of `life` and `topology` say that changes the truth about who is there. STOP may be
-the end."""
 
 
-class Journal(msgspec.Struct):
+class JournalRecord(msgspec.Struct):
     """One journal, and what became of its member."""
 
     cluster: str
@@ -83,7 +80,7 @@ class Install(msgspec.Struct):
     trans: list[str]
     context: str
     cause: str
-    components: list[int]
+    components: list[str]
     prev: int | None = None
     prev_vid: str | None = None
     sim_ns: int | None = None
@@ -119,7 +116,7 @@ class Use(msgspec.Struct):
     highest: int | None = None
 
 
-class Sent(msgspec.Struct):
+class SentRange(msgspec.Struct):
     """How many rows of sends a member wrote in one view, and the highest number in them, which is
     in row `lseq`."""
 
@@ -140,7 +137,7 @@ class Receivers(msgspec.Struct):
     to: list[str]
     to_incs: list[int] | None = None
 
-    def means(self, member: Member) -> bool:
+    def means(self, member: MemberRecord) -> bool:
         if self.to_incs is None:
             return member.node in self.to
         return (member.node, member.inc) in zip(self.to, self.to_incs, strict=True)
@@ -152,19 +149,21 @@ class Receivers(msgspec.Struct):
         return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incs, strict=True))
 
 
-class Member:
+class MemberRecord:
     """Everybody that the run names, by rank. `journal` is None where there is none."""
 
     def __init__(self, k: int, node: str, inc: int) -> None:
         self.k, self.node, self.inc = k, node, inc
         self.label = f"{node}.{inc}"
         self.bank, self.bit = k // BANK, 1 << (k % BANK)
-        self.journal: Journal | None = None
+        self.journal: JournalRecord | None = None
         self.crash: Fate | None = None
         self.stop: Fate | None = None
         self.left: Fate | None = None
         self.reach: Fate | None = None
         self.steps: list[Fate] = []
+        self.fates: list[Fate] = []
+        """All of its rows of `life`, `topology` and `ctx_step`."""
         self.installs: list[Install] = []
         self.before: list[int | None] = []
         """The view before each install. Of a torn journal the row itself must say it."""
@@ -185,7 +184,7 @@ class Member:
         """Per merged view, the reports of its components."""
         self.closings: list[Closing] = []
         self.receipts: dict[str, Receipts] = {}
-        self.queues: list[Queue] = []
+        self.queues: list[QueueCounts] = []
         self.submitted: dict[int, int] = {}
         """Messages submitted after so many rows of its queue, and before the next."""
         self.lost = 0
@@ -230,7 +229,7 @@ class Used:
             self.highest = max(use.highest, self.highest or 0)
 
 
-class View(msgspec.Struct):
+class ViewRecord(msgspec.Struct):
     """The first install of a view, in the order of members, says what it is."""
 
     v: int
@@ -248,7 +247,7 @@ class Route(msgspec.Struct):
 
     v: int
     w: int | None
-    members: list[Member]
+    members: list[MemberRecord]
 
 
 class Chronicle:
@@ -259,7 +258,7 @@ class Chronicle:
         by_kind: defaultdict[type, list[Any]] = defaultdict(list)
         for row in rows:
             by_kind[type(row)].append(row)
-        self.journals: list[Journal] = by_kind[Journal]
+        self.journals: list[JournalRecord] = by_kind[JournalRecord]
         self.settled = self._all_known(by_kind[Install], by_kind[Fate])
         self.undisturbed_ns = max((j.undisturbed_ns for j in self.journals), default=0)
         self.changes_max = max(
@@ -269,8 +268,6 @@ class Chronicle:
         self.mode = modes.pop() if modes in ({"hold"}, {"flow"}) else None
         self.end_ns = max((j.end_sim_ns or 0 for j in self.journals), default=0)
         self.vids: dict[int, str] = {}
-        self.changed_ns = 0
-        """When the truth about who is there and who reaches whom last changed."""
         self.members = self._ranked(by_kind)
         self._by_name = {(m.node, m.inc): m for m in self.members}
         self.by_label = {m.label: m for m in self.members}
@@ -296,7 +293,7 @@ class Chronicle:
             and all(here.issuperset(row.inside) for row in installs)
         )
 
-    def _ranked(self, by_kind: dict[type, list[Any]]) -> list[Member]:
+    def _ranked(self, by_kind: dict[type, list[Any]]) -> list[MemberRecord]:
         names = {(j.node, j.inc) for j in self.journals}
         names |= {(use.sender, use.sender_inc) for use in by_kind[Use]}
         told = [row.inside for row in by_kind[Install]]
@@ -304,7 +301,7 @@ class Chronicle:
         for name in {name for some in told for name in some}:
             node, _, inc = name.rpartition(".")
             names.add((node, int(inc)))
-        return [Member(k, *name) for k, name in enumerate(sorted(names))]
+        return [MemberRecord(k, *name) for k, name in enumerate(sorted(names))]
 
     def _read(self, by_kind: dict[type, list[Any]]) -> None:
         of = self._by_name
@@ -320,7 +317,7 @@ class Chronicle:
             member.delivered += use.rows
             if use.others:
                 member.uses.setdefault(use.v, Used()).add(use)
-        for sent in by_kind[Sent]:
+        for sent in by_kind[SentRange]:
             self.vids[sent.v] = sent.vid
             member = of[sent.node, sent.inc]
             member.sent += sent.rows
@@ -332,7 +329,7 @@ class Chronicle:
     def _read_reports(self, by_kind: dict[type, list[Any]]) -> None:
         """What applications were told besides messages, views and markers."""
         of = self._by_name
-        for kind in (Side, Closing, Queue):
+        for kind in (Side, Closing, QueueCounts):
             by_kind[kind].sort(key=lambda row: row.lseq)
         for side in by_kind[Side]:
             of[side.node, side.inc].sides.setdefault(side.v, []).append(side)
@@ -340,7 +337,7 @@ class Chronicle:
         for closing in by_kind[Closing]:
             of[closing.node, closing.inc].closings.append(closing)
             self.vids[closing.v] = closing.vid
-        for row in by_kind[Queue]:
+        for row in by_kind[QueueCounts]:
             of[row.node, row.inc].queues.append(row)
         for row in by_kind[Receipts]:
             of[row.node, row.inc].receipts[row.what] = row
@@ -351,12 +348,12 @@ class Chronicle:
         for row in by_kind[Lost]:
             of[row.node, row.inc].lost = row.rows
 
-    def _note(self, member: Member, row: Fate | Install | Marker) -> None:
-        if isinstance(row, Fate) and not row.stage and row.op in LASTING:
-            self.changed_ns = max(self.changed_ns, row.sim_ns or 0)
+    def _note(self, member: MemberRecord, row: Fate | Install | Marker) -> None:
         if not isinstance(row, Marker):
             if member.first is None or row.lseq < member.first.lseq:
                 member.first = row
+        if isinstance(row, Fate):
+            member.fates.append(row)
         match row:
             case Install():
                 member.installs.append(row)
@@ -378,14 +375,12 @@ class Chronicle:
             case _ if row.stage:
                 member.steps.append(row)
 
-    def _follow(self, member: Member) -> None:
+    def _follow(self, member: MemberRecord) -> None:
         """Who stopped before the run did had left. And which view came after which."""
         stop = member.stop
         if stop is not None and member.left is None:
             if not self.settled or stop.sim_ns is None or stop.sim_ns < self.end_ns:
                 member.left = stop
-        if member.left is not None:
-            self.changed_ns = max(self.changed_ns, member.left.sim_ns or 0)
         last: int | None = None
         for i, row in enumerate(member.installs):
             before = row.prev if member.torn else last
@@ -397,33 +392,33 @@ class Chronicle:
 
     # ------------------------------------------------------------------ what can be asked
 
-    def alive(self, member: Member) -> bool:
+    def alive(self, member: MemberRecord) -> bool:
         known = member.journal is not None and not member.torn
         return known and not member.crashed and member.left is None
 
-    def whole(self, member: Member) -> bool:
+    def whole(self, member: MemberRecord) -> bool:
         """All that it did is in its journal."""
         if member.journal is None or member.torn:
             return False
         return member.stop is not None or (self.settled and not member.crashed)
 
-    def step_ended(self, member: Member, step: int) -> bool:
+    def step_ended(self, member: MemberRecord, step: int) -> bool:
         """No row of this step is missing at the journal's end: the journal goes on after it, or
         nothing can have followed."""
         goes_on = member.last_step is not None and member.last_step > step
         return goes_on or self.whole(member)
 
-    def _views(self) -> dict[int, View]:
-        found: dict[int, View] = {}
+    def _views(self) -> dict[int, ViewRecord]:
+        found: dict[int, ViewRecord] = {}
         for member in self.known:
             for row in member.installs:
                 if row.v not in found:
                     first = (member.k, row.lseq)
-                    found[row.v] = View(row.v, row.vid, frozenset(row.inside), first)
+                    found[row.v] = ViewRecord(row.v, row.vid, frozenset(row.inside), first)
         return found
 
     def _routes(self) -> Iterable[Route]:
-        through: dict[int, dict[int | None, list[Member]]] = {}
+        through: dict[int, dict[int | None, list[MemberRecord]]] = {}
         for member in self.known:
             for v in dict.fromkeys(row.v for row in member.installs):
                 at = member.next.get(v)

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from phalanx.pipeline.audit.chronicle import LAST, Chronicle, Member
-from phalanx.pipeline.audit.membership import membership
+from phalanx.pipeline.audit.chronicle import LAST, Chronicle, MemberRecord
+from phalanx.pipeline.audit.finding_text import Says
+from phalanx.pipeline.audit.markers import markers
 from phalanx.pipeline.audit.reports import promises, proposals, reports
-from phalanx.pipeline.audit.saying import Says
-from phalanx.pipeline.audit.settling import settling
+from phalanx.pipeline.audit.view_checks import view_checks
 
 
 def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,8 +43,8 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _owed(run)
     yield from _sets(run)
     says = Says()
-    membership(run, says)
-    settling(run, says)
+    view_checks(run, says)
+    markers(run, says)
     reports(run, says)
     yield from _promises(run, says)
     yield from _merges(run, says)
@@ -92,7 +92,7 @@ def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "lived", {"s": m.k, "lived": here}
 
 
-def _spells(m: Member) -> Iterator[tuple[int, dict[str, int | None]]]:
+def _spells(m: MemberRecord) -> Iterator[tuple[int, dict[str, int | None]]]:
     ends = [row.lseq for row in m.installs[1:]] + [LAST]
     for row, until in zip(m.installs, ends, strict=False):
         mark = next((at for at in m.marks if row.lseq < at < until), None)
@@ -123,7 +123,7 @@ def _stays(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             )
 
 
-def _masks(members: Iterable[Member]) -> dict[int, int]:
+def _masks(members: Iterable[MemberRecord]) -> dict[int, int]:
     masks: defaultdict[int, int] = defaultdict(int)
     for m in members:
         masks[m.bank] |= m.bit
@@ -154,7 +154,7 @@ def _ways(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
 def _views(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     """`duty`: who must deliver in a view what is safe in it; `absent`: who is in it without ever
     having installed it, though all that it did is known."""
-    installed: defaultdict[int, list[Member]] = defaultdict(list)
+    installed: defaultdict[int, list[MemberRecord]] = defaultdict(list)
     for m in run.known:
         for v in m.installed:
             installed[v].append(m)
@@ -196,7 +196,7 @@ def _owed(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield "owed", facts | {"live": near.get(bank, 0) if last else 0}
 
 
-def _due(run: Chronicle, s: Member) -> tuple[dict[int, int], dict[int, int]]:
+def _due(run: Chronicle, s: MemberRecord) -> tuple[dict[int, int], dict[int, int]]:
     assert s.end is not None
     view = run.views[s.end]
     inside = [m for m in run.known if m.label in view.inside and not m.torn]

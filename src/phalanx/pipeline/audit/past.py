@@ -30,7 +30,7 @@ NONE = np.iinfo(np.int64).min
 """Where there is no value: a home that is not known, a batch that was not told."""
 
 
-class Sends(NamedTuple):
+class PastSends(NamedTuple):
     """The send rows of one run by (s, first). Lists are flat, with where they start."""
 
     senders: int
@@ -46,7 +46,7 @@ class Sends(NamedTuple):
     dep_n: Longs
 
 
-class Deliveries(NamedTuple):
+class PastDeliveries(NamedTuple):
     """The deliveries of one member in the order of its rows."""
 
     k: int
@@ -84,7 +84,7 @@ def keys(s: Longs, number: Longs) -> Longs:
 class Past:
     """The vectors of one run."""
 
-    def __init__(self, sends: Sends) -> None:
+    def __init__(self, sends: PastSends) -> None:
         self.sends = sends
         self.keys = keys(sends.s, sends.first)
         self.looped: list[int] = []
@@ -171,7 +171,7 @@ class Parts(NamedTuple):
     at: Longs
 
 
-def cut(past: Past, rows: Deliveries) -> Parts:
+def cut(past: Past, rows: PastDeliveries) -> Parts:
     at = past.rows_of(rows.s, rows.first)
     end = past.rows_of(rows.s, rows.last)
     n = np.arange(len(at))
@@ -190,7 +190,7 @@ def cut(past: Past, rows: Deliveries) -> Parts:
     return Parts(row[order], first[order], last[order], where[order])
 
 
-def _pieces(past: Past, rows: Deliveries, i: int) -> Iterator[tuple[int, int, int, int]]:
+def _pieces(past: Past, rows: PastDeliveries, i: int) -> Iterator[tuple[int, int, int, int]]:
     sends = past.sends
     s, first, last = int(rows.s[i]), int(rows.first[i]), int(rows.last[i])
     at = int(np.searchsorted(past.keys, (s << SHIFT) | first, side="right")) - 1
@@ -217,7 +217,7 @@ class Judged(NamedTuple):
     late: list[Late]
 
 
-def judge(past: Past, rows: Deliveries) -> Judged:
+def judge(past: Past, rows: PastDeliveries) -> Judged:
     """Fifo, causal, reliable causal and no inversion across views, of one member."""
     parts = cut(past, rows)
     nonbasic = ~rows.basic[parts.row]
@@ -231,7 +231,7 @@ def judge(past: Past, rows: Deliveries) -> Judged:
     return Judged(fifo, asked, asked + int((part.first > 1).sum()), crossing, swapped + late)
 
 
-def _fifo(rows: Deliveries, parts: Parts) -> tuple[int, list[Late]]:
+def _fifo(rows: PastDeliveries, parts: Parts) -> tuple[int, list[Late]]:
     """Of each sender rising numbers, as long as the view stays the same."""
     v, s = rows.v[parts.row], rows.s[parts.row]
     if not len(v):
@@ -265,7 +265,7 @@ def _fifo(rows: Deliveries, parts: Parts) -> tuple[int, list[Late]]:
     return int(same.sum()), late
 
 
-def _candidates(past: Past, rows: Deliveries, part: Parts) -> tuple[Longs, Longs, Longs]:
+def _candidates(past: Past, rows: PastDeliveries, part: Parts) -> tuple[Longs, Longs, Longs]:
     """What no delivery of the same view had in its past, or was itself, before: which part, which
     sender, up to which number. Almost every delivery finds all of its past there."""
     own, v = rows.s[part.row], rows.v[part.row]
@@ -296,7 +296,7 @@ def _candidates(past: Past, rows: Deliveries, part: Parts) -> tuple[Longs, Longs
 
 
 def _against(
-    past: Past, rows: Deliveries, part: Parts, at: Longs, s: Longs, number: Longs
+    past: Past, rows: PastDeliveries, part: Parts, at: Longs, s: Longs, number: Longs
 ) -> tuple[int, list[Late]]:
     """Part `at` follows all messages of `s` up to `number`: did the last for the member come?"""
     sends = past.sends

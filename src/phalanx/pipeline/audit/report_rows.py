@@ -46,7 +46,7 @@ class Receipts(msgspec.Struct):
     upto: int
 
 
-class Queue(msgspec.Struct):
+class QueueCounts(msgspec.Struct):
     """A row of `queue`."""
 
     node: str

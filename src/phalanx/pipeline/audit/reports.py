@@ -1,16 +1,15 @@
-"""Views, merges, stops, queues and receipts: what an application is told of them is true.
+"""Reports to the application about merges, its queue and its receipts, on rows of few members.
 
-Here is what rows of one member show, or of few members. What needs their messages is left to Spark:
-`receipts` and `merges`.
+Checks that need messages run on Spark: `receipts` and `merges`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, Member
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
+from phalanx.pipeline.audit.finding_text import Says
 from phalanx.pipeline.audit.report_rows import Closing, Side
-from phalanx.pipeline.audit.saying import Says
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")
 """Steps with which a member proposes a view."""
@@ -24,77 +23,18 @@ CUT_SHORT = ("ended", "failed")
 def reports(run: Chronicle, says: Says) -> None:
     for member in run.known:
         if not member.torn:
-            _deltas(member, says)
-            _stop(run, member, says)
             _queue(run, member, says)
             _receipts(run, member, says)
-
-
-# ---------------------------------------------------------------------------- joined and left
-
-
-def _deltas(member: Member, says: Says) -> None:
-    before: set[str] | None = None
-    for row in member.installs:
-        here = set(row.inside)
-        if row.joined is not None and row.left is not None:
-            says.asked("view-delta-truth")
-            wanted = set[str](), set[str]()  # of the first view nobody is new
-            if before is not None:
-                wanted = here - before, before - here
-            if (set(row.joined), set(row.left)) != wanted:
-                note = f"{_list(row.joined)} joined and {_list(row.left)} left, not "
-                note += f"{_list(wanted[0])} and {_list(wanted[1])},"
-                shown = [(member, row.lseq)]
-                says.found("view-delta-truth/", who=member, v=row.v, note=note, rows=shown)
-        before = here
 
 
 def _list(labels: Iterable[str]) -> str:
     return " ".join(sorted(labels)) or "nobody"
 
 
-# ---------------------------------------------------------------------------- the end
+# ---------------------------------------------------------------------------- the queue
 
 
-def _stop(run: Chronicle, member: Member, says: Says) -> None:
-    stop, name = member.stop, "no-needless-stop"
-    if stop is None:
-        return
-    shown = [(member, stop.lseq)]
-    if stop.reason == "name-in-use":
-        view = member.installs[-1] if member.installs else None
-        if view is not None and len(view.inside) > 1:
-            says.asked(name)
-            shown = [(member, view.lseq), *shown]
-            says.found(f"{name}/accepted", who=member, v=view.v, rows=shown)
-            return
-        rivals = [m for m in run.known if m is not member and m.node == member.node]
-        if not rivals and not (run.settled and stop.sim_ns is not None):
-            return  # the journal of its namesake was not given
-        says.asked(name)
-        if not any(_lived_with(run, rival, member, stop) for rival in rivals):
-            says.found(f"{name}/name", who=member, rows=shown)
-    elif stop.reason == "left" and len(member.installs) > 1:
-        says.asked(name)
-        if member.left is None or member.left.op != "LEAVE":
-            says.found(f"{name}/left", who=member, rows=shown)
-
-
-def _lived_with(run: Chronicle, rival: Member, member: Member, stop: Fate) -> bool:
-    """Whether a namesake lived while the member did. It may have where there is no common clock,
-    or where rows may be missing."""
-    if rival.torn or not run.settled:
-        return True
-    end = rival.crash or rival.stop
-    began, started = (None if m.first is None else m.first.sim_ns for m in (rival, member))
-    if stop.sim_ns is None or began is None or started is None:
-        return True
-    ended = None if end is None else end.sim_ns
-    return began <= stop.sim_ns and (ended is None or ended >= started)
-
-
-def _queue(run: Chronicle, member: Member, says: Says) -> None:
+def _queue(run: Chronicle, member: MemberRecord, says: Says) -> None:
     """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
     name, given = "accepted-is-sent", 0
     earlier = (0, 0, 0)
@@ -125,7 +65,7 @@ def _queue(run: Chronicle, member: Member, says: Says) -> None:
 # ---------------------------------------------------------------------------- receipts
 
 
-def _receipts(run: Chronicle, member: Member, says: Says) -> None:
+def _receipts(run: Chronicle, member: MemberRecord, says: Says) -> None:
     """In a settled run a living sender has both receipts for all that it sent."""
     last, name = member.sent_last, "receipt-liveness"
     if not (last and member.tells and member in run.living):
@@ -138,7 +78,9 @@ def _receipts(run: Chronicle, member: Member, says: Says) -> None:
             says.found(f"{name}/", who=member, first=upto + 1, last=last, note=what, rows=shown)
 
 
-def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list[Member]]]:
+def promises(
+    run: Chronicle, says: Says
+) -> Iterator[tuple[MemberRecord, Closing, list[MemberRecord]]]:
     """Per receipt at the end of a view, the members of which it speaks: of those that move on
     together, those that come to the next view. In older journals receipts do not name them."""
     for member in run.known:
@@ -169,12 +111,12 @@ def promises(run: Chronicle, says: Says) -> Iterator[tuple[Member, Closing, list
 
 def proposals(
     run: Chronicle, says: Says
-) -> Iterator[tuple[Member, Side, list[tuple[Member | None, Fate | None]]]]:
+) -> Iterator[tuple[MemberRecord, Side, list[tuple[MemberRecord | None, Fate | None]]]]:
     """Per merged view and component the first report, and each member of the component that comes
     from it to the view with the step that proposed it; None where journals do not show it. Each
     member gets a report of each component, all get the same, and what they say of one component
     alone follows from the rest."""
-    first: dict[int, tuple[Member, list[Side]]] = {}
+    first: dict[int, tuple[MemberRecord, list[Side]]] = {}
     for member in run.known:
         if member.tells and not member.torn:
             _sides(run, member, first, says)
@@ -194,7 +136,10 @@ def proposals(
 
 
 def _sides(
-    run: Chronicle, member: Member, first: dict[int, tuple[Member, list[Side]]], says: Says
+    run: Chronicle,
+    member: MemberRecord,
+    first: dict[int, tuple[MemberRecord, list[Side]]],
+    says: Says,
 ) -> None:
     """Compare the reports of a member with the components of its views, and with the first."""
     for install in member.installs:
@@ -202,7 +147,7 @@ def _sides(
             continue
         says.asked(MERGE)
         v, sides = install.v, member.sides.get(install.v, [])
-        if sorted(side.w for side in sides) != sorted(install.components):
+        if sorted(side.side_vid for side in sides) != sorted(install.components):
             says.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
         elif v not in first:
             first[v] = (member, sides)
@@ -224,7 +169,7 @@ def _content(side: Side) -> tuple[object, ...]:
     return (side.w, side.members, side.senders, side.upto, *alone)
 
 
-def _alone(member: Member, sides: list[Side], says: Says) -> None:
+def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
     """Messages that only one component had delivered, of senders that another one knows."""
     said = [dict(zip(map(_key, side.senders), side.upto, strict=True)) for side in sides]
     for index, side in enumerate(sides):
@@ -245,7 +190,7 @@ def _key(label: str) -> tuple[str, int]:
     return node, int(inc)
 
 
-def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fate | None]:
+def _proposal(run: Chronicle, label: str, side: Side) -> tuple[MemberRecord | None, Fate | None]:
     """A member that has met more members than it remembers may report less than it delivered: it
     is not asked."""
     member = run.by_label.get(label)
@@ -260,7 +205,7 @@ def _proposal(run: Chronicle, label: str, side: Side) -> tuple[Member | None, Fa
     return member, None
 
 
-def _proposed(member: Member, install: Install) -> Fate | None:
+def _proposed(member: MemberRecord, install: Install) -> Fate | None:
     """The last step before the install that proposes a view of its context."""
     for step in reversed(member.steps):
         if step.lseq < install.lseq and step.op in PROPOSALS and step.context == install.context:

@@ -38,14 +38,14 @@ from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.audit.small import Small, chronicles
 from phalanx.pipeline.audit.verdicts import (
     Audit,
-    Run,
-    Violation,
+    AuditViolation,
+    RunVerdicts,
     judged,
     overall,
     violation,
 )
 from phalanx.pipeline.tables import Tables
-from phalanx.verify.checkers import PROPERTIES
+from phalanx.verify.properties import PROPERTIES
 
 KEPT = 3
 """Counter-examples that are kept of each property of each run."""
@@ -89,7 +89,7 @@ def audit(
         looks.append(_in_pairs(p, looks, broken))
         times += _counted(looks[-1:])
     broken = {kind: runs for kind, runs in _broken(times).items() if property_of(kind) in names}
-    shown: dict[Key, list[Violation]] = {}
+    shown: dict[Key, list[AuditViolation]] = {}
     if broken:
         tell("looking up what was found")
         shown = _shown(p, looks, broken)
@@ -229,14 +229,14 @@ def _rows(p: Prepared, looks: Sequence[Look]) -> DataFrame:
 
 def _shown(
     p: Prepared, looks: Sequence[Look], broken: Mapping[str, Collection[int]]
-) -> dict[Key, list[Violation]]:
+) -> dict[Key, list[AuditViolation]]:
     """Per run and property: the first violations."""
     first = Window.partitionBy("r", "property").orderBy(
         F.size("rows").desc(), "s", "first", "who", "other", "kind"
     )
     rows = _rows(p, _into(looks, broken)).where(F.col("kind").isin(*broken))
     some = rows.withColumn("_n", F.row_number().over(first)).where(F.col("_n") <= KEPT).drop("_n")
-    shown: dict[Key, list[Violation]] = {}
+    shown: dict[Key, list[AuditViolation]] = {}
     for row in told(some, p.small["lexicon"]).collect():
         shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
     for key in shown:
@@ -247,7 +247,7 @@ def _shown(
 # ---------------------------------------------------------------------------- verdicts
 
 
-def _facts(small: Small) -> dict[int, Run]:
+def _facts(small: Small) -> dict[int, RunVerdicts]:
     """What is known of each run's journals. PipelineError for two journals of one life."""
     people: dict[int, list[dict[str, Any]]] = {run["r"]: [] for run in small.rows["runs"]}
     for member in small.rows["people"]:
@@ -263,7 +263,7 @@ def _facts(small: Small) -> dict[int, Run]:
                     "audit one at a time; an incarnation must never be used twice",
                 )
         known = [m for m in members if m["journal"] is not None]
-        facts[run["r"]] = Run(
+        facts[run["r"]] = RunVerdicts(
             cluster=run["cluster"],
             run=run["run"],
             group=run["group"],
@@ -279,10 +279,10 @@ def _facts(small: Small) -> dict[int, Run]:
 
 
 def _audit(
-    facts: dict[int, Run],
+    facts: dict[int, RunVerdicts],
     wanted: tuple[str, ...],
     times: Mapping[Key, int],
-    shown: dict[Key, list[Violation]],
+    shown: dict[Key, list[AuditViolation]],
 ) -> Audit:
     violations: Counter[Key] = Counter()
     for (r, name), often in times.items():

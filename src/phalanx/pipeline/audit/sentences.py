@@ -3,21 +3,12 @@
 
 from __future__ import annotations
 
-SENTENCES = {
-    "self-inclusion/": "{who} installed {v} without being in it",
-    "local-monotonicity/epoch": "{who} installed {v} after {w}: the epoch did not grow",
-    "local-monotonicity/from": "{who} says it came to {v} from {note}, not from {w}",
-    "local-monotonicity/origin": "{who} says it came to {v} from {w}, which it never had",
+from phalanx.verify.properties import Judges, judged_by
+
+SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     "initial-view/sent": "{who} sent {what} in {v} while in {w}",
     "initial-view/delivered": "{who} delivered {what} in {v} while in {w}",
     "initial-view/marked": "{who} marked the end of {v} while in {w}",
-    "vid-sanity/": "{v} means one view at {who} and another at {other}",
-    "mutual-agreement/after": (
-        "after {note}, {who} installed {v} and {other} {w}, though each has the other in its view"
-    ),
-    "mutual-agreement/joining": (
-        "joining {note}, {who} installed {v} and {other} {w}, though each has the other in its view"
-    ),
     "integrity/unsent": "{who} delivered {what} in {v}, which was never sent",
     "integrity/outsider": "{who} delivered {what}, whose sender is not in {w}",
     "integrity/stranger": "{what} for {note} was shown to a stranger, {who}",
@@ -38,7 +29,6 @@ SENTENCES = {
     "same-view/moved": "{who} delivered {what} in {v}, it was sent in {w} before any change",
     "same-view/several": "{who} delivered {what} in {v}, {other} in {w}",
     "virtual-synchrony/": "{who} delivered {what} in {v} before {w}, {other} did not",
-    "transitional-set/": "{who} came to {v} from {w}, but {note}",
     "self-delivery/": "{who} never delivered its own {what}, sent in {v}",
     "self-delivery/accepted": "{who} never delivered its own {what}, which it accepted",
     "fifo/": "{who} delivered {what} after {note} in {v}",
@@ -81,9 +71,6 @@ SENTENCES = {
     "basic/early": "{who} delivered {what} in {v} before it was sent",
     "basic/again": "{who} delivered {what} again, in {v}",
     "basic/missing": "{other} never delivered {what} (BASIC), sent in {v}",
-    "membership-precision/namesake": "{who} and {other} live under one name, within reach",
-    "membership-precision/others": "{who} ended in {v} of {note}",
-    "membership-precision/apart": "{who} ended in {v}, {other} within reach in {w}",
     "multicast-liveness/missing": "{other} never delivered {what}, sent in {v}",
     "multicast-liveness/unsent": "{who} accepted {what} and never sent it",
     "multicast-liveness/reported": (
@@ -94,9 +81,6 @@ SENTENCES = {
     "safe-indication-liveness/region": (
         "{other} delivered {what} without knowing that all of {v} have it, though the view stayed"
     ),
-    "protocol-termination/": "{who} began a change ({note}) and never ended it",
-    "bounded-views/late": "{who} installed {note}",
-    "bounded-views/needless": "{who} installed {note}",
     "receipt-truth/unsent": "{who} has a receipt for {what} in {v}, which was never sent",
     "receipt-truth/home": "{who} has a receipt for {what} in {v}, but it belongs to {w}",
     "receipt-truth/together": (
@@ -122,7 +106,6 @@ SENTENCES = {
     ),
     "not-sent-liveness/rest": "{who} was told of {what} that {note}",
     "not-sent-liveness/stranger": "{who} was told that {note} is gone, which was not addressed",
-    "view-delta-truth/": "{who} was told that {note} with {v}",
     "merge-report-truth/each": "{who} got no report of each component of {v}",
     "merge-report-truth/members": "{v} reports to {who} that {w} was of {note}",
     "merge-report-truth/apart": "{who} and {other} got different reports of {v}",
@@ -130,11 +113,6 @@ SENTENCES = {
         "{v} reports to {who} that {w} had delivered up to {note}, but it was {what}"
     ),
     "merge-report-truth/alone": "{v} reports wrongly to {who} what only {w} had delivered",
-    "no-needless-stop/accepted": (
-        "{who} stopped because its name is in use, though it was accepted in {v}"
-    ),
-    "no-needless-stop/name": "{who} stopped because its name is in use, and nobody used it",
-    "no-needless-stop/left": "{who} left without being asked to",
     "accepted-is-sent/counts": "{who}: the counts of its queue contradict each other",
     "accepted-is-sent/given": "{who} submitted {note}",
     "accepted-is-sent/kept": "{who} accepted {note}",

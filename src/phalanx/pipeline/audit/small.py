@@ -38,10 +38,10 @@ from phalanx.pipeline.audit.chronicle import (
     Chronicle,
     Fate,
     Install,
-    Journal,
+    JournalRecord,
     Marker,
     Receivers,
-    Sent,
+    SentRange,
     Use,
 )
 from phalanx.pipeline.audit.outline import tables_of
@@ -49,7 +49,7 @@ from phalanx.pipeline.audit.report_rows import (
     Closing,
     LastStep,
     Lost,
-    Queue,
+    QueueCounts,
     Receipts,
     Side,
     Submitted,
@@ -60,8 +60,8 @@ from phalanx.pipeline.tables import Tables
 KINDS: dict[str, type[msgspec.Struct]] = {
     kind.__name__: kind
     for kind in (
-        *(Journal, Fate, Install, Marker, Use, Sent, Receivers),
-        *(Side, Closing, Receipts, Queue, Submitted, LastStep, Lost),
+        *(JournalRecord, Fate, Install, Marker, Use, SentRange, Receivers),
+        *(Side, Closing, Receipts, QueueCounts, Submitted, LastStep, Lost),
     )
 }
 SPELL = "struct<begin: bigint, until: bigint, mark: bigint>"
@@ -131,7 +131,7 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     def v(name: str) -> Column:
         return number(F.col("r"), F.col(name))
 
-    yield "Journal", of("journals").where("rows > 0")
+    yield "JournalRecord", of("journals").where("rows > 0")
     yield "Fate", of("life").select("r", *who, "sim_ns", "op", "reason")
     yield "Fate", of("topology").select("r", *who, "sim_ns", "component")
     steps = of("ctx_step").select(
@@ -151,7 +151,7 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         labels("trans", "trans_incs").alias("trans"),
         "context",
         "cause",
-        F.transform("components", lambda vid: number(F.col("r"), vid)).alias("components"),
+        "components",
         "prev_vid",
         v("prev_vid").alias("prev"),
         labels("joined", "joined_incs").alias("joined"),
@@ -167,7 +167,7 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         F.max("last").alias("last"),
         F.max_by("lseq", "last").alias("lseq"),
     )
-    yield "Sent", sent.withColumn("r", r).withColumn("v", v("vid"))
+    yield "SentRange", sent.withColumn("r", r).withColumn("v", v("vid"))
     to = [
         of(name).where("to is not null").select("r", "to", "to_incs")
         for name in ("submit", "send", "deliver", "not_sent")
@@ -220,7 +220,7 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         "alone_last",
     )
     yield "Side", sides
-    yield "Queue", of("queue").select("r", *who, "accepted", "submitted", "refused", "reason")
+    yield "QueueCounts", of("queue").select("r", *who, "accepted", "submitted", "refused", "reason")
     ends = F.broadcast(tables["view_install"].select("journal", "step", F.lit(True).alias("ends")))
     last = _last_steps(tables)
     yield "LastStep", last.withColumn("r", r).drop("journal")

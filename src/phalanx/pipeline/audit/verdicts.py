@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from phalanx.verify.checkers import Verdict
-from phalanx.verify.evidence import lacking
+from phalanx.verify.evidence import missing_evidence
+from phalanx.verify.properties import Verdict
 
 
-class Row(msgspec.Struct, frozen=True):
+class VerdictRow(msgspec.Struct, frozen=True):
     """A row of a journal."""
 
     node: str
@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True):
     lseq: int
 
 
-class Violation(msgspec.Struct, frozen=True):
+class AuditViolation(msgspec.Struct, frozen=True):
     """One way in which one property was broken, and the rows that show it."""
 
     property: str
@@ -40,7 +40,7 @@ class Violation(msgspec.Struct, frozen=True):
     first: int | None
     last: int | None
     text: str
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
 
     def __str__(self) -> str:
         shown = ", ".join(f"{row.node}.{row.inc} row {row.lseq}" for row in self.rows)
@@ -55,10 +55,10 @@ class Result(msgspec.Struct, frozen=True):
     violations: int = 0
     why: str = ""
     """Why it could not be verified; empty otherwise."""
-    counterexamples: tuple[Violation, ...] = ()
+    counterexamples: tuple[AuditViolation, ...] = ()
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunVerdicts(msgspec.Struct, frozen=True):
     """One group in one run: what is known of its journals, and its verdicts."""
 
     cluster: str
@@ -81,7 +81,7 @@ class Audit(msgspec.Struct, frozen=True):
     """What the journals prove."""
 
     properties: dict[str, Result]
-    runs: tuple[Run, ...]
+    runs: tuple[RunVerdicts, ...]
 
     @property
     def violated(self) -> tuple[str, ...]:
@@ -92,12 +92,12 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 def judged(
-    name: str, facts: Run, checked: int, violations: Sequence[Violation], found: int
+    name: str, facts: RunVerdicts, checked: int, violations: Sequence[AuditViolation], found: int
 ) -> Result:
     """The verdict on one property of one run, with all that is missing taken into account."""
     if found:
         return Result("violated", checked, found, counterexamples=tuple(violations))
-    why = lacking(
+    why = missing_evidence(
         name,
         settled=facts.settled,
         mode=facts.mode,
@@ -108,7 +108,7 @@ def judged(
     return Result("unverifiable" if why else "holds", checked, why=why)
 
 
-def overall(name: str, runs: Sequence[Run], kept: int) -> Result:
+def overall(name: str, runs: Sequence[RunVerdicts], kept: int) -> Result:
     """Violated if any run violates it; holds if at least one run holds and none violates."""
     results = [run.properties[name] for run in runs]
     checked = sum(result.checked for result in results)
@@ -125,6 +125,6 @@ def overall(name: str, runs: Sequence[Run], kept: int) -> Result:
     return Result("unverifiable", checked, why=why)
 
 
-def violation(row: Mapping[str, Any]) -> Violation:
+def violation(row: Mapping[str, Any]) -> AuditViolation:
     """Of a row of the published frame."""
-    return msgspec.convert(row, Violation, from_attributes=True)
+    return msgspec.convert(row, AuditViolation, from_attributes=True)

@@ -23,6 +23,7 @@ PLAYED = (
     "phalanx/journal/",
     "phalanx/pipeline/campaign/seed_task.py",
     "phalanx/sim/",
+    "phalanx/text.py",
     "phalanx/verify/",
 )
 """What playing a seed imports; a test follows the imports."""

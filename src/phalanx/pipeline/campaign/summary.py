@@ -14,7 +14,7 @@ import msgspec
 from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.seed_task import FAILED, Status
 from phalanx.pipeline.campaign.store import Wave
-from phalanx.verify.checkers import FIXED_VIEW, PROPERTIES
+from phalanx.verify.properties import FIXED_VIEW, PROPERTIES
 
 SEEDS_END = 1 << 63
 

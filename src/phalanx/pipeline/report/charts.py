@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.measures.links import links, share
 from phalanx.pipeline.report.message_flow import bucket_of, bucketed
-from phalanx.pipeline.report.model import SERVICES, Latency, Link, Throughput
+from phalanx.pipeline.report.model import SERVICES, Latency, LinkLoss, Throughput
 from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.tables import Tables
 
@@ -103,9 +103,9 @@ def _key(of: str, a: Column, b: Column) -> Column:
     return F.struct(F.lit(of).alias("of"), a.cast("int").alias("a"), b.cast("int").alias("b"))
 
 
-def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[Link]]]:
+def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[LinkLoss]]]:
     """Of each run."""
-    told: list[tuple[list[Latency], list[Link]]] = [([], []) for _ in axis.runs]
+    told: list[tuple[list[Latency], list[LinkLoss]]] = [([], []) for _ in axis.runs]
     took: dict[tuple[int, int, int], tuple[float, float]] = {}
     for row in timed(tables, axis).orderBy("run_no", "of", "a", "b").collect():
         p50, p90, p99, p999 = row.points
@@ -118,7 +118,7 @@ def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[
     whole = between(tables, axis).join(lost(tables, axis), keys, "full")
     for row in whole.orderBy(*keys).collect():
         p50, p99 = took.get((row.run_no, row.by, row.to), (None, None))
-        link = Link(
+        link = LinkLoss(
             by=row.by,
             to=row.to,
             messages=row.messages or 0,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from phalanx.pipeline.report.charts import collect_speed, collect_throughput
 from phalanx.pipeline.report.message_flow import collect_flows, collect_suspicions
-from phalanx.pipeline.report.model import Caps, Ended, Life, Page, Run
+from phalanx.pipeline.report.model import Caps, Ended, LifeBar, Page, RunModel
 from phalanx.pipeline.report.removals import collect_removals
 from phalanx.pipeline.report.time_axis import Axis, RunAxis, open_axis
 from phalanx.pipeline.report.verdicts import Findings, with_rows
@@ -46,7 +46,7 @@ def collect(
     runs = []
     for no, known in enumerate(axis.runs):
         runs.append(
-            Run(
+            RunModel(
                 cluster=known.cluster,
                 run=known.run,
                 group=known.group,
@@ -87,17 +87,17 @@ def _crashes(tables: Tables, axis: Axis) -> list[set[int]]:
     return found
 
 
-def _lives(run: RunAxis, crashed: set[int]) -> list[Life]:
+def _lives(run: RunAxis, crashed: set[int]) -> list[LifeBar]:
     journals = {(j.node, j.inc): j for j in run.journals}
     lives = []
     for (node, inc), number in run.lives.items():
         journal = journals.get((node, inc))
         if journal is None:
-            lives.append(Life(run.lane(node), inc, 0, 0, "ABSENT"))
+            lives.append(LifeBar(run.lane(node), inc, 0, 0, "ABSENT"))
             continue
         ended: Ended = "CRASH" if number in crashed else journal.ended
         lives.append(
-            Life(
+            LifeBar(
                 lane=run.lane(node),
                 inc=inc,
                 begin=journal.begin,

@@ -15,7 +15,7 @@ from importlib.resources import files
 import msgspec
 
 from phalanx.pipeline.report.model import Page
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 
 SCRIPTS = (
     "base.js",

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from phalanx.pipeline.report.model import SERVICES, Deliveries, Sends, Suspicions
+from phalanx.pipeline.report.model import SERVICES, DeliveryFlow, SendFlow, Suspicions
 from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.tables import Tables
 
@@ -95,13 +95,15 @@ def share(cells: Sequence[tuple[int, int]], sends: int, deliveries: int) -> int:
 
 def collect_flows(
     tables: Tables, axis: Axis, ranges: Sequence[list[int]]
-) -> list[tuple[Sends, Deliveries]]:
+) -> list[tuple[SendFlow, DeliveryFlow]]:
     """Of each run. `ranges` are how many were sent in each bucket of it."""
     caps = axis.caps
     sizes = [len(run.lanes) for run in axis.runs]
     cells = [(n, size) for size, counts in zip(sizes, ranges, strict=True) for n in counts if n]
     each = share(cells, caps.sends, caps.deliveries)
-    told = [(Sends(total=sum(counts), total_by_bucket=counts), Deliveries()) for counts in ranges]
+    told = [
+        (SendFlow(total=sum(counts), total_by_bucket=counts), DeliveryFlow()) for counts in ranges
+    ]
     sample: list[tuple[int, int, int, int, int]] = []
     rows = sampled(tables, axis, each).orderBy("run_no", "at", "life", "first").collect()
     for row in rows:

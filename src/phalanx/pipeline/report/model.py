@@ -44,7 +44,7 @@ class Caps(msgspec.Struct, frozen=True):
     """Of the time axis of one run."""
 
 
-class Life(msgspec.Struct, frozen=True):
+class LifeBar(msgspec.Struct, frozen=True):
     """One incarnation of one member."""
 
     lane: int
@@ -58,7 +58,7 @@ class Life(msgspec.Struct, frozen=True):
     """Lives with the same number shared a clock."""
 
 
-class View(msgspec.Struct, frozen=True):
+class ViewBand(msgspec.Struct, frozen=True):
     """A view that somebody installed. `tone` is one of TONES colours: views that exist at the same
     time differ in it as long as there are colours."""
 
@@ -92,7 +92,7 @@ class Changes(msgspec.Struct):
     end: list[int] = []
 
 
-class Sends(msgspec.Struct):
+class SendFlow(msgspec.Struct):
     """Ranges of messages as they were sent: a sample, and how many there were."""
 
     life: list[int] = []
@@ -104,7 +104,7 @@ class Sends(msgspec.Struct):
     total_by_bucket: list[int] = []
 
 
-class Deliveries(msgspec.Struct):
+class DeliveryFlow(msgspec.Struct):
     """Where and when the first message of the sampled range `send` was delivered."""
 
     send: list[int] = []
@@ -145,7 +145,7 @@ class Latency(msgspec.Struct, frozen=True):
     most: float
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkLoss(msgspec.Struct, frozen=True):
     """What the lane `to` delivered of the lane `by`. Latencies in microseconds, None where the two
     share no clock. Of frames, what the members counted, None where they did not."""
 
@@ -162,7 +162,7 @@ class Link(msgspec.Struct, frozen=True):
     """Packets that `by` sent again because `to` asked."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class EvidenceRow(msgspec.Struct, frozen=True):
     """A row of a journal that a counter-example points at."""
 
     node: str
@@ -176,10 +176,10 @@ class Row(msgspec.Struct, frozen=True):
 class Example(msgspec.Struct, frozen=True):
     text: str
     who: list[str] = []
-    rows: list[Row] = []
+    rows: list[EvidenceRow] = []
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ReportFinding(msgspec.Struct, frozen=True):
     """What the audit says of one guarantee."""
 
     name: str
@@ -200,7 +200,7 @@ class Step(msgspec.Struct, frozen=True):
     evidence: str = ""
 
 
-class Removal(msgspec.Struct, frozen=True):
+class RemovalEntry(msgspec.Struct, frozen=True):
     """A life was left out of the next view, first at `at`. `took` is from the first step to the
     last installation, `lead` from the first step to the first; where members share no clock, by
     that of each machine alone."""
@@ -219,7 +219,7 @@ class Removal(msgspec.Struct, frozen=True):
     steps_total: int
 
 
-class Run(msgspec.Struct, kw_only=True):
+class RunModel(msgspec.Struct, kw_only=True):
     """One group in one run of one cluster: all that the page shows of it."""
 
     cluster: str
@@ -235,18 +235,18 @@ class Run(msgspec.Struct, kw_only=True):
     delivered: int
     lanes: list[str]
     lanes_left_out: int = 0
-    lives: list[Life]
-    views: list[View]
+    lives: list[LifeBar]
+    views: list[ViewBand]
     bands: Bands
     changes: Changes
-    sends: Sends
-    deliveries: Deliveries
+    sends: SendFlow
+    deliveries: DeliveryFlow
     suspicions: Suspicions
     throughput: Throughput
     latency: list[Latency]
-    links: list[Link]
-    findings: list[Finding]
-    removals: list[Removal]
+    links: list[LinkLoss]
+    findings: list[ReportFinding]
+    removals: list[RemovalEntry]
     removals_total: int = 0
 
 
@@ -255,6 +255,6 @@ class Page(msgspec.Struct, kw_only=True):
 
     version: str
     made: str
-    runs: list[Run]
+    runs: list[RunModel]
     runs_left_out: int = 0
     services: tuple[str, ...] = SERVICES

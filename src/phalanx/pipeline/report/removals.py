@@ -12,7 +12,7 @@ from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.removals import removals
-from phalanx.pipeline.report.model import Removal, Step, View
+from phalanx.pipeline.report.model import RemovalEntry, Step, ViewBand
 from phalanx.pipeline.report.time_axis import Axis, Member, RunAxis
 from phalanx.pipeline.tables import Tables
 
@@ -22,8 +22,8 @@ INSTALL = "INSTALL"
 
 
 def collect_removals(
-    tables: Tables, axis: Axis, views: list[list[View]]
-) -> list[tuple[list[Removal], int]]:
+    tables: Tables, axis: Axis, views: list[list[ViewBand]]
+) -> list[tuple[list[RemovalEntry], int]]:
     """Of each run the first removals in time of those that the page has lanes for, and how many
     there are of all."""
     each = max(1, axis.caps.removals // len(axis.runs))
@@ -43,7 +43,7 @@ def collect_removals(
         )
         .where(F.col("rank") <= each)
     )
-    told: list[tuple[list[Removal], int]] = [([], 0) for _ in axis.runs]
+    told: list[tuple[list[RemovalEntry], int]] = [([], 0) for _ in axis.runs]
     for row in found.orderBy("run_no", "rank").collect():
         known = axis.runs[row.run_no]
         listed, _ = told[row.run_no]
@@ -55,7 +55,7 @@ def collect_removals(
     return told
 
 
-def _removal(run: RunAxis, views: list[View], row: Row, most: int) -> Removal:
+def _removal(run: RunAxis, views: list[ViewBand], row: Row, most: int) -> RemovalEntry:
     index = {view.vid: i for i, view in enumerate(views)}
     shifts = {(j.node, j.inc): j.shift_ns for j in run.journals}
     placed = [
@@ -66,7 +66,7 @@ def _removal(run: RunAxis, views: list[View], row: Row, most: int) -> Removal:
     steps = _since_began(run, placed)
     installed = [at for at, proof in steps if proof.kind == "VIEW"]
     kept = sorted(steps, key=_weight)[:most]
-    return Removal(
+    return RemovalEntry(
         life=run.lives[row.member, row.member_inc],
         at=min((at for at, proof in placed if proof.kind == "VIEW"), default=0),
         lead=min(installed, default=0),

@@ -57,7 +57,7 @@ Member = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Journal:
+class JournalSpan:
     """One journal: what is known of it, and where its rows lie on the axis of its run."""
 
     name: str
@@ -84,7 +84,7 @@ class RunAxis:
     clock: Clock
     began: str | None
     span: int
-    journals: list[Journal]
+    journals: list[JournalSpan]
     lives: dict[Member, int] = field(default_factory=dict)
     machines: dict[Member, int] = field(default_factory=dict)
     lanes: list[str] = field(default_factory=list)
@@ -218,7 +218,7 @@ def _run(
         first, last = reach[j["journal"]]
         shift = shifts[_clock_of(j)] - start
         journals.append(
-            Journal(
+            JournalSpan(
                 name=j["journal"],
                 node=j["node"],
                 inc=j["inc"],

@@ -15,17 +15,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.journal.schema import Row as Common
-from phalanx.pipeline.report.model import Example, Finding, Row
+from phalanx.pipeline.report.model import EvidenceRow, Example, ReportFinding
 from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.schemas import EVENTS, IDENTITY
 from phalanx.pipeline.tables import Tables
-from phalanx.sim.render.summary import MEANING
+from phalanx.verify.properties import MEANING
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit
 
 RunKey = tuple[str, str, str]
-Findings = Mapping[RunKey, Sequence[Finding]]
+Findings = Mapping[RunKey, Sequence[ReportFinding]]
 COMMON = (*IDENTITY, *Common.__struct_fields__)
 TEXT_MAX = 400
 
@@ -34,7 +34,7 @@ def findings_of(audit: Audit) -> Findings:
     """What an audit found, as the page tells it."""
     return {
         (run.cluster, run.run, run.group): [
-            Finding(
+            ReportFinding(
                 name=name,
                 verdict=result.verdict,
                 checked=result.checked,
@@ -45,7 +45,7 @@ def findings_of(audit: Audit) -> Findings:
                     Example(
                         found.text,
                         list(found.nodes),
-                        [Row(row.node, row.inc, row.lseq) for row in found.rows],
+                        [EvidenceRow(row.node, row.inc, row.lseq) for row in found.rows],
                     )
                     for found in result.counterexamples
                 ],
@@ -91,7 +91,7 @@ def rows_at(tables: Tables, axis: Axis, places: Sequence[tuple[str, int]]) -> Da
     return placed.select("run_no", "life", "lseq", "at", "table", "columns")
 
 
-def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[Finding]]:
+def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[ReportFinding]]:
     """The findings of each run that is shown, their rows told."""
     places = wanted(axis, findings)
     told: dict[tuple[int, int, int], tuple[int, str, str]] = {}
@@ -99,7 +99,7 @@ def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[Findi
         for row in rows_at(tables, axis, places).collect():
             told[row.run_no, row.life, row.lseq] = row.at, row.table, worded(row.columns)
 
-    def rows(no: int, given: Sequence[Row]) -> list[Row]:
+    def rows(no: int, given: Sequence[EvidenceRow]) -> list[EvidenceRow]:
         lives = axis.runs[no].lives
         full = []
         for row in given:

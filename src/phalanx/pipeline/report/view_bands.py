@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.report.model import Bands, Changes, View
+from phalanx.pipeline.report.model import Bands, Changes, ViewBand
 from phalanx.pipeline.report.time_axis import Axis, RunAxis
 from phalanx.pipeline.tables import Tables
 
@@ -64,7 +64,7 @@ def short(found: DataFrame, kept: int, bucket: int) -> DataFrame:
     ).drop("stretch")
 
 
-def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[View]]]:
+def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand]]]:
     """Of each run."""
     each = max(1, axis.caps.bands // (2 * len(axis.runs)))
     found = stays(tables, axis)
@@ -90,7 +90,7 @@ def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[View]]]:
     return told
 
 
-def _told(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[View]]:
+def _told(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[ViewBand]]:
     views = views_of(found)
     index = {view.vid: i for i, view in enumerate(views)}
     bands = Bands(total=total)
@@ -111,7 +111,7 @@ def _end(run: RunAxis, life: int) -> int:
     return max((j.end for j in run.journals if run.lives[j.node, j.inc] == life), default=run.span)
 
 
-def views_of(found: Sequence[BandSpell]) -> list[View]:
+def views_of(found: Sequence[BandSpell]) -> list[ViewBand]:
     """The views in the order of their first installation, named A, B, ... and coloured."""
     by_vid: dict[str, list[BandSpell]] = {}
     for stay in sorted(found, key=lambda s: (s.begin, s.vid, s.life)):
@@ -122,7 +122,7 @@ def views_of(found: Sequence[BandSpell]) -> list[View]:
     ]
     tones = toned(spans)
     return [
-        View(
+        ViewBand(
             vid=vid,
             label=lettered(i),
             cause=group[0].cause,

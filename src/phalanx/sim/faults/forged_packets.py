@@ -20,7 +20,7 @@ import msgspec
 
 from phalanx.core.ids import MemberId, View, ViewId, view_digest
 from phalanx.core.membership.proposals import component_of, proposal_of
-from phalanx.core.wire import frames
+from phalanx.core.wire import packets
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
 from phalanx.core.wire.frames import (
     KIND_OF,
@@ -28,12 +28,12 @@ from phalanx.core.wire.frames import (
     Component,
     ControlMessage,
     DeliveredVector,
-    Fragment,
     FrameKind,
     LeaveAnnounced,
     Propose,
 )
 from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment
 
 _STRANGERS = ("mallory", "zz", "Mallory", "\u00e5sa", "m" * 128)
 _SPEAKERS = ("sender", "member", "name")
@@ -41,7 +41,7 @@ _SPEAKERS = ("sender", "member", "name")
 _DEPTH_MAX = 6
 VIEWS_MAX = 64
 
-_PLAIN = get_args(frames.ControlPacket)
+_PLAIN = get_args(packets.ControlPacket)
 
 
 class PacketForger:

@@ -6,21 +6,15 @@ from phalanx.config import Config
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.member import sender
+from phalanx.core.member import member
 from phalanx.core.member.control_plane import ControlPlane
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.instructions import Input, Instruction, Met
 from phalanx.core.membership.name_claim import NameClaim
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.wire.frames import (
-    Component,
-    ControlPacket,
-    Hello,
-    JoinAttempt,
-    NameClaimed,
-    NameHeld,
-)
+from phalanx.core.wire.frames import Component
+from phalanx.core.wire.packets import ControlPacket, Hello, JoinAttempt, NameClaimed, NameHeld
 from phalanx.core.wire.shared_settings import DIGEST_BYTES
 from phalanx.sim.mutants.mutant import Mutant
 
@@ -150,7 +144,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "settings-not-compared": Mutant(
         "let members join that order messages by another rule",
-        ((sender, "shared_digest", any_settings_will_do),),
+        ((member, "shared_digest", any_settings_will_do),),
         "membership",
     ),
     "claim-not-answered": Mutant(

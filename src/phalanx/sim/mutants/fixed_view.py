@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core.broadcast.ack_scheduler import NEVER, AckScheduler
+from phalanx.core.broadcast.ack_scheduler import AckScheduler
 from phalanx.core.broadcast.frame_store import FrameStore
+from phalanx.core.broadcast.nack import NackResponder
 from phalanx.core.broadcast.outbox import MessageReassembler
 from phalanx.core.broadcast.reliable import ReliableBroadcast
-from phalanx.core.broadcast.retransmission import Place, Retransmission
+from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.deadline import NEVER
 from phalanx.core.delivery.delivery_queue import DeliveryQueue
 from phalanx.core.delivery.total_order import ToTo
 from phalanx.core.effects import Deliver, Effect, Service
+from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.member import Member
-from phalanx.core.member.sender import Sender
 from phalanx.core.wire.frame_codec import decode_frame
-from phalanx.core.wire.frames import Fragment, Frame, MessageRun
+from phalanx.core.wire.frames import Frame, MessageRun, Place
+from phalanx.core.wire.packets import Fragment
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ order
@@ -68,7 +71,7 @@ def gone_one_frame_early(self: FrameStore, place: Place) -> Frame | None:
     sender, number = place
     if sender < self.dag.n and number <= self.dag.stable[sender] + 1:
         return None
-    return _HELD(self, place)
+    return _GET(self, place)
 
 
 def forget_what_lies_ahead(self: ReliableBroadcast, now: int, sender: int, number: int) -> None:
@@ -76,8 +79,10 @@ def forget_what_lies_ahead(self: ReliableBroadcast, now: int, sender: int, numbe
         _HEAR(self, now, sender, number)
 
 
-def answer_with_the_neighbour(self: FrameStore, now: int, frame: Frame, mask: int) -> list[bytes]:
-    frames = self.dag.frames[frame.sender]
+def answer_with_the_neighbour(
+    self: NackResponder, now: int, frame: Frame, mask: int
+) -> list[bytes]:
+    frames = self._store.dag.frames[frame.sender]
     other = frames.get(frame.number + 1) or frames.get(frame.number - 1)
     if other is None:
         return _REPEAT(self, now, frame, mask)
@@ -88,31 +93,33 @@ def answer_with_the_neighbour(self: FrameStore, now: int, frame: Frame, mask: in
     return packets
 
 
-def acknowledge_what_is_missing(self: Sender) -> tuple[list[int], list[int]]:
-    last = self._dag.latest[self._rank]
-    known = [(q, number) for q, number in enumerate(self._broadcast.heard) if number > last[q]]
+def acknowledge_what_is_missing(self: ActiveView) -> tuple[list[int], list[int]]:
+    state = self.state
+    last = state.dag.latest[state.rank]
+    known = [(q, number) for q, number in enumerate(state.broadcast.heard) if number > last[q]]
     return [q for q, _ in known], [number for _, number in known]
 
 
 def duplicates_go_up(self: Member, now: int, packets: Sequence[bytes], out: list[Effect]) -> None:
     """A frame that has entered before is not recognised where basic messages leave."""
     again: list[Deliver] = []
+    state = self._active.state
     for data in packets:
         piece = self._codec.decode(data)
         if (
             isinstance(piece, Fragment)
             and piece.count == 1
-            and piece.sender != self._rank
-            and piece.table == self._view_state.table
-            and piece.number <= self._dag.have[piece.sender]
+            and piece.sender != state.rank
+            and piece.table == state.table
+            and piece.number <= state.dag.have[piece.sender]
         ):
             frame = decode_frame(
-                piece.sender, piece.number, piece.piece, 0, piece.table, self._dag.n
+                piece.sender, piece.number, piece.piece, 0, piece.table, state.dag.n
             )
             if isinstance(frame, Frame):
                 for run in frame.runs:
                     if run.service is Service.BASIC:
-                        self._view_state.queue._emit(frame, run, None, again)
+                        state.queue._emit(frame, run, None, again)
     _RECEIVE(self, now, packets, out)
     out += again
 
@@ -133,8 +140,8 @@ def nobody_steps_in(self: AckScheduler, settled: bool) -> int:
 
 _DEADLINE = AckScheduler.deadline
 _HEAR = ReliableBroadcast._hear
-_HELD = FrameStore._held
-_REPEAT = FrameStore._repeat
+_GET = FrameStore.get
+_REPEAT = NackResponder._repeat
 _RECEIVE = Member._receive
 
 MUTANTS: dict[str, Mutant] = {
@@ -156,7 +163,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "gc-one-frame-early": Mutant(
         "forget a frame while one member may still miss it",
-        ((FrameStore, "_held", gone_one_frame_early),),
+        ((FrameStore, "get", gone_one_frame_early),),
     ),
     "duplicate-let-through": Mutant(
         "deliver a basic message again when its frame comes twice",
@@ -164,11 +171,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "nack-answered-with-wrong-frame": Mutant(
         "repeat a frame's neighbour under its number",
-        ((FrameStore, "_repeat", answer_with_the_neighbour),),
+        ((NackResponder, "_repeat", answer_with_the_neighbour),),
     ),
     "ack-for-what-was-not-received": Mutant(
         "acknowledge frames that are known to exist and are not here",
-        ((Sender, "_acknowledgements", acknowledge_what_is_missing),),
+        ((ActiveView, "_acknowledgements", acknowledge_what_is_missing),),
     ),
     "part-of-large-message-lost": Mutant(
         "put a large message together without its second part",

@@ -13,7 +13,7 @@ from phalanx.core.delivery.delivery_reports import DeliveryReports
 from phalanx.core.delivery.receipts import ReceiptLedger
 from phalanx.core.effects import Effect, MergedComponent, MessageRange, Transitional, ViewInstalled
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.member import view_change
+from phalanx.core.member import view_change, view_state
 from phalanx.core.member.view_change import ViewChange
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership import carryover
@@ -196,7 +196,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "receivers-by-name": Mutant(
         "deliver a carried message to the next process of a receiver's name",
-        ((view_change, "adopt", by_name_alone),),
+        ((view_state, "adopt", by_name_alone),),
         "membership",
     ),
     "joined-and-left-swapped": Mutant(

@@ -8,6 +8,7 @@ import msgspec
 from phalanx.core.broadcast.outbox import Outbox
 from phalanx.core.effects import Deliver, Effect, ViewInstalled
 from phalanx.core.ids import MemberId
+from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.frame_builder import Content
 from phalanx.core.member.sender import Sender
 from phalanx.core.member.view_change import ViewChange
@@ -67,10 +68,10 @@ def every_proposal_releases(self: ViewState, frame: Frame) -> bool:
 
 def released_by_anybody(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of phase 1 that is no first proposal releases what it follows."""
-    view_state = self._view_state
+    state = self._active.state
     _ENTER_FRAME(self, now, frame, out)
-    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
-        self._deliver(now, view_state.released(frame.vector), out)
+    if self._active.state is state and frame.phase and frame.tag == state.tag:
+        self._active.deliver(now, state.released(frame.vector), out)
 
 
 _ENTER_FRAME = ViewChange._enter_frame
@@ -93,52 +94,53 @@ def carried_from_anywhere(self: ViewOrigin, frame: Frame, sender: MemberId) -> b
 
 
 def start_at_the_closing(
-    self: Sender,
+    self: ActiveView,
     now: int,
     first: int,
     content: Content,
+    said: ControlMessage | None,
     out: list[Effect],
-    said: ControlMessage | None = None,
 ) -> Frame:
     """Messages that a member sent in phase 1 before its closing frame are not carried."""
-    self._view_state.first_carried = 0
-    return _SEND(self, now, first, content, out, said)
+    self.state.first_carried = 0
+    return _SEND(self, now, first, content, said, out)
 
 
-def never_held(self: Sender) -> bool:
+def never_held(self: Sender, protocol: MembershipProtocol) -> bool:
     return False
 
 
-_SEND = Sender._send
+_SEND = ActiveView._send
 
 # ------------------------------------------------------------------ votes and stability
 
 
 def vote_in_phase_1(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of a change votes in the view that it ends."""
-    view_state = self._view_state
+    state = self._active.state
     _ENTER_FRAME(self, now, frame, out)
-    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
+    if self._active.state is state and frame.phase and frame.tag == state.tag:
         vote = msgspec.structs.replace(frame, ordered=False)
         deliveries: list[Deliver] = []
-        view_state.queue.advance(view_state.order.insert(vote), deliveries)
+        state.queue.advance(state.order.insert(vote), deliveries)
         out += deliveries
 
 
 def stable_by_phase_1(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A frame of a change proves stable what it follows."""
-    view_state = self._view_state
+    state = self._active.state
     _ENTER_FRAME(self, now, frame, out)
-    if self._view_state is view_state and frame.phase and frame.tag == view_state.tag:
-        view_state.dag.count(frame)
+    if self._active.state is state and frame.phase and frame.tag == state.tag:
+        state.dag.count_deferred(frame)
 
 
 def stable_by_carried(self: ViewChange, now: int, frame: Frame, out: list[Effect]) -> None:
     """A carried frame proves stable what it follows, though its sender may never come."""
     _ENTER_REGULAR(self, now, frame, out)
-    if frame.phase and not self._must_hold(self._sender(frame)):
-        self._dag.count(frame)
-        self._deliver(now, [], out)
+    state = self._active.state
+    if frame.phase and not self._must_hold(state.sender_of(frame)):
+        state.dag.count_deferred(frame)
+        self._active.deliver(now, [], out)
 
 
 _ENTER_REGULAR = ViewChange._enter_regular
@@ -234,7 +236,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "start-at-the-closing": Mutant(
         "Cut: drop what was sent in phase 1 before the closing frame",
-        ((Sender, "_send", start_at_the_closing),),
+        ((ActiveView, "_send", start_at_the_closing),),
         "walk",
     ),
     "sends-while-held": Mutant(

@@ -1,5 +1,4 @@
-"""Runs as text for people: the views as bands over time, what each member delivered, and each
-guarantee with its verdict."""
+"""Simulated runs as text for people: totals, and the deliveries of each member by service."""
 
 from __future__ import annotations
 
@@ -8,76 +7,18 @@ from textwrap import wrap
 from typing import Any
 
 from phalanx.journal.schema import Deliver, Event
-from phalanx.sim.render.timeline import COLUMNS_MAX, bands, changes, letters_of, life_label
 from phalanx.sim.run import RunResult
 from phalanx.sim.scenario.model import SECOND
-from phalanx.sim.scenario.toml_text import one_line
-from phalanx.verify.checkers import Report
+from phalanx.text import one_line
+from phalanx.verify.render.timeline import COLUMNS_MAX, bands, letters_of, life_label
+from phalanx.verify.render.verdict_table import properties
 
-__all__ = ["bands", "changes", "deliveries", "properties", "summary", "totals", "verdicts"]
-
-MEANING = {
-    "self-inclusion": "a member is in its own views",
-    "local-monotonicity": "each view of a member is newer than the one before",
-    "initial-view": "everything is sent and delivered in an installed view",
-    "vid-sanity": "one view id, one set of members",
-    "mutual-agreement": "who go on with each other go on to the same view",
-    "integrity": "what is delivered was sent before, with the same content",
-    "no-duplication": "nothing is delivered twice",
-    "sending-view": "delivered in the view it was sent in (mode hold)",
-    "same-view": "those who stay together deliver a message in one view",
-    "virtual-synchrony": "who move on together have delivered the same",
-    "transitional-set": "a member is told who moved along",
-    "self-delivery": "a member delivers its own messages",
-    "fifo": "messages of one sender keep their order",
-    "causal": "what caused a message is delivered before it",
-    "reliable-causal": "and none of it is missing",
-    "weak-total-order": "who move on together have delivered in the same order",
-    "running-prefix": "agreed and safe messages have one order at all members",
-    "toto-refinement": "batches of the order are the same everywhere and sorted",
-    "safe-prefix": "a safe message is delivered only when all members have it",
-    "safe-marker": "where that is no longer known is the same for who move on",
-    "no-view-crossing-inversion": "no answer in a view before that of its question",
-    "basic": "basic messages arrive at most once, and were sent",
-    "membership-precision": "all end in one view of all who are connected",
-    "multicast-liveness": "everything sent is delivered by all it was addressed to",
-    "termination-of-delivery": "and no delivery waits for ever",
-    "safe-indication-liveness": "and every safe message becomes safe",
-    "protocol-termination": "every change of views comes to an end",
-    "bounded-views": "views come to rest soon after the network does",
-    "receipt-truth": "a receipt says what is so: ordered, or at the members that it names",
-    "receipt-liveness": "and every sender gets one for all that it sent",
-    "not-sent-liveness": "addressed members that are gone are reported to the sender",
-    "view-delta-truth": "a view says who joined and who left",
-    "merge-report-truth": "a merged view says what each side had delivered",
-    "no-needless-stop": "a member stops only if it was asked to or its name is another's",
-    "bounded-window": "nobody has more in flight than its window allows",
-    "accepted-is-sent": "what a member accepts is sent, or refused with a reason",
-}
 _BANDS = (
     ("BASIC", "as they come"),
     ("CAUSAL", "causes before effects"),
     ("AGREED", "one order for all"),
     ("SAFE", "in that order, once all have them"),
 )
-
-
-VERDICTS_HEAD = "  verdict      violations  times checked  guarantee"
-
-
-def verdict_line(verdict: str, violations: int, checked: int, name: str, why: str = "") -> str:
-    """One guarantee under VERDICTS_HEAD. `why` it is not verified stands in for its meaning."""
-    unknown = verdict == "unverifiable"
-    word, found = ("not verified", "-") if unknown else (verdict, f"{violations:,}")
-    meaning = why or MEANING.get(name, "")
-    return f"  {word:<12} {found:>10} {checked:>14,}  {name:<26} {meaning}".rstrip()
-
-
-def verdicts(report: Report) -> list[str]:
-    """A table of the guarantees: verdict, violations, how often each was checked, meaning."""
-    results = report.properties.items()
-    rows = (verdict_line(r.verdict, r.found, r.evaluated, name) for name, r in results)
-    return [VERDICTS_HEAD, *rows]
 
 
 def totals(result: RunResult) -> list[str]:
@@ -151,17 +92,4 @@ def summary(result: RunResult) -> dict[str, Any]:
         "wall_seconds": round(result.wall_s, 3),
         "simulated_seconds_per_second": round(result.speed, 2),
         "properties": properties(result.report),
-    }
-
-
-def properties(report: Report) -> dict[str, dict[str, Any]]:
-    """Per property the verdict, the violations, how often it was checked, and examples."""
-    return {
-        name: {
-            "verdict": result.verdict,
-            "violations": result.found,
-            "checked": result.evaluated,
-            "examples": [str(violation) for violation in result.violations[:3]],
-        }
-        for name, result in report.properties.items()
     }

@@ -48,11 +48,11 @@ scenario gives one: below this."""
 SERVICES: dict[str, Service] = {service.name.lower(): service for service in Service}
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _TomlTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What all tables share: frozen, strict, and silent about defaults when written."""
 
 
-class Network(_Table, frozen=True, kw_only=True):
+class Network(_TomlTable, frozen=True, kw_only=True):
     """What happens to a packet on its way, unless a link says otherwise."""
 
     delay_ns: Span = 100_000
@@ -70,7 +70,7 @@ class Network(_Table, frozen=True, kw_only=True):
     """Whether a member receives its own packets, as some sockets do."""
 
 
-class LinkSettings(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
+class LinkSettings(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
     """Exceptions for some links: senders `from`, receivers `to`; all where not given."""
 
     from_: tuple[Name, ...] | None = None
@@ -84,7 +84,7 @@ class LinkSettings(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     spacing_ns: Span | None = None
 
 
-class Peculiarity(_Table, frozen=True, kw_only=True):
+class Peculiarity(_TomlTable, frozen=True, kw_only=True):
     """What is special about one member."""
 
     name: Name
@@ -97,7 +97,7 @@ class Peculiarity(_Table, frozen=True, kw_only=True):
     config: dict[str, Any] = {}
 
 
-class Pause(_Table, frozen=True, kw_only=True):
+class Pause(_TomlTable, frozen=True, kw_only=True):
     """The member does nothing from `at_ns` for `for_ns`; packets and timers wait."""
 
     member: Name
@@ -105,7 +105,7 @@ class Pause(_Table, frozen=True, kw_only=True):
     for_ns: Span
 
 
-class Burst(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
+class Burst(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
     """For a while, more packets are lost on some links: all of them unless told."""
 
     at_ns: Span
@@ -115,7 +115,7 @@ class Burst(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     loss_ppm: Ppm = 1_000_000
 
 
-class Reader(_Table, frozen=True, kw_only=True):
+class Reader(_TomlTable, frozen=True, kw_only=True):
     """For a while the member's application is behind with reading, so far: see `Backlog`."""
 
     member: Name
@@ -124,7 +124,7 @@ class Reader(_Table, frozen=True, kw_only=True):
     level: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
 
 
-class Partition(_Table, frozen=True, kw_only=True):
+class Partition(_TomlTable, frozen=True, kw_only=True):
     """From now on only members of one group hear each other. Whoever is not named is in one
     further group. An earlier partition ends; cuts stay."""
 
@@ -135,13 +135,13 @@ class Partition(_Table, frozen=True, kw_only=True):
     ]
 
 
-class Heal(_Table, frozen=True, kw_only=True):
+class Heal(_TomlTable, frozen=True, kw_only=True):
     """Every partition and every cut that began before ends."""
 
     at_ns: Span
 
 
-class Cut(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
+class Cut(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
     """Nothing that `from` send from now on reaches `to`; all where not given."""
 
     at_ns: Span
@@ -153,7 +153,7 @@ class Cut(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     """The other way too."""
 
 
-class Crash(_Table, frozen=True, kw_only=True):
+class Crash(_TomlTable, frozen=True, kw_only=True):
     """The process is gone: no step more, and no goodbye."""
 
     member: Name
@@ -162,21 +162,21 @@ class Crash(_Table, frozen=True, kw_only=True):
     """Of what it sent and is still on its way, each link loses an end drawn by dice."""
 
 
-class Restart(_Table, frozen=True, kw_only=True):
+class Restart(_TomlTable, frozen=True, kw_only=True):
     """A new process with the next incarnation starts alone, once the old one is gone."""
 
     member: Name
     at_ns: Span
 
 
-class PlannedLeave(_Table, frozen=True, kw_only=True):
+class PlannedLeave(_TomlTable, frozen=True, kw_only=True):
     """The member goes as it should: it says goodbye and stops when the others know."""
 
     member: Name
     at_ns: Span
 
 
-class Imposter(_Table, frozen=True, kw_only=True):
+class Imposter(_TomlTable, frozen=True, kw_only=True):
     """A second process with the name of `member` starts alone, on the machine of `beside`."""
 
     member: Name
@@ -186,7 +186,7 @@ class Imposter(_Table, frozen=True, kw_only=True):
     """None: higher than that of whoever has the name."""
 
 
-class OperatorBreak(_Table, frozen=True, kw_only=True):
+class OperatorBreak(_TomlTable, frozen=True, kw_only=True):
     """An operator tells the member to treat `target` as failed."""
 
     member: Name
@@ -194,7 +194,7 @@ class OperatorBreak(_Table, frozen=True, kw_only=True):
     at_ns: Span
 
 
-class ClockJump(_Table, frozen=True, kw_only=True):
+class ClockJump(_TomlTable, frozen=True, kw_only=True):
     """The member's clock is so much further from now on, as after a suspend."""
 
     member: Name
@@ -202,7 +202,7 @@ class ClockJump(_Table, frozen=True, kw_only=True):
     by_ns: Annotated[int, msgspec.Meta(ge=1, le=10_000 * SECOND)]
 
 
-class Busy(_Table, frozen=True, kw_only=True):
+class Busy(_TomlTable, frozen=True, kw_only=True):
     """For a while each of the member's steps takes at least `cpu_ns`."""
 
     member: Name
@@ -211,7 +211,7 @@ class Busy(_Table, frozen=True, kw_only=True):
     cpu_ns: Span
 
 
-class Garbage(_Table, frozen=True, kw_only=True):
+class Garbage(_TomlTable, frozen=True, kw_only=True):
     """Datagrams that no member sent: noise, damaged, foreign, old or forged packets."""
 
     to: Name
@@ -221,7 +221,7 @@ class Garbage(_Table, frozen=True, kw_only=True):
     kind: Nonsense = "random"
 
 
-class Traffic(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
+class Traffic(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
     """Submissions of one member: `count` of them, each of `batch` messages."""
 
     from_: Name
@@ -240,7 +240,7 @@ class Traffic(_Table, frozen=True, kw_only=True, rename={"from_": "from"}):
     """The whole view, some members drawn for each submission, or the ones named."""
 
 
-class Scenario(_Table, frozen=True, kw_only=True, rename={"break_": "break"}):
+class Scenario(_TomlTable, frozen=True, kw_only=True, rename={"break_": "break"}):
     """Everything a run depends on."""
 
     name: str = "scenario"

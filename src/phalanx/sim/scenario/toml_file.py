@@ -37,9 +37,10 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 from phalanx.sim.scenario.toml_positions import DEPTH_MAX, deep_line, last_line, line_of
-from phalanx.sim.scenario.toml_text import one_line, quoted, shown, toml_pairs
+from phalanx.sim.scenario.toml_text import quoted, shown, toml_pairs
 from phalanx.sim.scenario.validation import Flaw, flaw_of
 from phalanx.sim.scenario.validation import Path as Place
+from phalanx.text import one_line
 
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "network": Network,

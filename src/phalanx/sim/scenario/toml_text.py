@@ -1,8 +1,4 @@
-"""How values are spelled: as TOML, and so that a message stays one line.
-
-A message may hold what somebody else wrote: keys, names, paths. Whatever in it is not
-printable is escaped as in a Python string, so that no key can break a line or a terminal.
-"""
+"""Values of scenario files as text: as TOML, and inside messages of one line."""
 
 from __future__ import annotations
 
@@ -10,16 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from phalanx.text import one_line
+
 SHOWN_MAX = 80
-
-
-def one_line(text: str) -> str:
-    """The text with everything that is not printable escaped."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
 
 
 def quoted(text: str) -> str:

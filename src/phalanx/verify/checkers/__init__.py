@@ -1,7 +1,7 @@
-"""Did the run keep its promises? Every property of PROTOCOLS D.1 and D.2, on rows alone.
+"""Checkers of the guaranteed properties on the rows of one run (docs/protocol/properties.md).
 
-The checkers know the journal's schema and nothing of the code that made the rows, so that a
-misunderstanding in one is not repeated in the other. They work on ranges of messages.
+The checkers know the schema of the journal and nothing of the protocol's code, so that a mistake in
+one is not repeated in the other. They work on ranges of messages.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from collections.abc import Iterable
 from phalanx.journal.schema import Event
 from phalanx.verify.checkers.causal import check_causal
 from phalanx.verify.checkers.causal_vectors import CausalVectors
-from phalanx.verify.checkers.convergence import check_settling
-from phalanx.verify.checkers.delivery_view import Mode, check_homes
+from phalanx.verify.checkers.convergence import check_convergence, count_changes
+from phalanx.verify.checkers.delivery_view import Mode, check_delivery_view
 from phalanx.verify.checkers.findings import (
-    FIXED_VIEW,
-    PROPERTIES,
     Findings,
     PropertyResult,
     Report,
     RowPlace,
-    Verdict,
     Violation,
 )
 from phalanx.verify.checkers.integrity import Contents, check_integrity
@@ -33,14 +30,12 @@ from phalanx.verify.checkers.safe import check_safe
 from phalanx.verify.checkers.toto_batches import check_batches
 from phalanx.verify.checkers.trace import Trace
 from phalanx.verify.checkers.transitions import routes
-from phalanx.verify.checkers.view_reports import check_reports
-from phalanx.verify.checkers.views import check_membership
+from phalanx.verify.checkers.view_reports import check_queues, check_view_reports
+from phalanx.verify.checkers.views import check_views
 from phalanx.verify.checkers.virtual_synchrony import check_synchrony
 from phalanx.verify.checkers.window import FlowLimits, check_flow_control
 
 __all__ = [
-    "FIXED_VIEW",
-    "PROPERTIES",
     "Contents",
     "FlowLimits",
     "Inserted",
@@ -48,7 +43,6 @@ __all__ = [
     "PropertyResult",
     "Report",
     "RowPlace",
-    "Verdict",
     "Violation",
     "check",
 ]
@@ -65,34 +59,36 @@ def check(
     changes_max: int | None = None,
     limits: FlowLimits | None = None,
 ) -> Report:
-    """Checks the rows of one run of one group, in any order.
+    """Check the rows of one run of one group, in any order.
 
-    `expect_liveness` says that the run settled: whatever was going to happen has happened.
-    `mode` is what the members do during changes; only `hold` promises delivery in the sending
-    view. The rest only a simulator knows: when each member had each frame, what the bodies
-    were, from when on nobody was disturbed, say by a pause (crashes, starts and topology are
-    told by rows), and how often a member had cause to change its view. `limits` are settings of the
-    members that bound what they may do.
-    ValueError for rows of two runs or groups.
+    `expect_liveness`: the run settled, nothing more would have happened. `mode` is the setting of
+    the members; only `hold` promises delivery in the sending view. Only a simulator knows the rest:
+    when each member had each frame (`inserted`), what the bodies were (`contents`), when it last
+    disturbed a member, for example by a pause (`undisturbed_ns`; rows show crashes, starts and
+    topology), how often a member had cause to change its view (`changes_max`), and the settings
+    that bound the members (`limits`). ValueError for rows of two runs or groups.
     """
     trace = Trace(rows, over=expect_liveness)
     vectors = CausalVectors(trace)
     ways = routes(trace)
     out = Findings()
     out.report.statistics["torn-journals"] = len(trace.lives.torn)
-    check_membership(trace, out)
+    check_views(trace.view_trace, out)
     check_integrity(trace, contents, out)
-    check_homes(trace, mode, out)
+    check_delivery_view(trace, mode, out)
     check_causal(trace, vectors, out)
     check_order(trace, ways, out)
     check_batches(ways, vectors, out)
     check_synchrony(trace, ways, out)
     check_safe(trace, inserted, out)
     check_liveness(trace, out)
-    check_settling(trace, undisturbed_ns, changes_max, out)
+    check_convergence(trace.view_trace, undisturbed_ns, changes_max, out)
+    count_changes(trace, out)
     check_receipts(trace, inserted, out)
     check_lost(trace, out)
     check_merges(trace, out)
-    check_reports(trace, None if limits is None else limits.leave_ns, out)
+    leave_ns = None if limits is None else limits.leave_ns
+    check_view_reports(trace.view_trace, leave_ns, out)
+    check_queues(trace, out)
     check_flow_control(trace, limits, out)
     return out.report

@@ -1,13 +1,19 @@
-"""Order of cause and effect: fifo, causal, reliable causal, no inversion across views.
+"""Causal order: fifo, causal, reliable causal, and no inversion across views.
 
-For each delivery and each sender in its past, one message decides: the last one of that
-sender that was addressed to the member. If it came first, so did all before it, because each
-was judged in its turn (PROTOCOLS D.3 item 4). If it came later in the view, order was broken:
-`fifo` if both are of one sender, `causal` otherwise. If it came in a later view, that is an
-inversion. If it never came though the view is its home (`trace`), there is a gap, and
-`reliable-causal` is broken. So what belongs to another component, or to a view before the
-member came, is no gap. If the home cannot be known, because the sender crashed during the
-change, the view is home if anybody delivered the message in it. Basic messages stand outside.
+fifo                         Messages of one sender are delivered in the order they were sent.
+causal                       The causes of a message are delivered before it.
+reliable-causal              No cause of a delivered message is missing in its home view.
+no-view-crossing-inversion   No message is delivered in a view before that of its cause.
+
+For each delivery and each sender in its past, one message decides: the last one of that sender that
+was addressed to the member. If it was delivered first, so were all before it, because each of them
+was judged in its turn. If it was delivered later in the same view, the order is broken: `fifo` if
+both messages have one sender, `causal` otherwise. If it was delivered in a later view, that is an
+inversion. If it was never delivered although the view is its home (`trace`), there is a gap, and
+`reliable-causal` is broken. So messages of another component, or of views before the member joined,
+are no gap. If the home is unknown, because the sender crashed during the change, the view counts as
+home if any member delivered the message in it. Basic messages are not compared.
+docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -55,7 +61,7 @@ def _fifo(trace: Trace, member: Member, out: Findings) -> None:
 
 
 class _Pasts:
-    """One member's deliveries, each against its past."""
+    """Compares each delivery of one member with its causal past."""
 
     def __init__(self, trace: Trace, vectors: CausalVectors, member: Member, out: Findings) -> None:
         self.trace, self.vectors, self.member, self.out = trace, vectors, member, out
@@ -65,8 +71,8 @@ class _Pasts:
         self.reported: set[tuple[str, Member, int]] = set()
 
     def check(self) -> None:
-        """`cleared` is, per sender, up to where its messages were judged in this view already:
-        almost every delivery finds all of its past there."""
+        """`cleared` is, per sender, the last message already judged in this view. The past of
+        almost every delivery lies within it."""
         vectors, senders = self.vectors, self.vectors.senders
         rank, vid = vectors.rank, ""
         cleared: list[int] = []
@@ -94,7 +100,7 @@ class _Pasts:
         self.out.evaluated("reliable-causal", reliable)
 
     def _due(self, sender: Member) -> tuple[list[int], list[Send]]:
-        """What of this sender's is for the member, and ordered at all."""
+        """The sends of this sender that are addressed to the member, without basic ones."""
         found = self.due.get(sender)
         if found is None:
             sends = self.trace.sends.get(sender)
@@ -104,7 +110,7 @@ class _Pasts:
         return found
 
     def _against(self, part: DeliveredRange, sender: Member, number: int) -> None:
-        """`part` follows all messages of `sender` up to `number`."""
+        """Judge a delivery that causally follows all messages of `sender` up to `number`."""
         firsts, rows = self._due(sender)
         at = bisect_right(firsts, number) - 1
         if at < 0:
@@ -121,7 +127,7 @@ class _Pasts:
             return
         cause = self.rows[index]
         if cause.vid == vid:
-            if sender != part.sender and index > part.nth:  # of one sender it is fifo's
+            if sender != part.sender and index > part.nth:  # for one sender, `fifo` judges it
                 text = f"delivered {messages(sender, number, number)} only later"
                 self._report("causal", part, sender, number, text, cause)
         else:
@@ -151,7 +157,7 @@ class _Pasts:
         what: str,
         why: Send | Deliver,
     ) -> None:
-        """Once for each message that is late: everything after it would repeat it."""
+        """Report a late message once, not for each message that follows it."""
         if (name, sender, number) in self.reported:
             return
         self.reported.add((name, sender, number))

@@ -1,10 +1,10 @@
-"""What each message causally follows, at the level of deliveries (PROTOCOLS D.3).
+"""Causal past of each message as a vector, computed from deliveries.
 
-A send row names its direct dependencies only. A message has its sender's previous messages in
-its past, so per sender the past is a prefix and the whole past a vector: for each sender, the
-highest number. It is transitive through members that were not addressed: if m1 went to A and
-B, B then sent m2 to C, and C then sent m3 to A, then A must not see m3 before m1. It reaches
-through views and lives alike.
+A send row names its direct dependencies only. The previous messages of its sender are in the past
+of a message, so per sender the past is a prefix, and the whole past is a vector: for each sender,
+the highest number. It is transitive through members that were not addressed: if m1 went to A and
+B, B then sent m2 to C, and C then sent m3 to A, then A must not deliver m3 before m1. It reaches
+across views and lives.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from phalanx.verify.checkers.trace import Trace
 class CausalVectors:
     """`of(sender, at)[i]` is the highest message of `senders[i]` before that send row.
 
-    The entry of the sender itself is left at what others told it; all its own lower numbers
-    precede a message by themselves.
+    The entry of the sender itself holds only what it learned through others; all its own lower
+    numbers precede a message anyway.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -27,7 +27,7 @@ class CausalVectors:
         )
         self.rank = {s: i for i, s in enumerate(self.senders)}
         self.looped: list[Send] = []
-        """Send rows that depend on themselves: some message was delivered before its sending."""
+        """Send rows that depend on themselves: a message was delivered before it was sent."""
         self._vectors: dict[Member, list[list[int]]] = {s: [] for s in trace.sends}
         self._weights: dict[Member, list[int]] = {s: [] for s in trace.sends}
         self._compute(trace)
@@ -36,11 +36,11 @@ class CausalVectors:
         return self._vectors[sender][at]
 
     def weight(self, sender: Member, at: int) -> int:
-        """How many other senders are in the past of that send row."""
+        """The number of other senders in the past of that send row."""
         return self._weights[sender][at]
 
     def _compute(self, trace: Trace) -> None:
-        """Each sender goes on until a dependency is not known yet; round and round."""
+        """Advance each sender until a dependency is not computed yet, in rounds."""
         open_ = [s for s in trace.sends if trace.sends[s].values]
         while open_:
             moved = False
@@ -56,7 +56,7 @@ class CausalVectors:
             open_ = [s for s in open_ if len(self._vectors[s]) < len(trace.sends[s].values)]
 
     def _append(self, trace: Trace, sender: Member, row: Send, at_once: bool = False) -> bool:
-        """The vector of the sender's next send row; False while what it needs is not known."""
+        """Compute the vector of the sender's next send row; False if a dependency has none yet."""
         done = self._vectors[sender]
         if not row.dep_nodes:
             done.append(done[-1] if done else [0] * len(self.senders))
@@ -67,7 +67,7 @@ class CausalVectors:
         for name, inc, number in zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True):
             dep = (name, inc)
             if dep not in self.rank:
-                continue  # nothing else is known of that sender
+                continue  # the run has no other row about that sender
             at = trace.sends[dep].index(number) if dep in trace.sends else -1
             ready = at < len(self._vectors.get(dep, ()))
             if not ready and not at_once:

@@ -1,10 +1,17 @@
-"""How changes of membership end (PROTOCOLS D.2): precision, termination, bounded views, and what
-is only counted.
+"""Convergence of membership: precision, termination of view changes, bounded number of views.
 
-Asked of a run that has settled, of members that live to its end. Components are told by the
-last topology rows; of the names in them those count that a living member has. Where more
-processes say that they reach the same names than there are names, they are apart and bear the
-same ones: then names do not tell who reaches whom.
+membership-precision   Members that can reach each other end in one view of exactly themselves.
+protocol-termination   Every view change that a member begins ends.
+bounded-views          Views stop changing soon after the last disturbance, and a member installs
+                       no more views than a scenario gives cause for.
+
+They are judged in settled runs, of members that live to the end. The last topology rows give the
+components; of the names in them those count that belong to a living member. If more processes
+report the same names than there are names, they are separate processes under equal names, and the
+names do not show which of them reach each other. docs/protocol/properties.md states the properties
+in full. They need rows of views and lives alone, so the audit runs these functions too.
+
+`count_changes` adds statistics that are not verdicts.
 """
 
 from __future__ import annotations
@@ -15,29 +22,29 @@ from phalanx.journal.schema import CtxStep, ViewInstall
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.trace import Trace
+from phalanx.verify.checkers.view_trace import ViewTrace
 
 VIEWS_FREE, VIEWS_PER_MEMBER = 4, 2
-"""S0's churn after a change of topology is bounded; the numbers were chosen freely."""
+"""Views allowed after the last disturbance, and more for each living member. S0 bounds the number
+of views after a change of topology; these numbers were chosen freely."""
 
 
-def check_settling(
-    trace: Trace, undisturbed_ns: int, changes_max: int | None, out: Findings
+def check_convergence(
+    trace: ViewTrace, undisturbed_ns: int, changes_max: int | None, out: Findings
 ) -> None:
+    """`undisturbed_ns`: the simulator disturbed no member after that time. `changes_max`: how often
+    a member had cause to change its view, if that is known."""
     if trace.over:
-        alive = [m for m in trace.journals if trace.lives.alive(m)]
+        alive = [m for m in trace.installs if trace.lives.alive(m)]
         _precision(trace, alive, out)
         _bounded_views(trace, alive, max(undisturbed_ns, trace.lives.changed_ns), out)
         for member in alive:
             _termination(trace, member, out)
     if changes_max is not None:
         _no_needless_views(trace, changes_max, out)
-    statistics = out.report.statistics
-    statistics["false-removals"] = _false_removals(trace)
-    statistics["commits-max"] = max((_commits(trace, m) for m in trace.journals), default=0)
-    statistics["hold-gap-ns"] = max((_hold_gap(trace, m) for m in trace.journals), default=0)
 
 
-def _precision(trace: Trace, alive: list[Member], out: Findings) -> None:
+def _precision(trace: ViewTrace, alive: list[Member], out: Findings) -> None:
     lives = trace.lives
     for member in alive:
         reach = lives.reach(member)
@@ -52,7 +59,7 @@ def _precision(trace: Trace, alive: list[Member], out: Findings) -> None:
             text = f"{label(member)} and {label(namesakes[0])} live under one name, within reach"
             out.violated("membership-precision", text, lives.topology[member][-1:])
         if len({name for name, _ in due}) < len(due):
-            continue  # who is meant by others cannot be known
+            continue  # others may mean either process by the name
         vid = trace.last_view(member)
         here = sorted(trace.views[vid]) if vid else []
         rows = [lives.topology[member][-1], *trace.installs[member][-1:]]
@@ -61,16 +68,16 @@ def _precision(trace: Trace, alive: list[Member], out: Findings) -> None:
                 f"{label(member)} ended in {vid} of {', '.join(map(label, here)) or 'nobody'}, "
                 f"but could reach {', '.join(map(label, due))}"
             )
-            out.violated("membership-precision", text, rows)
+            out.violated("membership-precision", text, rows, vid=vid)
             continue
         for other in due:
             theirs = trace.last_view(other)
             if other > member and theirs != vid:
                 text = f"{label(member)} ended in {vid}, {label(other)} within reach in {theirs}"
-                out.violated("membership-precision", text, rows, other[0])
+                out.violated("membership-precision", text, rows, other[0], vid=vid)
 
 
-def _bounded_views(trace: Trace, alive: list[Member], since_ns: int, out: Findings) -> None:
+def _bounded_views(trace: ViewTrace, alive: list[Member], since_ns: int, out: Findings) -> None:
     bound = VIEWS_FREE + VIEWS_PER_MEMBER * len(alive)
     for member in alive:
         if member not in trace.lives.topology:
@@ -82,10 +89,10 @@ def _bounded_views(trace: Trace, alive: list[Member], since_ns: int, out: Findin
                 f"{label(member)} installed {len(late)} views after the last disturbance, "
                 f"at {since_ns}, over {bound}"
             )
-            out.violated("bounded-views", text, [late[bound]])
+            out.violated("bounded-views", text, [late[bound]], vid=late[bound].vid)
 
 
-def _no_needless_views(trace: Trace, changes_max: int, out: Findings) -> None:
+def _no_needless_views(trace: ViewTrace, changes_max: int, out: Findings) -> None:
     for member, installs in trace.installs.items():
         out.evaluated("bounded-views")
         if len(installs) > changes_max + 1:
@@ -93,12 +100,13 @@ def _no_needless_views(trace: Trace, changes_max: int, out: Findings) -> None:
                 f"{label(member)} installed {len(installs)} views, although nothing gave cause "
                 f"for more than {changes_max + 1}"
             )
-            out.violated("bounded-views", text, [installs[changes_max + 1]])
+            row = installs[changes_max + 1]
+            out.violated("bounded-views", text, [row], vid=row.vid)
 
 
-def _termination(trace: Trace, member: Member, out: Findings) -> None:
-    """A change ends with the install of a view, unless a join goes on through it (B.7: transit),
-    or with FORGET."""
+def _termination(trace: ViewTrace, member: Member, out: Findings) -> None:
+    """A change ends with the installation of a view, unless a merge goes on through it (the view
+    was closed outside of stage IDLE), or with FORGET."""
     open_: CtxStep | None = None
     transit = False
     events: list[CtxStep | ViewInstall] = [*trace.steps[member], *trace.installs[member]]
@@ -120,11 +128,19 @@ def _termination(trace: Trace, member: Member, out: Findings) -> None:
         out.violated("protocol-termination", text, [open_])
 
 
-# ---------------------------------------------------------------------------- counted
+# ---------------------------------------------------------------------------- statistics
 
 
-def _false_removals(trace: Trace) -> int:
-    """Members that a next view left out while they lived and could be reached."""
+def count_changes(trace: Trace, out: Findings) -> None:
+    """Statistics of view changes: false removals, proposals for a view, time that sends waited."""
+    statistics = out.report.statistics
+    statistics["false-removals"] = _false_removals(trace.view_trace)
+    statistics["commits-max"] = max((_commits(trace, m) for m in trace.journals), default=0)
+    statistics["hold-gap-ns"] = max((_hold_gap(trace, m) for m in trace.journals), default=0)
+
+
+def _false_removals(trace: ViewTrace) -> int:
+    """Members that a view change removed while they were alive and within reach."""
     found: set[tuple[str, str, Member]] = set()
     for (member, before), row in trace.successor.items():
         gone = trace.inside.get(before, frozenset()) - trace.inside[row.vid]
@@ -138,7 +154,7 @@ def _false_removals(trace: Trace) -> int:
 
 
 def _commits(trace: Trace, member: Member) -> int:
-    """The most proposals between two installs."""
+    """The most proposals between two view installations."""
     ends = [row.lseq for row in trace.installs[member]]
     count: dict[int, int] = {}
     for row in trace.steps[member]:
@@ -149,7 +165,7 @@ def _commits(trace: Trace, member: Member) -> int:
 
 
 def _hold_gap(trace: Trace, member: Member) -> int:
-    """The longest time of a change in which a message waited although the window was open."""
+    """The longest time a message waited during a view change with the window open."""
     changes = _changes(trace, member)
     if not changes:
         return 0
@@ -168,7 +184,7 @@ def _hold_gap(trace: Trace, member: Member) -> int:
 
 
 def _changes(trace: Trace, member: Member) -> list[tuple[int, int]]:
-    """From the first step of each change to the install, or FORGET, that ends it."""
+    """Each view change as (begin, end): from its first step to the installation or FORGET."""
     events: list[CtxStep | ViewInstall] = [*trace.steps[member], *trace.installs[member]]
     found: list[tuple[int, int]] = []
     began: int | None = None

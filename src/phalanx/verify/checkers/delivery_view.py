@@ -1,15 +1,20 @@
-"""In which view a message goes up: sending view and same view (PROTOCOLS D.1; B.2 item 33).
+"""The view in which a message is sent and delivered: initial view, sending view, same view.
 
-In mode `hold` a message is delivered in the view it was sent in, and so in one view. In mode
-`flow` one that was sent while a view was changing (phase 1) is carried into the next; members
-that part ways may then deliver it in different views, but two that were both in both of
-these views may not (B.7: J3). One sent in phase 0 goes up in its own view or nowhere.
+initial-view   A member sends and delivers only in the view it is in.
+sending-view   In mode `hold` a message is delivered in the view it was sent in.
+same-view      Members that were both in two views deliver a message in the same one of them.
+
+In mode `flow` a message that was sent during a view change (phase 1) is carried into the next view.
+Members that separate may then deliver it in different views, but two members that installed both
+views may not. A message of phase 0 is delivered in the view it was sent in, or not at all.
+docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+from phalanx.journal.schema import Send, TransMarker
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
@@ -17,7 +22,8 @@ from phalanx.verify.checkers.trace import DeliveredRange, Trace
 Mode = Literal["hold", "flow"]
 
 
-def check_homes(trace: Trace, mode: Mode | None, out: Findings) -> None:
+def check_delivery_view(trace: Trace, mode: Mode | None, out: Findings) -> None:
+    _initial_view(trace, out)
     views: dict[tuple[Member, int], str] = {}
     several: set[tuple[Member, int]] = set()
     moved: list[DeliveredRange] = []
@@ -51,6 +57,23 @@ def check_homes(trace: Trace, mode: Mode | None, out: Findings) -> None:
                 found.setdefault((part.sender, part.at), []).append(part)
     for parts in found.values():
         _one_view(trace, parts, mode, out)
+
+
+def _initial_view(trace: Trace, out: Findings) -> None:
+    torn = trace.lives.torn  # the missing rows may include the installation
+    for member, sends in trace.sends.items():
+        if member not in torn:
+            out.evaluated("initial-view", len(sends.values) + len(trace.deliveries[member]))
+    for row, vid in trace.misplaced:
+        member = (row.node, row.inc)
+        if member in torn:
+            continue
+        if isinstance(row, TransMarker):
+            did = "marked the end"
+        else:
+            did = f"{'sent' if isinstance(row, Send) else 'delivered'} {row.first}..{row.last}"
+        text = f"{label(member)} {did} in {row.vid} while in {vid}"
+        out.violated("initial-view", text, [row])
 
 
 def _moved(part: DeliveredRange, mode: Mode | None, out: Findings) -> None:

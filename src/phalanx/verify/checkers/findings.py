@@ -1,76 +1,17 @@
-"""What the checkers found: for each property, how often it was put to the test, and what
-broke it.
+"""Results of the checkers: per property, how often rows tested it, and the violations.
 
-A property that nothing in the trace could test is *unverifiable*, which is not the same as
-holding: a checker that was never asked proves nothing.
+A property that no row of the trace tested is *unverifiable*, which is not the same as holding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from phalanx.journal.schema import Row
-
-PROPERTIES = (
-    "self-inclusion",
-    "local-monotonicity",
-    "initial-view",
-    "vid-sanity",
-    "mutual-agreement",
-    "integrity",
-    "no-duplication",
-    "sending-view",
-    "same-view",
-    "virtual-synchrony",
-    "transitional-set",
-    "self-delivery",
-    "fifo",
-    "causal",
-    "reliable-causal",
-    "weak-total-order",
-    "running-prefix",
-    "toto-refinement",
-    "safe-prefix",
-    "safe-marker",
-    "no-view-crossing-inversion",
-    "basic",
-    "membership-precision",
-    "multicast-liveness",
-    "termination-of-delivery",
-    "safe-indication-liveness",
-    "protocol-termination",
-    "bounded-views",
-    "receipt-truth",
-    "receipt-liveness",
-    "not-sent-liveness",
-    "view-delta-truth",
-    "merge-report-truth",
-    "no-needless-stop",
-    "accepted-is-sent",
-    "bounded-window",
-)
-
-TWO_VIEWS = (
-    "local-monotonicity",
-    "mutual-agreement",
-    "virtual-synchrony",
-    "transitional-set",
-    "weak-total-order",
-    "safe-marker",
-    "no-view-crossing-inversion",
-    "protocol-termination",
-    "merge-report-truth",
-    "no-needless-stop",
-)
-
-FIXED_VIEW = tuple(p for p in PROPERTIES if p not in TWO_VIEWS)
-"""The properties that mean something while nobody installs a second view."""
+from phalanx.verify.properties import PROPERTIES, Verdict
 
 VIOLATIONS_KEPT_MAX = 100
-
-Verdict = Literal["holds", "violated", "unverifiable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +26,14 @@ class RowPlace:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One way in which one property was broken, and the rows that show it."""
+    """One violation of one property, with the rows that show it."""
 
     property: str
     text: str
     nodes: tuple[str, ...]
     places: tuple[RowPlace, ...]
+    vid: str | None = None
+    """The view concerned, where the checker names one."""
 
     def __str__(self) -> str:
         rows = ", ".join(
@@ -103,7 +46,7 @@ class Violation:
 
 @dataclass(slots=True)
 class PropertyResult:
-    """`violations` holds the first of them, `found` counts them all."""
+    """Result of one property. `violations` holds the first of them, `found` counts them all."""
 
     evaluated: int = 0
     found: int = 0
@@ -118,18 +61,18 @@ class PropertyResult:
 
 @dataclass(slots=True)
 class Report:
-    """Every property by name, in the order of PROPERTIES. Statistics are not verdicts."""
+    """The results of all properties by name, in the order of PROPERTIES, and statistics."""
 
     properties: dict[str, PropertyResult]
     statistics: dict[str, int] = field(default_factory=dict)
-    """Counts, unless told otherwise.
-    torn-journals: members of whom little was asked, because rows of theirs are missing;
+    """Counts that are not verdicts, unless stated otherwise.
+    torn-journals: members with missing rows, which are asked little;
     strong-total-order: messages that do not fit into any one order of all members;
-    other-view-deliveries: rows of messages delivered in another view than that of their sending;
+    other-view-deliveries: deliver rows in another view than the view of the sending;
     successors-apart: members of two successive views of another that came from elsewhere;
-    false-removals: members left out of a next view while alive and within reach;
+    false-removals: members removed from a view while alive and within reach;
     commits-max: the most proposals that one member made for one view;
-    hold-gap-ns: the longest time that a message waited during a change, the window open."""
+    hold-gap-ns: the longest time a message waited during a view change with the window open."""
 
     @property
     def violations(self) -> list[Violation]:
@@ -141,21 +84,25 @@ class Report:
 
 
 class Findings:
-    """Where checkers write while they run."""
+    """Collects the results while checkers run."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_max: int | None = None) -> None:
+        """Keep `kept_max` violations of each property; the default is VIOLATIONS_KEPT_MAX."""
         self.report = Report({name: PropertyResult() for name in PROPERTIES})
         self._results = self.report.properties
+        self._kept_max = VIOLATIONS_KEPT_MAX if kept_max is None else kept_max
 
     def evaluated(self, name: str, times: int = 1) -> None:
         self._results[name].evaluated += times
 
-    def violated(self, name: str, text: str, rows: Sequence[Row], *others: str) -> None:
-        """`others` are nodes that are involved without a row, such as one that misses it."""
+    def violated(
+        self, name: str, text: str, rows: Sequence[Row], *others: str, vid: str | None = None
+    ) -> None:
+        """`others` are nodes involved without a row, such as a member that lacks a message."""
         result = self._results[name]
         result.found += 1
-        if len(result.violations) >= VIOLATIONS_KEPT_MAX:
+        if len(result.violations) >= self._kept_max:
             return
         places = tuple(RowPlace(r.node, r.inc, r.lseq, r.sim_ns) for r in rows)
         nodes = tuple(dict.fromkeys((*(p.node for p in places), *others)))
-        result.violations.append(Violation(name, text, nodes, places))
+        result.violations.append(Violation(name, text, nodes, places, vid))

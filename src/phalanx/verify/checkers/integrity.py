@@ -1,6 +1,12 @@
-"""What is delivered was sent, to me, once, and arrives as it left.
+"""Integrity and no duplication of deliveries, and the same for basic messages.
 
-Integrity, no duplication, and their share of basic (PROTOCOLS D.1).
+integrity        A delivered message was sent before, by that sender, as that service, in that
+                 frame and view, with that content, to that member; its sender is in the view of
+                 the delivery.
+no-duplication   No member delivers a message twice in its life.
+basic            The same for basic messages; `liveness` adds their delivery.
+
+docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from phalanx.verify.checkers.member_names import Member, addressed, label, messa
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
 
 Contents = Callable[[str, int, int, int], int]
-"""(sender name, incarnation, first, last) to the CRC-32 of the bodies put together."""
+"""(sender name, incarnation, first, last) to the CRC-32 of the concatenated bodies."""
 
 
 def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> None:
@@ -41,7 +47,7 @@ def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> N
 
 
 def _is_plain(trace: Trace, part: DeliveredRange) -> bool:
-    """Everything is as it should be, and plainly so: what all but a few deliveries are."""
+    """A fast test that almost every correct delivery passes; the others are judged in full."""
     send, row = part.send, part.row
     return (
         send is not None
@@ -61,7 +67,7 @@ def _is_plain(trace: Trace, part: DeliveredRange) -> bool:
 def _judge(trace: Trace, part: DeliveredRange, out: Findings) -> None:
     stranger = _stranger(trace, part)
     if part.send is None and not stranger and not trace.sent_all(part.sender, part.first):
-        return  # beyond an unclean end: unverifiable
+        return  # it may have been sent behind the end of the sender's journal
     names = ["integrity", "basic"] if part.row.service == "BASIC" else ["integrity"]
     for name in names:
         out.evaluated(name)
@@ -71,8 +77,8 @@ def _judge(trace: Trace, part: DeliveredRange, out: Findings) -> None:
 
 
 def _stranger(trace: Trace, part: DeliveredRange) -> str | None:
-    """A message goes up in a view with its sender, and was sent in one. A sender without a
-    journal may have sent anything, but not that."""
+    """The sender of a message is in the view of its delivery and in the view of its sending. This
+    can be judged even if the sender has no journal."""
     vids = [part.row.vid]
     if part.sender not in trace.journals:
         vids.append(part.row.origin_vid)
@@ -109,7 +115,7 @@ def _faults(trace: Trace, part: DeliveredRange) -> Iterator[str]:
 
 
 def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
-    """A carried message may name those of its receivers alone that are in the next view."""
+    """A carried message may name only those of its receivers that are in the next view."""
     if send.to is None or row.to is None:
         return send.to is row.to
     if send.to_incs is None or row.to_incs is None:
@@ -119,14 +125,14 @@ def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
     if named == meant:
         return True
     here = trace.inside.get(row.vid)
-    if here is None:  # the install is among what is missing
+    if here is None:  # the installation is missing
         return set(named) <= set(meant)
     return row.vid != send.vid and named == [m for m in meant if m in here]
 
 
 def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
-    """A message leaves for whom it was accepted for, less those who left its sender's view. A
-    torn journal may lack the view that they left."""
+    """A message is sent to the members it was accepted for, except those that left its sender's
+    view since. A torn journal may lack that view."""
     if sender in trace.lives.torn:
         return
     sends = trace.sends[sender]
@@ -169,8 +175,8 @@ def _content(
     seen: dict[tuple[Member, int, int], Submit | Deliver],
     out: Findings,
 ) -> None:
-    """Bodies are compared with the truth, or else with what was submitted or what others got as
-    the same range."""
+    """Compare the bodies with the simulator's, or else with those that were submitted or that other
+    members delivered as the same range."""
     sender = (row.sender, row.sender_inc)
     out.evaluated("integrity")
     if contents is not None:
@@ -192,7 +198,7 @@ def _content(
 
 
 def _no_duplication(trace: Trace, out: Findings) -> None:
-    """Once in a whole life, whatever the view."""
+    """A message is delivered once in a life, in whatever view."""
     for deliveries in trace.deliveries.values():
         out.evaluated("no-duplication", len(deliveries))
     for first, again in trace.repeated:

@@ -1,11 +1,17 @@
-"""What must go up in the end (PROTOCOLS D.2), asked of a run that has settled.
+"""Liveness of delivery in a settled run: every message is sent and delivered in the end.
 
-Only members that live to the end owe anything, and for a message only in its home (`trace`), if
-its sender ended there: closed views are the business of virtual synchrony. A message that was
-accepted must be sent, or reported as not sent, which is right if each member that it was for was
-missing from a view that its sender had since. Self delivery is also owed by whoever left a
-message's home behind. Termination of delivery makes no exception for the crashed: if a member
-of the view does not deliver, the sender must get a next view.
+self-delivery              A member delivers its own messages.
+multicast-liveness         All addressed members deliver every message; accepted messages are sent.
+termination-of-delivery    The same for every member of the view, crashed or not: if one does not
+                           deliver, the sender must get a next view.
+safe-indication-liveness   Every safe message is delivered as regular.
+basic                      Basic messages are delivered in a view that lasts.
+
+A message is due only in its home (`trace`), if its sender ended there; `virtual_synchrony` judges
+views that ended. Except for termination, only members that live to the end must deliver. An
+accepted message must be sent or reported as not sent, and the report is right if each addressed
+member was missing from one of the sender's views since. Self-delivery is also due from a member
+that left the home of a message. docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -78,7 +84,7 @@ def _deliveries(
 
 
 def _indication(trace: Trace, sender: Member, send: Send, other: Member, out: Findings) -> None:
-    """In a view that lasts, a safe message is delivered as what it is: regular."""
+    """In a view that lasts, a safe message is delivered as regular."""
     spans = trace.delivered[other].get(sender)
     for lo, hi, at in () if spans is None else spans.within(send.first, send.last):
         assert spans is not None
@@ -95,19 +101,19 @@ def _indication(trace: Trace, sender: Member, send: Send, other: Member, out: Fi
 
 
 def _accepted(trace: Trace, sender: Member, out: Findings) -> None:
-    """Every accepted message leaves, or is reported and rightly so."""
+    """Every accepted message is sent, or rightly reported as not sent."""
     if not trace.submits[sender]:
         return
-    told: RangeMap[NotSent] = RangeMap()
+    reports: RangeMap[NotSent] = RangeMap()
     for row in trace.not_sent[sender]:
-        told.add(row.first, row.last, row)
+        reports.add(row.first, row.last, row)
     sends = trace.sends[sender]
     for submit in trace.submits[sender]:
         out.evaluated("multicast-liveness")
-        for first, last, at in told.within(submit.first, submit.last):
-            _reported(trace, sender, submit, first, last, told.values[at], out)
+        for first, last, at in reports.within(submit.first, submit.last):
+            _reported(trace, sender, submit, first, last, reports.values[at], out)
         for first, last in sends.missing(submit.first, submit.last):
-            for lo, hi in told.missing(first, last):
+            for lo, hi in reports.missing(first, last):
                 what = messages(sender, lo, hi)
                 text = f"{label(sender)} accepted {what} and never sent it"
                 out.violated("multicast-liveness", text, [submit])
@@ -120,8 +126,7 @@ def _accepted(trace: Trace, sender: Member, out: Findings) -> None:
 def _reported(
     trace: Trace, sender: Member, submit: Submit, first: int, last: int, row: NotSent, out: Findings
 ) -> None:
-    """Views that count: from the one it was accepted in to the one at the end of the step that
-    reports it."""
+    """The views from that of the submission to that at the end of the reporting step count."""
     installs = [r for r in trace.installs[sender] if r.step <= row.step]
     before = [r for r in installs if r.lseq < submit.lseq]
     counted = [trace.inside[r.vid] for r in installs[max(0, len(before) - 1) :]]

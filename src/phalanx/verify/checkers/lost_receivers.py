@@ -1,13 +1,13 @@
-"""Lost receivers: a sender is told which of the members that it addressed are gone.
+"""Reports of lost receivers: the sender learns which addressed members are gone.
 
-not-sent-liveness   An addressed member that is missing from the view a message belongs to is
-                    reported as gone, with the number of receivers that are left, and nobody else
-                    is. A member that is reported before the message is sent never delivers it; a
-                    message of which no receiver is left is delivered by nobody.
+not-sent-liveness   An addressed member that is missing from the home view of a message is reported
+                    to the sender, with the number of receivers left, and no other member is. A
+                    member that is reported before the message is sent never delivers it; a message
+                    without a receiver left is delivered by no member.
 
-What had been sent when its receiver was lost, during a change, may be delivered by that member in
-a view without the sender. In journals of before schema 6 only the loss of all receivers is
-reported, and they are not named.
+A message that was sent before its receiver was lost, during a view change, may be delivered by
+that member in a view without the sender. Journals before schema 6 report only the loss of all
+receivers, without names. docs/protocol/properties.md states the property in full.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def check_lost(trace: Trace, out: Findings) -> None:
 
 
 class _Reports:
-    """The reports that one sender got, and the messages that they speak of."""
+    """The reports to one sender, compared with its messages."""
 
     def __init__(self, trace: Trace, sender: Member, out: Findings) -> None:
         self._trace, self._sender, self._out = trace, sender, out
         rows = [*trace.not_sent[sender], *trace.lost_receivers[sender]]
         self._rows = sorted(rows, key=lambda row: row.lseq)
         self._gone: dict[Member, RangeMap[None]] = {}
-        """Per member, the messages that it was reported not to get."""
+        """Per member, the messages reported as not sent to it."""
         self._nobody: RangeMap[None] = RangeMap()
-        """Messages that older rows, without names, report to go to nobody."""
+        """Messages that older rows, without names, report as sent to no member."""
         self._submits: RangeMap[Submit] = RangeMap()
         if self._rows:
             for submit in trace.submits[sender]:
@@ -53,10 +53,10 @@ class _Reports:
             for submit in self._trace.submits[self._sender]:
                 self._all_reported(submit)
 
-    # ------------------------------------------------------------------ what is reported is true
+    # ------------------------------------------------------------------ reports are true
 
     def _not_delivered(self, row: NotSent) -> None:
-        """A member that was reported before the sending did not deliver."""
+        """A member that was reported before the sending did not deliver the message."""
         trace, sender = self._trace, self._sender
         sends = trace.sends[sender]
         unsent = sends.missing(row.first, row.last)
@@ -75,7 +75,7 @@ class _Reports:
                     self._out.violated(NAME, text, [row], member[0])
 
     def _as_submitted(self, row: NotSent, first: int, last: int, submit: Submit) -> None:
-        """The members that are reported were addressed, and have been missing from a view since."""
+        """The reported members were addressed, and were missing from a view since."""
         gone = named(row.to, row.to_incs)
         if gone is None:
             self._nobody.add(first, last, None)
@@ -98,9 +98,9 @@ class _Reports:
             self._out.violated(NAME, text, [submit, row])
 
     def _wrong(self, row: NotSent, number: int, member: Member, submit: Submit) -> str | None:
-        """Why a member should not have been reported. What was sent before the report is lost by
-        members that are not in the message's home; what was not, by those that were missing from a
-        view from the submission to the end of the step that reports it."""
+        """Why a report about a member is wrong; None if it is right. A message that was sent before
+        the report is lost to members that are not in its home; another one, to members that were
+        missing from a view between the submission and the end of the reporting step."""
         if not addressed(member, submit):
             return "was not addressed"
         trace, sender = self._trace, self._sender
@@ -119,7 +119,7 @@ class _Reports:
             return "was in its view all the time"
         return None
 
-    # ------------------------------------------------------------------ what is so is reported
+    # ------------------------------------------------------------------ reports are complete
 
     def _all_reported(self, submit: Submit) -> None:
         trace, sender = self._trace, self._sender
@@ -136,8 +136,8 @@ class _Reports:
             self._out.evaluated(NAME)
             assert home is not None
             for member in sorted(meant - trace.inside[home]):
-                told = self._gone.get(member, RangeMap[None]())
-                for lo, hi in told.missing(first, last):
+                gone = self._gone.get(member, RangeMap[None]())
+                for lo, hi in gone.missing(first, last):
                     if not self._nobody.missing(lo, hi):
                         continue
                     text = f"{label(sender)} was not told that {messages(sender, lo, hi)} does not "

@@ -1,5 +1,6 @@
-"""Members and messages by name. A member is a name and an incarnation: a process that starts
-again is another member, and what was addressed to its earlier life is not for it."""
+"""Members and messages by name. A member is a name and an incarnation: a process that restarts is
+another member, and messages addressed to its earlier life are not for it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Member = tuple[str, int]
 
 
 def named(names: Sequence[str] | None, incs: Sequence[int] | None) -> frozenset[Member] | None:
-    """The members that two columns name; None where a row does not say."""
+    """The members that two columns name; None if the columns are null."""
     if names is None or incs is None:
         return None
     return frozenset(zip(names, incs, strict=True))
@@ -30,8 +31,7 @@ def messages(sender: Member, first: int, last: int) -> str:
 
 
 def addressed(member: Member, row: Submit | Send | Deliver) -> bool:
-    """Whether these messages are for the member. Rows of before incarnations were told name
-    the addressed by name alone."""
+    """Whether these messages are for the member. Older rows name receivers without incarnations."""
     to = row.to
     if to is None:
         return True

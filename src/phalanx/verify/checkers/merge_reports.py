@@ -1,8 +1,10 @@
-"""Merge reports: a merged view says of each component what it had delivered.
+"""Merge reports: a merged view reports what each component had delivered.
 
-merge-report-truth   A merged view reports of each component how far those of its members that come
-                     to the view had delivered when they proposed it, and which messages one
-                     component alone had delivered; all members get the same report.
+merge-report-truth   For each component, a merged view reports how far those of its members that
+                     come to the view had delivered when they proposed it, and which messages only
+                     this component had delivered. All members get the same report.
+
+docs/protocol/properties.md states the property in full.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from phalanx.verify.checkers.trace import Trace
 
 MERGE = "merge-report-truth"
 ISSUES = ("COMMIT", "FA", "FOLLOW")
-"""Steps with which a member proposes a view."""
+"""Steps by which a member proposes a view."""
 REMEMBERED_MAX = 1024
-"""A member reports how far it delivered of so many members that it met."""
+"""A member remembers the progress of this many members it has met."""
 
 
 def check_merges(trace: Trace, out: Findings) -> None:
@@ -57,7 +59,7 @@ def _content(side: MergeSide) -> tuple[object, ...]:
 def _merge(
     trace: Trace, vid: str, sides: list[MergeSide], proposed: _Proposed, out: Findings
 ) -> None:
-    """Compare what is reported of each component with what its members had delivered."""
+    """Compare the report on each component with the deliveries of its members."""
     reported: list[dict[Member, int]] = []
     for side in sides:
         out.evaluated(MERGE)
@@ -86,7 +88,7 @@ def _progress(
     proposed: _Proposed,
     out: Findings,
 ) -> None:
-    """How far those members of the component had delivered that come from it to the view."""
+    """Compare the reported progress with the deliveries of the members that come to the view."""
     best: dict[Member, int] = {}
     complete = True
     for member in zip(side.members, side.member_incs, strict=True):
@@ -102,15 +104,15 @@ def _progress(
         for sender, number in delivered.items():
             best[sender] = max(best.get(sender, 0), number)
     for sender in sorted(best.keys() | said.keys()):
-        told, real = said.get(sender, 0), best.get(sender, 0)
-        if told < real or (complete and told > real):
+        stated, real = said.get(sender, 0), best.get(sender, 0)
+        if stated < real or (complete and stated > real):
             text = f"{vid} reports that {side.side_vid} had delivered "
-            text += f"{messages(sender, told, told)}, but it was {messages(sender, real, real)}"
+            text += f"{messages(sender, stated, stated)}, but it was {messages(sender, real, real)}"
             out.violated(MERGE, text, [side])
 
 
 def _alone(reported: list[dict[Member, int]], index: int) -> list[tuple[Member, int, int]]:
-    """The messages that only one component had delivered, of senders that another one knows."""
+    """The messages only this component had delivered, of senders known to another one."""
     found = []
     for sender, number in sorted(reported[index].items()):
         others = [r[sender] for i, r in enumerate(reported) if i != index and sender in r]
@@ -121,8 +123,8 @@ def _alone(reported: list[dict[Member, int]], index: int) -> list[tuple[Member, 
 
 class _Proposed:
     """Per member and merged view, how far the member had delivered each sender's messages when it
-    proposed the view; nothing where its journal does not show it. A member that has met more
-    members than it remembers may report less than it delivered: it is not asked."""
+    proposed the view, if its journal shows it. A member that has met more members than it remembers
+    may report less than it delivered, so it is left out."""
 
     def __init__(self, trace: Trace, vids: Container[str]) -> None:
         self.delivered: dict[tuple[Member, str], dict[Member, int]] = {}
@@ -131,7 +133,7 @@ class _Proposed:
                 self._read(trace, member, vids)
 
     def _read(self, trace: Trace, member: Member, vids: Container[str]) -> None:
-        """One pass over the deliveries of a member, with a stop at each of its proposals."""
+        """Read the deliveries of a member once, and take the progress at each of its proposals."""
         stops: list[tuple[int, str]] = []
         met: set[Member] = set()
         for install in trace.installs[member]:
@@ -151,7 +153,7 @@ class _Proposed:
 
 
 def _issue(steps: list[CtxStep], install: ViewInstall) -> CtxStep | None:
-    """The step with which a member proposed the view that it installs."""
+    """The step by which a member proposed the view that it installs."""
     for at in range(bisect_left(steps, install.lseq, key=lambda s: s.lseq) - 1, -1, -1):
         if steps[at].action in ISSUES and steps[at].context == install.context:
             return steps[at]

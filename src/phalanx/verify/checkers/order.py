@@ -1,10 +1,15 @@
-"""One order of agreed and safe messages (PROTOCOLS D.1: prefix, weak and strong total order).
+"""Total order of agreed and safe messages: running prefix, weak and strong total order.
 
-Positions count every ordered message of the view, whether it was addressed to me or not. So
-a hole at a member is legal exactly where another member shows that the message there was
-not for it. Members that went through a view alike (`routes`) have one order in it. If each
-message has one position and positions grow, so do the sequences; only where that fails are
-sequences compared, message by message.
+running-prefix     Agreed and safe messages have one position each, the same at all members that
+                   went through a view alike (`transitions`), and no member skips one addressed to
+                   it.
+weak-total-order   Members with the same next view delivered in the same order.
+
+Positions count every ordered message of the view, also those addressed to others. So a hole in the
+positions of a member is legal exactly if another member shows that the message there was not for
+it. If each message has one position and positions grow, the sequences are equal; only where that
+fails are sequences compared message by message. Strong total order is a statistic: partitions
+break it. docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from phalanx.verify.checkers.transitions import ViewTransition
 PREFIX, WEAK = "running-prefix", "weak-total-order"
 
 Places = dict[tuple[int, Member, int, int], DeliveredRange]
-"""(position, sender, first, last): what somebody delivered there."""
+"""(position, sender, first, last) to a delivery of these messages there."""
 
 
 def check_order(trace: Trace, ways: Sequence[ViewTransition], out: Findings) -> None:
@@ -56,7 +61,7 @@ def check_order(trace: Trace, ways: Sequence[ViewTransition], out: Findings) -> 
 def _positions(
     route: ViewTransition, group: dict[Member, list[DeliveredRange]], places: Places, out: Findings
 ) -> RangeMap[DeliveredRange]:
-    """Each message has one position and each position one message. Returns who is where."""
+    """Each message has one position, and each position one message. Returns the agreed map."""
     for member, parts in group.items():
         highest = -1
         before: DeliveredRange | None = None
@@ -76,10 +81,10 @@ def _positions(
             before, highest = part, pos + part.last - part.first
             places.setdefault((pos, part.sender, part.first, part.last), part)
     agreed, apart = _contradictions(places)
-    told = set()
+    reported = set()
     for a, b in apart:
-        if (id(a), id(b)) not in told:
-            told.add((id(a), id(b)))
+        if (id(a), id(b)) not in reported:
+            reported.add((id(a), id(b)))
             text = (
                 f"{label(a.member)} has {a} at position {a.pos} of {route.vid}, "
                 f"{label(b.member)} has {b} at {b.pos}"
@@ -144,7 +149,7 @@ def _weak_total_order(
 def _common(
     mine: list[DeliveredRange], theirs: list[DeliveredRange]
 ) -> list[tuple[Member, int, int, DeliveredRange]]:
-    """My sequence without what the other did not deliver, as the longest possible runs."""
+    """The first sequence restricted to messages of the second, as the longest possible runs."""
     had: defaultdict[Member, RangeMap[None]] = defaultdict(RangeMap)
     for part in theirs:
         had[part.sender].add(part.first, part.last, None)
@@ -158,12 +163,12 @@ def _common(
     return runs
 
 
-# ---------------------------------------------------------------------------- all at once
+# ---------------------------------------------------------------------------- strong total order
 
 
 def _fits_together(by_view: dict[str, Places]) -> bool:
-    """One order of everything plainly exists: views have one order each, and no message is in
-    two of them, since the views of a member follow each other."""
+    """Whether one order of all messages trivially exists: each view has one order, and no message
+    is in two views, since the views of a member follow each other."""
     where: dict[tuple[Member, int], str] = {}
     for vid, places in by_view.items():
         if _contradictions(places)[1]:
@@ -175,7 +180,7 @@ def _fits_together(by_view: dict[str, Places]) -> bool:
 
 
 def _on_cycles(trace: Trace) -> int:
-    """How many messages cannot be put in one order: peel off what is before or after all."""
+    """The messages that fit into no one order: remove repeatedly those before or after all."""
     starts: defaultdict[Member, set[int]] = defaultdict(set)
     paths = [
         [p for p in parts if p.row.service in ("AGREED", "SAFE")] for parts in trace.parts.values()

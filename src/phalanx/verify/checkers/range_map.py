@@ -1,6 +1,6 @@
-"""Sets of message numbers as ranges that do not overlap, each with a value.
+"""Range map: sets of message numbers as disjoint ranges, each with a value.
 
-Ranges at two members need not be cut at the same places, so nothing here assumes it.
+Two members may split ranges at different numbers, so nothing here assumes equal bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class RangeMap(Generic[V]):
-    """Disjoint ranges in ascending order; what was added first stays."""
+    """Disjoint ranges in ascending order; a number keeps the value it was first added with."""
 
     __slots__ = ("firsts", "lasts", "values")
 
@@ -24,7 +24,7 @@ class RangeMap(Generic[V]):
         self.values: list[V] = []
 
     def add(self, first: int, last: int, value: V) -> list[tuple[int, int]]:
-        """Adds the numbers that are not here yet, and returns them as ranges."""
+        """Add the numbers that are not in the map yet, and return them as ranges."""
         if not self.lasts or first > self.lasts[-1]:
             self.firsts.append(first)
             self.lasts.append(last)
@@ -39,7 +39,7 @@ class RangeMap(Generic[V]):
         return new
 
     def index(self, number: int) -> int:
-        """Which range holds the number; -1 if none does."""
+        """The index of the range that holds the number; -1 if none does."""
         at = bisect_right(self.firsts, number) - 1
         return at if at >= 0 and self.lasts[at] >= number else -1
 
@@ -48,7 +48,7 @@ class RangeMap(Generic[V]):
         return None if at < 0 else self.values[at]
 
     def within(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """The parts of first..last that are here: their bounds, and the range's index."""
+        """The parts of first..last in the map: their bounds, and the index of the range."""
         at = max(bisect_right(self.firsts, first) - 1, 0)
         parts = []
         while at < len(self.firsts) and self.firsts[at] <= last:
@@ -58,10 +58,10 @@ class RangeMap(Generic[V]):
         return parts
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The parts of first..last that are not here."""
+        """The parts of first..last that are not in the map."""
         at = bisect_right(self.firsts, first) - 1
         if at >= 0 and self.lasts[at] >= last:
-            return []  # one range has them all: the common case
+            return []  # one range holds them all: the common case
         gaps = []
         for lo, hi, _ in self.within(first, last):
             if lo > first:
@@ -75,7 +75,7 @@ class RangeMap(Generic[V]):
 def agree(
     claims: Iterable[tuple[int, int, K, V]],
 ) -> tuple[list[tuple[int, int, K, V]], list[tuple[V, V]]]:
-    """Do all claims (first, last, what, who) say the same of the same number?
+    """Compare claims (first, last, what, who): do all agree on what each number is?
 
     Returns the agreed map, disjoint and ascending, and the pairs of claimants that differ.
     Where claims differ, the map keeps the one that starts first.

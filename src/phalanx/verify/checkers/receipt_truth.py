@@ -1,19 +1,19 @@
-"""Receipts: what a sender is told of its own messages is true, and it is told.
+"""Receipts of a sender for its own messages: they are true, and they arrive.
 
-receipt-truth       A receipt speaks of messages that were sent, in the view that they belong to.
-                    *Stable*: every member of the view has them; where the view has ended, the
-                    members that the receipt names, which are those that move on together, deliver
-                    them there or do not come to the next view. *Ordered*: nothing that comes
-                    before them in the order was still to arrive. *AllDelivered*: every member of
-                    the view that is addressed, or of those that the receipt names, has delivered
-                    the messages of the view up to that number, and did so in it.
-receipt-liveness    In a settled run a living sender has both receipts for all that it sent.
+receipt-truth       A receipt is about messages that were sent, in their home view. *Stable*: every
+                    member of the view has them; if the view has ended, the receipt names the
+                    members with the same next view, and each of them delivers the messages there
+                    or does not come to the next view. *Ordered*: no message before them in the
+                    order was still to arrive. *AllDelivered*: every addressed member of the view,
+                    or of the members that the receipt names, delivered the messages of the view up
+                    to that number in it.
+receipt-liveness    In a settled run a living sender has both receipts for all messages it sent.
 
-A simulation knows when each member had each frame, and is asked about that moment. Of journals
-alone, members that left the view behind or stay in it to the end can be asked what they delivered.
-
-In journals of before schema 6 a receipt names nobody. One in the step that ends the view speaks of
-those that move on together all the same, and there are no receipts of order.
+A simulation knows when each member had each frame, so there the moment of the receipt is checked.
+With journals alone, the checker compares the deliveries of members that left the view or stay in
+it to the end. In journals before schema 6 a receipt names no members; one in the step that ends
+the view is about the members with the same next view, and there are no receipts of order.
+docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Inserted = Mapping[tuple[str, int, str, int, int], int]
 """(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
 simulator's time at which the holder had the frame."""
 Covered = list[tuple[Send, int, int]]
-"""Sends, and which of their messages."""
+"""Send rows, each with the range of its messages that is covered."""
 R = TypeVar("R", Stable, Ordered)
 
 TRUTH, LIVENESS = "receipt-truth", "receipt-liveness"
@@ -51,9 +51,9 @@ def check_receipts(trace: Trace, inserted: Inserted | None, out: Findings) -> No
 def _covered(
     trace: Trace, sender: Member, rows: Iterable[R], out: Findings
 ) -> Iterator[tuple[R, Covered]]:
-    """Each receipt with the sends that it newly speaks of. A receipt of what was not sent, or that
-    belongs to another view, is a violation. Messages that were reported as going to nobody need
-    not have been sent."""
+    """Each receipt with the sends that it newly covers. A receipt for messages that were not sent,
+    or that belong to another view, is a violation. Messages reported as sent to no member need not
+    have been sent."""
     upto, sends = 0, trace.sends[sender]
     unsent: RangeMap[None] = RangeMap()
     for report in trace.not_sent[sender]:
@@ -108,15 +108,15 @@ def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findi
 def _promised(
     trace: Trace, sender: Member, row: Stable, out: Findings
 ) -> tuple[Collection[Member], ViewInstall | None]:
-    """The members of which a receipt speaks. Where the view ends with this step, they are those
-    that move on together, and the next view is returned too."""
+    """The members that a receipt is about. If the view ends with this step, they are the
+    transitional set of the next view, which is returned too."""
     members = named(row.members, row.member_incs)
     after = trace.successor.get((sender, row.vid))
     ends = after is not None and after.step == row.step
     if members is None and trace.reports_all(sender):
         return trace.views.get(row.vid, ()), None
     if not ends and not trace.step_ended(row):
-        return (), None  # the view that ends this one may be among what is missing
+        return (), None  # the next view may be among the missing rows
     if after is None or not ends:
         if members is None:
             return trace.views.get(row.vid, ()), None
@@ -144,7 +144,7 @@ def _lacks(
     inserted: Inserted | None,
     out: Findings,
 ) -> str | None:
-    """What contradicts a receipt; None if nothing does."""
+    """What contradicts a receipt about one member; None if nothing does."""
     sender = (row.sender, row.sender_inc)
     by_ns = row.sim_ns
     if after is not None:
@@ -161,7 +161,7 @@ def _lacks(
     if other not in trace.journals or other in lives.torn:
         return None
     if row.vid not in trace.installed[other]:
-        # A crash costs a journal its end, but not in a simulation.
+        # A crash loses the end of a journal, except in a simulation.
         if lives.whole(other) or (inserted is not None and other in lives.crashed):
             out.evaluated(TRUTH)
             return f"{label(other)} never installed it"
@@ -206,8 +206,8 @@ def _orders(trace: Trace, sender: Member, inserted: Inserted | None, out: Findin
 
 
 class _Arrivals:
-    """What a member delivered in the agreed order of a view, and when the last frame of all that
-    comes before an own message had arrived."""
+    """The own messages of a member in the agreed order of a view, each with the time at which the
+    last frame before it in the order had arrived."""
 
     def __init__(self, parts: list[DeliveredRange], inserted: Inserted) -> None:
         self._own: RangeMap[tuple[DeliveredRange, int]] = RangeMap()
@@ -224,7 +224,7 @@ class _Arrivals:
 
 
 def _placed(trace: Trace, member: Member) -> dict[str, list[DeliveredRange]]:
-    """Per view, what the member delivered in the agreed order."""
+    """Per view, the deliveries of a member that have a position."""
     found: dict[str, list[DeliveredRange]] = {}
     for part in trace.parts[member]:
         if part.pos is not None:
@@ -238,7 +238,7 @@ def _placed(trace: Trace, member: Member) -> dict[str, list[DeliveredRange]]:
 def _all_delivered(trace: Trace, sender: Member, out: Findings) -> None:
     sends = trace.sends[sender]
     checked: dict[tuple[str, Member], int] = {}
-    """Per view and member, up to which message that was found true."""
+    """Per view and member, the last message that was checked."""
     for row in trace.all_delivered[sender]:
         out.evaluated(TRUTH)
         members = named(row.members, row.member_incs)
@@ -261,8 +261,8 @@ def _all_delivered(trace: Trace, sender: Member, out: Findings) -> None:
 def _delivered_by(
     trace: Trace, member: Member, sender: Member, numbers: tuple[int, int], row: AllDelivered
 ) -> bool:
-    """Whether a member had delivered messages when a receipt said so. Without a common clock, and
-    of a journal that lost its end, it may have."""
+    """Whether a member had delivered messages when the receipt was given. True if it may have:
+    there is no common clock and the end of its journal may be missing."""
     if not _delivered_in(trace, member, sender, *numbers, row.vid):
         return row.sim_ns is None and not trace.lives.whole(member)
     if row.sim_ns is None:

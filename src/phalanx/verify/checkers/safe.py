@@ -1,13 +1,15 @@
-"""Safe prefix: who delivers a safe message before the marker knows that everyone in the view
-has it, so everyone in the view delivers it there, in either region, or crashes or leaves
-(PROTOCOLS B.5, D.1).
+"""Safe delivery: a safe message is delivered as regular only when all members of the view have it.
 
-Stability takes a frame of every member that was sent in the view. A member that never installed
-the view sent none: then a regular delivery is wrong, whoever crashed.
+safe-prefix   If a member delivers a safe message before the transitional marker, every member of
+              the view installed the view, and delivers the message in it, before or after its own
+              marker, unless it crashes or leaves.
 
-The end of the story can be asked only of members that left the view behind, or of all once
-the run has settled. In a simulation the moment itself can be asked: an omniscient probe says
-when each member had each frame.
+A message is stable after a frame of every member that was sent in the view. A member that never
+installed the view sent none, so then a regular delivery is wrong even if that member crashed.
+
+Deliveries are due from members that left the view, and from all once the run has settled. In a
+simulation the moment of the delivery is checked too: a probe knows when each member had each
+frame. docs/protocol/properties.md states the property in full.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ NAME = "safe-prefix"
 
 
 def check_safe(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
-    """What is asked of the others is the same whoever delivered first: each range is asked
-    once, at the earliest moment."""
+    """The others owe the same whichever member delivered: each range is checked once, for its
+    earliest delivery."""
     earliest: dict[tuple[str, Member, int, int], DeliveredRange] = {}
     for vid, by_member in trace.by_view.items():
         for parts in by_member.values():
@@ -54,7 +56,7 @@ def _all_deliver(
         if other not in trace.journals or other in lives.torn:
             continue
         if vid not in trace.installed[other]:
-            # A crash costs a journal its end, but not in a simulation.
+            # A crash loses the end of a journal, except in a simulation.
             if lives.whole(other) or (simulated and other in lives.crashed):
                 out.evaluated(NAME)
                 if (vid, other) not in absent:

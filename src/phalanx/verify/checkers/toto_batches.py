@@ -1,8 +1,10 @@
-"""ToTo's batches (PROTOCOLS A.2, D.1): members that went through a view alike cut its order into
-the same batches, and a batch is a set of concurrent frames in the order of their senders.
+"""Batches of the total order (ToTo): the same at all members, sorted, and of concurrent messages.
 
-Concurrency is judged by what was delivered, which is less than what was received: a batch
-that passes here may still be wrong, one that fails is.
+toto-refinement   Members that went through a view alike divide its order into the same batches. A
+                  batch is a set of concurrent frames in the order of their senders.
+
+Concurrency is judged by deliveries, which are fewer than receptions: a batch that passes may still
+be wrong, one that fails is wrong. docs/protocol/properties.md states the property in full.
 """
 
 from __future__ import annotations
@@ -63,14 +65,14 @@ def _name(part: DeliveredRange) -> str:
 def _inside(
     member: Member, batch: list[DeliveredRange], vectors: CausalVectors, out: Findings
 ) -> None:
-    """The parts of one batch against each other."""
+    """Compare the parts of one batch with each other."""
     for last, part in pairwise(batch):
         if (part.sender, part.row.frame, part.first) <= (last.sender, last.row.frame, last.first):
             text = f"{label(member)} delivered {part} after {last} in {_name(part)}"
             out.violated(NAME, text, [last.row, part.row])
     for other, part in combinations(batch, 2):
         if other.sender == part.sender and other.row.frame == part.row.frame:
-            continue  # one frame, cut into ranges
+            continue  # ranges of one frame
         if other.sender == part.sender or _follows(part, other, vectors):
             late, early = part, other
         elif _follows(other, part, vectors):

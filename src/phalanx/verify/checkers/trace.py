@@ -1,11 +1,12 @@
-"""The trace of a run, indexed once for all checkers.
+"""The trace of a run: the rows of all journals, indexed once for all checkers.
 
-Deliveries are cut into parts: a part is a range that one member delivered for the first time
-and that one send row covers, so that all its messages share every fact about their sending.
-Repeated deliveries make no parts; they are listed on their own.
+Deliveries are split into parts. A part is a range that one member delivered for the first time and
+that one send row covers, so that all its messages were sent alike. Repeated deliveries make no
+parts; they are listed separately.
 
-The *home* of a message is the view that it belongs to: the view it was sent in, or, if a change
-was under way there (phase 1), the next view that its sender installed (PROTOCOLS B.7: carried).
+The *home* of a message is the view it belongs to: the view it was sent in or, if a view change was
+under way at its sender (phase 1), the next view that its sender installed
+(docs/protocol/properties.md).
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ from phalanx.journal.schema import Stable as StableRow
 from phalanx.verify.checkers.life_spans import LifeSpans
 from phalanx.verify.checkers.member_names import Member, messages
 from phalanx.verify.checkers.range_map import RangeMap
+from phalanx.verify.checkers.view_trace import ViewTrace
 
 
 class DeliveredRange(NamedTuple):
-    """Messages first..last of `sender`, delivered by `member` in `row`, its nth delivery."""
+    """Messages first..last of `sender`, delivered by `member` in `row`, its nth deliver row."""
 
     member: Member
     sender: Member
@@ -49,7 +51,7 @@ class DeliveredRange(NamedTuple):
     nth: int
     send: Send | None
     at: int
-    """Index of the send row among the sender's; -1 where there is none."""
+    """Index of the send row among the sender's; -1 if there is none."""
 
     @property
     def pos(self) -> int | None:
@@ -71,40 +73,37 @@ class Trace:
         self.submits: dict[Member, list[Submit]] = {m: [] for m in self.journals}
         self.not_sent: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
         self.lost_receivers: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
-        """Messages that some of the addressed members still get."""
+        """Reports that name lost receivers of messages with other receivers left."""
         self.deliveries: dict[Member, list[Deliver]] = {m: [] for m in self.journals}
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
         self.orders: dict[Member, list[Ordered]] = {m: [] for m in self.journals}
         self.all_delivered: dict[Member, list[AllDelivered]] = {m: [] for m in self.journals}
         self.sides: dict[Member, dict[str, list[MergeSide]]] = {m: {} for m in self.journals}
-        """Per merged view, what is reported of its components."""
+        """Per merged view, the reports about its components."""
         self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
         self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
         self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
         self.markers: dict[tuple[Member, str], TransMarker] = {}
         self.resent: list[Send] = []
         self.misplaced: list[tuple[Send | Deliver | TransMarker, str | None]] = []
-        """Rows of another view than the member was in, and that one."""
+        """Rows that name another view than the member was in, with the view it was in."""
         self.wrong_region: list[tuple[Deliver, TransMarker | None]] = []
-        """Deliveries that are not on the side of the marker that they say."""
+        """Deliveries whose region contradicts their place before or after the marker."""
         for member, journal in self.journals.items():
             self._read(member, journal)
         self.lives.close()
 
-        self.views: dict[str, tuple[Member, ...]] = {}
-        self.inside: dict[str, frozenset[Member]] = {}
-        self.installed: dict[Member, dict[str, int]] = {}
-        """Per member, the views that it installed: which one it was, counted from 0."""
-        self.successor: dict[tuple[Member, str], ViewInstall] = {}
-        self.before: dict[tuple[Member, str], str] = {}
-        for member in self.journals:
-            self._index_views(member)
+        self.view_trace = ViewTrace(self.lives, self.installs, self.steps)
+        # Shorter names for the message-level checkers, which use them for each message.
+        self.views, self.inside = self.view_trace.views, self.view_trace.inside
+        self.installed = self.view_trace.installed
+        self.successor, self.before = self.view_trace.successor, self.view_trace.before
 
         self.delivered: dict[Member, dict[Member, RangeMap[int]]] = {}
-        """Per member and sender, the numbers delivered, with the index of the delivery."""
+        """Per member and sender, the delivered numbers, with the index of the delivery."""
         self.parts: dict[Member, list[DeliveredRange]] = {}
         self.by_view: dict[str, dict[Member, list[DeliveredRange]]] = {}
-        """The parts of each view, without basic ones."""
+        """Per view and member, the parts delivered in it, without basic messages."""
         self.repeated: list[tuple[Deliver, Deliver]] = []
         for member in self.journals:
             self._cut(member)
@@ -114,7 +113,7 @@ class Trace:
     def _read(self, member: Member, journal: list[Event]) -> None:
         if [row.lseq for row in journal] != list(range(1, len(journal) + 1)):
             self.lives.torn.add(member)
-        self.lives.add(member, journal)
+        self.lives.add(member, journal[0].sim_ns, journal[-1].sim_ns)
         vid: str | None = None
         marker: TransMarker | None = None
         for row in journal:
@@ -169,23 +168,7 @@ class Trace:
             case _:
                 pass
 
-    def _index_views(self, member: Member) -> None:
-        """Of a torn journal the row itself must say what came before."""
-        installed = self.installed[member] = {}
-        last: str | None = None
-        for i, row in enumerate(self.installs[member]):
-            if row.vid not in self.views:
-                here = tuple(zip(row.members, row.member_incs, strict=True))
-                self.views[row.vid] = here
-                self.inside[row.vid] = frozenset(here)
-            installed.setdefault(row.vid, i)
-            before = row.prev_vid if member in self.lives.torn else last
-            if before is not None:
-                self.successor.setdefault((member, before), row)
-                self.before.setdefault((member, row.vid), before)
-            last = row.vid
-
-    # ------------------------------------------------------------------ cutting
+    # ------------------------------------------------------------------ parts of deliveries
 
     def _cut(self, member: Member) -> None:
         seen: dict[Member, RangeMap[int]] = {}
@@ -224,7 +207,7 @@ class Trace:
     def _pieces(
         self, member: Member, sender: Member, first: int, last: int, row: Deliver, nth: int
     ) -> list[DeliveredRange]:
-        """Numbers that no one send row covers, cut by the send rows."""
+        """Split a range that no single send row covers at the bounds of the send rows."""
         parts = []
         sends = self.sends.get(sender)
         for lo, hi, at in () if sends is None else sends.within(first, last):
@@ -242,29 +225,28 @@ class Trace:
         earlier = min(i for i in found if i != nth)
         self.repeated.append((self.deliveries[member][earlier], row))
 
-    # ------------------------------------------------------------------ what can be asked
+    # ------------------------------------------------------------------ queries
 
     def last_view(self, member: Member) -> str | None:
-        installs = self.installs.get(member)
-        return installs[-1].vid if installs else None
+        return self.view_trace.last_view(member)
 
     def reports_all(self, member: Member) -> bool:
-        """Its journal has a row for everything that its application is told: not in older ones."""
+        """Whether the journal has a row for every event of the application, as since schema 6."""
         installs = self.installs[member]
         return bool(installs) and installs[0].joined is not None
 
     def step_ended(self, row: Event) -> bool:
-        """No row of this row's step is missing at the journal's end: the journal goes on after it,
-        or nothing can have followed."""
+        """Whether all rows of this row's step are there: the journal goes on after the step, or it
+        is whole."""
         member = (row.node, row.inc)
         return self.journals[member][-1].step > row.step or self.lives.whole(member)
 
     def closed(self, member: Member, vid: str) -> bool:
-        """It went from this view to another, so what it did in it is complete."""
+        """Whether a member went on from a view, so that all it did in the view is recorded."""
         return (member, vid) in self.successor and member not in self.lives.torn
 
     def home(self, sender: Member, send: Send) -> str | None:
-        """The view that the message belongs to; None if that cannot be known."""
+        """The view that a message belongs to; None if it is unknown."""
         if send.phase == 0:
             return send.vid
         after = self.successor.get((sender, send.vid))
@@ -273,7 +255,7 @@ class Trace:
         return send.vid if self.over and self.lives.alive(sender) else None
 
     def sent_all(self, sender: Member, number: int) -> bool:
-        """Would a send row of this message be here if there had been one?"""
+        """Whether the send row of this message would be there if the message had been sent."""
         sends = self.sends.get(sender)
         if sends is None or sender in self.lives.torn:
             return False
@@ -284,7 +266,7 @@ class Trace:
     def lacks(
         self, member: Member, sender: Member, first: int, last: int
     ) -> tuple[int, int] | None:
-        """The first range of these messages that the member never delivered."""
+        """The first range of these messages that a member never delivered."""
         spans = self.delivered.get(member, {}).get(sender)
         if spans is None:
             return first, last

@@ -1,10 +1,9 @@
-"""Who went through a view alike: the members that came from it to the same next view, and those
-that ended in it.
+"""View transitions: the members that went from a view to the same next view, or ended in it.
 
-Agreed is not uniform: once a change has decided without it, a member that crashed, left or fell
-silent may have delivered what the others order otherwise or never. So of those that ended in a
-view that anybody left behind, only the living are compared. A torn journal may lack the
-install that would say where its member went.
+Agreed delivery is not uniform: once a view change has decided without it, a member that crashed,
+left or was cut off may have delivered messages that the others order differently or never deliver.
+So among the members that ended in a view which others left, only living ones are compared. A torn
+journal may lack the installation that shows where its member went.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from phalanx.verify.checkers.trace import DeliveredRange, Trace
 
 
 class ViewTransition(NamedTuple):
-    """Members that installed `after` directly after `vid`, or that ended in it (None), with what
-    they delivered in it, basic messages left out."""
+    """Members that installed `after` directly after `vid`, or ended in `vid` (None), with their
+    deliveries in it except basic messages."""
 
     vid: str
     after: str | None
@@ -34,7 +33,10 @@ def routes(trace: Trace) -> list[ViewTransition]:
             after = trace.successor.get((member, vid))
             to = after.vid if after is not None else None
             through.setdefault(vid, {}).setdefault(to, []).append(member)
-    for vid, by_member in trace.by_view.items():  # deliveries in views never installed
+    for (
+        vid,
+        by_member,
+    ) in trace.by_view.items():  # deliveries in views that the member never installed
         for member in by_member:
             if vid not in trace.installed[member]:
                 through.setdefault(vid, {}).setdefault(None, []).append(member)

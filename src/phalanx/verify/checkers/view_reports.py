@@ -1,12 +1,16 @@
-"""What an application is told with a view, at its end and of its queue is true.
+"""Reports to the application about views, its own stop and its queue.
 
-view-delta-truth     A view's `joined` and `left` are the differences to the view before.
+view-delta-truth     The members that a view reports as joined and left are the difference to the
+                     previous view.
 no-needless-stop     A member stops because its name is in use only if it is alone in its view and
-                     another process with its name lived at the same time; it leaves only if it was
-                     asked to, when the others have left it out, have crashed or leave too, or its
-                     time to leave is over.
-accepted-is-sent     Messages that the queue of a member accepted are given to the protocol, or
+                     another process with its name lived at the same time. It leaves only on
+                     request, and not before the others have removed it, have crashed or leave too,
+                     or its time to leave is over.
+accepted-is-sent     The messages that the queue of a member accepted are given to the protocol, or
                      refused with a reason.
+
+docs/protocol/properties.md states them in full. The first two need rows of views and lives alone,
+so the audit runs `check_view_reports` too.
 """
 
 from __future__ import annotations
@@ -15,46 +19,53 @@ from phalanx.journal.schema import CtxStep, Life
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label, labels, named
 from phalanx.verify.checkers.trace import Trace
+from phalanx.verify.checkers.view_trace import ViewTrace
 
 DELTA, STOP, QUEUE = "view-delta-truth", "no-needless-stop", "accepted-is-sent"
 NOBODY: frozenset[Member] = frozenset()
 CUT_SHORT = ("ended", "failed")
-"""Stops that leave messages waiting: the run ended, unless it settled, or an error ended it."""
+"""Reasons of stops that may leave accepted messages behind: the end of a run that did not settle,
+and an error."""
 
 
-def check_reports(trace: Trace, leave_ns: int | None, out: Findings) -> None:
-    """`leave_ns` is how long a member that leaves waits for the others, where a simulator knows."""
-    for member in trace.journals:
+def check_view_reports(trace: ViewTrace, leave_ns: int | None, out: Findings) -> None:
+    """`leave_ns` is how long a leaving member waits for the others, where a simulator knows it."""
+    for member in trace.installs:
         if member not in trace.lives.torn:
             _deltas(trace, member, out)
             _stop(trace, member, leave_ns, out)
+
+
+def check_queues(trace: Trace, out: Findings) -> None:
+    for member in trace.journals:
+        if member not in trace.lives.torn:
             _queue(trace, member, out)
 
 
 # ---------------------------------------------------------------------------- joined and left
 
 
-def _deltas(trace: Trace, member: Member, out: Findings) -> None:
+def _deltas(trace: ViewTrace, member: Member, out: Findings) -> None:
     before: frozenset[Member] | None = None
     for row in trace.installs[member]:
         here = frozenset(zip(row.members, row.member_incs, strict=True))
         joined, left = named(row.joined, row.joined_incs), named(row.left, row.left_incs)
         if joined is not None and left is not None:
             out.evaluated(DELTA)
-            came, went = NOBODY, NOBODY  # of the first view nobody is new
+            came, went = NOBODY, NOBODY  # a first view reports no changes
             if before is not None:
                 came, went = here - before, before - here
             if (joined, left) != (came, went):
                 text = f"{label(member)} was told that {labels(joined)} joined and {labels(left)} "
                 text += f"left with {row.vid}; {labels(came)} did, and {labels(went)}"
-                out.violated(DELTA, text, [row])
+                out.violated(DELTA, text, [row], vid=row.vid)
         before = here
 
 
 # ---------------------------------------------------------------------------- the end
 
 
-def _stop(trace: Trace, member: Member, leave_ns: int | None, out: Findings) -> None:
+def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings) -> None:
     row = trace.lives.stopped.get(member)
     if row is None:
         return
@@ -63,9 +74,9 @@ def _stop(trace: Trace, member: Member, leave_ns: int | None, out: Findings) -> 
         if view is not None and len(view.members) > 1:
             out.evaluated(STOP)
             text = f"{label(member)} stopped because its name is in use, though it was accepted in "
-            out.violated(STOP, text + view.vid, [view, row])
+            out.violated(STOP, text + view.vid, [view, row], vid=view.vid)
             return
-        rivals = [m for m in trace.journals if m != member and m[0] == member[0]]
+        rivals = [m for m in trace.installs if m != member and m[0] == member[0]]
         if not rivals and not (trace.over and row.sim_ns is not None):
             return  # the journal of its namesake may be missing
         out.evaluated(STOP)
@@ -81,11 +92,11 @@ def _stop(trace: Trace, member: Member, leave_ns: int | None, out: Findings) -> 
             _waits(trace, member, asked, row, out)
 
 
-def _waits(trace: Trace, member: Member, asked: CtxStep, stop: Life, out: Findings) -> None:
-    """A member that leaves early goes on until the others that it counts, and that do not leave too
-    (`gone_by`), have left it out."""
+def _waits(trace: ViewTrace, member: Member, asked: CtxStep, stop: Life, out: Findings) -> None:
+    """A member that stops before its time to leave is over waits until the others it counts, except
+    those that leave too (`gone_by`), have removed it."""
     for other in trace.views[trace.installs[member][-1].vid]:
-        if other == member or label(other) in asked.failed_after or other not in trace.journals:
+        if other == member or label(other) in asked.failed_after or other not in trace.installs:
             continue
         if other in trace.lives.torn or trace.lives.gone_by(other, stop.sim_ns or 0):
             continue
@@ -95,7 +106,7 @@ def _waits(trace: Trace, member: Member, asked: CtxStep, stop: Life, out: Findin
             out.violated(STOP, text, [asked, stop], other[0])
 
 
-def _has_left_out(trace: Trace, other: Member, member: Member, stop: Life) -> bool:
+def _has_left_out(trace: ViewTrace, other: Member, member: Member, stop: Life) -> bool:
     by_ns = stop.sim_ns or 0
     return any(
         (step.sim_ns or 0) <= by_ns and label(member) in step.failed_after
@@ -106,14 +117,14 @@ def _has_left_out(trace: Trace, other: Member, member: Member, stop: Life) -> bo
     )
 
 
-def _lived_with(trace: Trace, rival: Member, member: Member, stop: Life) -> bool:
-    """Whether a namesake lived while the member did. It may have where there is no common clock,
-    or where rows may be missing."""
+def _lived_with(trace: ViewTrace, rival: Member, member: Member, stop: Life) -> bool:
+    """Whether a process of the same name lived at the same time as the member. True if there is no
+    common clock, or if rows may be missing."""
     if rival in trace.lives.torn or not trace.over:
         return True
     end = trace.lives.crashed.get(rival) or trace.lives.stopped.get(rival)
-    began, ended = trace.journals[rival][0].sim_ns, None if end is None else end.sim_ns
-    started = trace.journals[member][0].sim_ns
+    began, ended = trace.lives.began_ns[rival], None if end is None else end.sim_ns
+    started = trace.lives.began_ns[member]
     if stop.sim_ns is None or began is None or started is None:
         return True
     return began <= stop.sim_ns and (ended is None or ended >= started)
@@ -130,7 +141,7 @@ def _queue(trace: Trace, member: Member, out: Findings) -> None:
             at += 1
         counts = row.accepted, row.submitted, row.refused
         grew = all(now >= before for now, before in zip(counts, earlier, strict=True))
-        # At the end of a life what still waits is refused without a row of its own.
+        # At the end of a life the messages still queued are refused without a row of their own.
         silent = row.refused > earlier[2] and row.reason is None and row is not rows[-1]
         if not grew or silent or row.accepted < row.submitted + row.refused:
             text = f"{label(member)}: the counts of its queue contradict each other"

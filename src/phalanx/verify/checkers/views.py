@@ -1,23 +1,32 @@
-"""Views: who installs what, and after what (PROTOCOLS D.1, first rows)."""
+"""Membership properties: view installations and the agreement of members on them.
+
+self-inclusion       A member belongs to every view it installs.
+local-monotonicity   Epochs of a member's views grow, and each view names the previous one.
+vid-sanity           A view id means the same view at all members.
+mutual-agreement     Members that keep each other install the same next view.
+transitional-set     A view names the members that came from the same previous view.
+
+docs/protocol/properties.md states them in full. They need view installations alone, so the audit
+runs these functions too.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from itertools import combinations, pairwise
 
-from phalanx.journal.schema import Send, TransMarker, ViewInstall
+from phalanx.journal.schema import ViewInstall
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
-from phalanx.verify.checkers.trace import Trace
+from phalanx.verify.checkers.view_trace import ViewTrace
 
 Movers = dict[Member, ViewInstall]
 
 
-def check_membership(trace: Trace, out: Findings) -> None:
+def check_views(trace: ViewTrace, out: Findings) -> None:
     for member, installs in trace.installs.items():
         _self_inclusion(member, installs, out)
         _local_monotonicity(member, installs, member in trace.lives.torn, out)
-    _initial_view(trace, out)
     _vid_sanity(trace, out)
     _mutual_agreement(trace, out)
     _joint_agreement(trace, out)
@@ -29,7 +38,7 @@ def _self_inclusion(member: Member, installs: list[ViewInstall], out: Findings) 
         out.evaluated("self-inclusion")
         if member not in zip(row.members, row.member_incs, strict=True):
             text = f"{label(member)} installed {row.vid} without being in it"
-            out.violated("self-inclusion", text, [row])
+            out.violated("self-inclusion", text, [row], vid=row.vid)
 
 
 def _local_monotonicity(
@@ -39,34 +48,17 @@ def _local_monotonicity(
         out.evaluated("local-monotonicity")
         if (b.joins, b.removals) <= (a.joins, a.removals):
             text = f"{label(member)} installed {b.vid} after {a.vid}: the epoch did not grow"
-            out.violated("local-monotonicity", text, [a, b])
+            out.violated("local-monotonicity", text, [a, b], vid=b.vid)
         elif b.prev_vid != a.vid and not torn:
             text = f"{label(member)} says it came to {b.vid} from {b.prev_vid}, not from {a.vid}"
-            out.violated("local-monotonicity", text, [a, b])
+            out.violated("local-monotonicity", text, [a, b], vid=b.vid)
     if installs and installs[0].prev_vid is not None and not torn:
         row = installs[0]
         text = f"{label(member)} says it came to {row.vid} from {row.prev_vid}, which it never had"
-        out.violated("local-monotonicity", text, [row])
+        out.violated("local-monotonicity", text, [row], vid=row.vid)
 
 
-def _initial_view(trace: Trace, out: Findings) -> None:
-    torn = trace.lives.torn  # there the install may be what is missing
-    for member, sends in trace.sends.items():
-        if member not in torn:
-            out.evaluated("initial-view", len(sends.values) + len(trace.deliveries[member]))
-    for row, vid in trace.misplaced:
-        member = (row.node, row.inc)
-        if member in torn:
-            continue
-        if isinstance(row, TransMarker):
-            did = "marked the end"
-        else:
-            did = f"{'sent' if isinstance(row, Send) else 'delivered'} {row.first}..{row.last}"
-        text = f"{label(member)} {did} in {row.vid} while in {vid}"
-        out.violated("initial-view", text, [row])
-
-
-def _vid_sanity(trace: Trace, out: Findings) -> None:
+def _vid_sanity(trace: ViewTrace, out: Findings) -> None:
     known: dict[str, ViewInstall] = {}
     for installs in trace.installs.values():
         for row in installs:
@@ -74,7 +66,7 @@ def _vid_sanity(trace: Trace, out: Findings) -> None:
             first = known.setdefault(row.vid, row)
             if first is not row and _content(row) != _content(first):
                 text = f"{row.vid} means one view at {first.node} and another at {row.node}"
-                out.violated("vid-sanity", text, [first, row])
+                out.violated("vid-sanity", text, [first, row], vid=row.vid)
 
 
 def _content(row: ViewInstall) -> tuple[object, ...]:
@@ -82,8 +74,8 @@ def _content(row: ViewInstall) -> tuple[object, ...]:
     return members, row.joins, row.removals, row.context, row.cause, sorted(row.components)
 
 
-def _mutual_agreement(trace: Trace, out: Findings) -> None:
-    """S0 P.1: who has each other in the next view has the same next view."""
+def _mutual_agreement(trace: ViewTrace, out: Findings) -> None:
+    """Members that leave a view for views that contain both install the same one (S0 P.1)."""
     after: defaultdict[str, defaultdict[str, Movers]]
     after = defaultdict(lambda: defaultdict(dict))
     for (member, vid), row in trace.successor.items():
@@ -99,9 +91,9 @@ def _mutual_agreement(trace: Trace, out: Findings) -> None:
                 _disagreed(f"after {vid}", to_w[ps[0]], to_u[qs[0]], out)
 
 
-def _joint_agreement(trace: Trace, out: Findings) -> None:
-    """P.1 over components: two that come from different views, and each join both of these
-    views and each other, join them in one view (`models/join_check2.py`: J1x)."""
+def _joint_agreement(trace: ViewTrace, out: Findings) -> None:
+    """The same across a merge: two members from different views that each merge both of these
+    views, and contain each other, install the same merged view."""
     joins: defaultdict[str, Movers] = defaultdict(dict)
     of_component: defaultdict[str, dict[str, frozenset[str]]] = defaultdict(dict)
     for member, installs in trace.installs.items():
@@ -110,19 +102,19 @@ def _joint_agreement(trace: Trace, out: Findings) -> None:
                 joins[row.vid][member] = row
                 for component in row.components:
                     of_component[component][row.vid] = frozenset(row.components)
-    told = set()
+    reported = set()
     for w, movers in joins.items():
         for p, row in movers.items():
             mine = trace.before.get((p, w))
             for u, united in of_component.get(mine or "", {}).items():
-                if u == w or p not in trace.inside[u] or (w, u) in told:
+                if u == w or p not in trace.inside[u] or (w, u) in reported:
                     continue
                 for q, other in joins[u].items():
                     theirs = trace.before.get((q, u))
                     if theirs == mine or q not in trace.inside[w]:
                         continue
                     if theirs in row.components and theirs in united:
-                        told |= {(w, u), (u, w)}
+                        reported |= {(w, u), (u, w)}
                         out.evaluated("mutual-agreement")
                         _disagreed(f"joining {mine} and {theirs}", row, other, out)
                         break
@@ -133,10 +125,12 @@ def _disagreed(where: str, w: ViewInstall, u: ViewInstall, out: Findings) -> Non
         f"{where}, {w.node}.{w.inc} installed {w.vid} and {u.node}.{u.inc} {u.vid}, "
         "though each has the other in its view"
     )
-    out.violated("mutual-agreement", text, [w, u])
+    out.violated("mutual-agreement", text, [w, u], vid=w.vid)
 
 
-def _transitional_set(trace: Trace, out: Findings) -> None:
+def _transitional_set(trace: ViewTrace, out: Findings) -> None:
+    """Of the members that installed the view, the transitional set holds exactly those that came
+    from the same view; all of it is in both views."""
     into: defaultdict[str, defaultdict[str, Movers]]
     into = defaultdict(lambda: defaultdict(dict))
     for (member, vid), row in trace.successor.items():
@@ -160,5 +154,5 @@ def _transitional_set(trace: Trace, out: Findings) -> None:
                         f"{label(p)}'s transitional set"
                     )
                     rows = [row, *([ways[came[q]][q]] if q in came else [])]
-                    out.violated("transitional-set", text, rows, q[0])
+                    out.violated("transitional-set", text, rows, q[0], vid=vid)
     out.report.statistics["successors-apart"] = apart

@@ -1,8 +1,13 @@
-"""Members that go from one view to the next together have delivered the same in it
-(virtual synchrony, S0 P.2), and passed the marker at the same position.
+"""Virtual synchrony, and the transitional marker.
 
-The marker cuts a view in two: what a member delivers before it is regular, what comes after it
-is transitional, and of the agreed order exactly the positions from `at_pos` on come after it.
+virtual-synchrony   Members with the same next view delivered the same messages (S0 P.2), of those
+                    addressed to them.
+safe-marker         Members with the same next view saw the transitional marker at the same
+                    position, and the marker names them. Deliveries before it are regular, after it
+                    transitional; in the agreed order exactly the positions from `at_pos` on come
+                    after it.
+
+docs/protocol/properties.md states the properties in full.
 """
 
 from __future__ import annotations
@@ -40,7 +45,8 @@ def _virtual_synchrony(
 
 
 def _differences(where: str, group: dict[Member, list[DeliveredRange]], out: Findings) -> None:
-    """Ranges differ, which is right where they are only cut otherwise, or not for all."""
+    """Report messages that a member lacks. Ranges may differ legally: they are split at other
+    numbers, or not addressed to all."""
     had: dict[Member, defaultdict[Member, RangeMap[None]]] = {}
     union: defaultdict[Member, RangeMap[DeliveredRange]] = defaultdict(RangeMap)
     for member, parts in group.items():
@@ -75,7 +81,7 @@ def _same_marker(trace: Trace, route: ViewTransition, members: list[Member], out
 
 
 def _sides(trace: Trace, out: Findings) -> None:
-    torn = trace.lives.torn  # there the marker may be what is missing
+    torn = trace.lives.torn  # the missing rows may include the marker
     for row, marker in trace.wrong_region:
         member = (row.node, row.inc)
         if member in torn:

@@ -1,11 +1,13 @@
-"""Flow control: a member has no more messages in flight than its window lets it.
+"""Flow control: a member has no more messages in flight than its window allows.
 
-In flight are own messages that were sent and are not stable. Their bytes are known by submission,
-so only submissions that are in flight as a whole are counted; a member may overshoot by the frame
-with which it fills the window. Messages that need several frames do not count: their first frames
-leave the window before the last one does, and only that gives a receipt.
+bounded-window   Own messages that were sent and are not stable have at most the bytes of the
+                 window, and one frame.
 
-Asked of simulations, which draw messages of one size for a submission.
+Rows of submissions give the bytes, so only submissions that are in flight as a whole are counted;
+a member may exceed the window by the frame that fills it. Messages of several frames are not
+counted: their first frames leave the window before the last one does, and only the last one gives
+a receipt. Judged in simulations, which draw messages of one size for a submission.
+docs/protocol/properties.md states the property in full.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ NAME = "bounded-window"
 
 
 class FlowLimits(NamedTuple):
-    """Settings of the members: what they may have in flight, and how much fits a frame."""
+    """Settings of the members: the bytes that may be in flight, and that fit into a frame."""
 
     window_bytes: int
     frame_bytes: int
     leave_ns: int
-    """How long a member that leaves waits for the others."""
+    """How long a leaving member waits for the others."""
 
 
 def check_flow_control(trace: Trace, limits: FlowLimits | None, out: Findings) -> None:
@@ -51,12 +53,12 @@ def _member(trace: Trace, member: Member, limits: FlowLimits, out: Findings) -> 
     receipts = trace.stables[member]
     stable, at = 0, 0
     for send in trace.sends[member].values:
-        # Receipts come at the end of a step in which frames may leave as others become stable.
+        # Receipts come at the end of a step, which may send frames while others become stable.
         while at < len(receipts) and receipts[at].step <= send.step:
             stable = max(stable, receipts[at].upto)
             at += 1
         out.evaluated(NAME)
-        # Submissions before `first` are stable at least in part, those from `end` on not all sent.
+        # Submissions before `first` are stable at least in part; from `end` on not all are sent.
         first = 0 if not stable else bisect_right(lasts, stable)
         first += first < len(submits) and submits[first].first <= stable
         end = bisect_right(lasts, send.last)

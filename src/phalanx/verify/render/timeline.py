@@ -1,4 +1,4 @@
-"""Views over time as text: one line for each life, a letter for each view, and what they mean.
+"""Timeline of views as text: one line for each life, a letter for each view, and a legend.
 
     ada      AF-------....!G------....I-----
     bea      BF-------....!G------....I-----
@@ -20,14 +20,14 @@ from phalanx.journal.schema import CtxStep, Event, Life, Suspect, TransMarker, V
 COLUMNS_MAX = 100
 LABEL_MAX = 14
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnpqrstuvwyz"
-"""Without x and o, which are ends of lives."""
+"""Without x and o, which mark the end of a life."""
 
 Member = tuple[str, int]
 _Told = ViewInstall | TransMarker | CtxStep | Life | Suspect
 
 
 class _Picture:
-    """The rows that a picture is made of, by life and in time."""
+    """The rows that the picture shows, by life and in the order of time."""
 
     def __init__(self, rows: Iterable[Event]) -> None:
         told: list[_Told] = [
@@ -49,7 +49,7 @@ class _Picture:
         self.end = max(map(_at, told), default=0)
 
     def ends(self, vid: str) -> int:
-        """When its last member left it, or the run ended."""
+        """When the last member left the view, or the run ended."""
         latest = 0
         for install in self.views[vid]:
             after = [
@@ -67,12 +67,12 @@ def _at(row: Event) -> int:
 
 
 def letters_of(rows: Iterable[Event]) -> dict[str, str]:
-    """The letter of each view, in the order of their first installs."""
+    """The letter of each view, in the order of the first installations."""
     return _Picture(rows).letters
 
 
 def bands(rows: Iterable[Event], columns: int = COLUMNS_MAX) -> list[str]:
-    """The picture and its legend, at most so many columns wide."""
+    """The picture and its legend, at most `columns` wide."""
     picture = _Picture(rows)
     if not picture.known:
         return ["no picture: the rows have no common clock"]
@@ -88,7 +88,7 @@ def bands(rows: Iterable[Event], columns: int = COLUMNS_MAX) -> list[str]:
 
 
 class _Scale:
-    """From time to columns: half by the clock, half by the number of things that happen."""
+    """Maps time to columns: half by the clock, half by the number of events."""
 
     def __init__(self, picture: _Picture, width: int) -> None:
         times = {_at(r) for journal in picture.lives.values() for r in journal if _counts(r)}
@@ -111,7 +111,7 @@ class _Scale:
         return shares * (self._width - 1) // 2000
 
     def ruler(self) -> str:
-        """Instants, each at its column, as many as there is room for; the end at the end."""
+        """The time axis: as many instants as fit, each at its column, the last one at the end."""
         end = f"{self._instants[-1] / 1e6:,.0f} ms"
         line = ""
         for now in self._instants:
@@ -168,7 +168,7 @@ def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, widt
 
 
 def life_label(member: Member) -> str:
-    """A life by name; its number if it is not the first."""
+    """The name of a life, with its incarnation if it is not the first."""
     name, inc = member
     tail = "" if inc == 1 else f".{inc}"
     room = LABEL_MAX - len(tail)
@@ -190,7 +190,7 @@ def _legend(picture: _Picture, columns: int) -> list[str]:
 
 
 def _short(vid: str) -> str:
-    """Epoch and the first of the digest, enough to tell views of one run apart."""
+    """The epoch and the first digits of the digest, enough to distinguish views of one run."""
     epoch, _, digest = vid.partition(":")
     return f"{epoch}:{digest[:4]}" if digest else epoch[:10]
 
@@ -208,8 +208,8 @@ def _fitting(words: list[str], room: int) -> str:
 
 
 def changes(rows: Iterable[Event]) -> list[str]:
-    """Every view but the first ones: what led to it, and how long it took from the first
-    suspicion or attempt at any of its members to the last of their installs."""
+    """A table of all views except the first ones: the cause, and the time from the first suspicion
+    or attempt of any member to the last installation."""
     picture = _Picture(rows)
     if not picture.known:
         return ["no table: the rows have no common clock"]
@@ -246,8 +246,8 @@ def _members(picture: _Picture, vid: str | None) -> list[Member]:
 
 
 def _began(picture: _Picture, install: ViewInstall) -> int:
-    """The first step of this change at this member, or the suspicion behind it if that is
-    earlier: of a member that is left out, the one that was never taken back."""
+    """The time of the first step of this change at this member, or of the suspicion that caused it
+    if that is earlier: the one of a removed member that was never withdrawn."""
     began: int | None = None
     suspected: dict[Member, int] = {}
     here = _of(install)

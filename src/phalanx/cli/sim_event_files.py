@@ -13,12 +13,12 @@ from phalanx.config import Mode
 from phalanx.errors import EventFileError
 from phalanx.journal import jsonl as eventfile
 from phalanx.journal.schema import Event
-from phalanx.sim.render import summary as show
-from phalanx.sim.render.narrative import violation_story
 from phalanx.sim.run import RunResult, digest_of_rows
 from phalanx.sim.scenario.toml_file import to_toml
-from phalanx.sim.scenario.toml_text import one_line
+from phalanx.text import one_line
 from phalanx.verify.checkers import Report, check
+from phalanx.verify.render.verdict_table import properties, verdicts
+from phalanx.verify.render.violation_story import violation_story
 
 DAMAGE_SHOWN_MAX = 20
 
@@ -102,7 +102,7 @@ def _facts(
         "stuck": known.stuck,
         "exception": known.exception,
         "violated": list(report.violated),
-        "properties": show.properties(report),
+        "properties": properties(report),
     }
 
 
@@ -125,7 +125,7 @@ def _tell(
         lines.append(f"stuck, as recorded: {known.stuck}")
     if known.exception is not None:
         lines.append(f"exception, as recorded: {(known.exception.splitlines() or [''])[-1]}")
-    lines += show.verdicts(report)
+    lines += verdicts(report)
     for violation in report.violations[:2]:
         lines += ["", str(violation), *violation_story(rows, violation)]
     for line in lines:

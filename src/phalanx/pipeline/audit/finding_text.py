@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from phalanx.pipeline.audit.chronicle import Member
+from phalanx.pipeline.audit.chronicle import MemberRecord
 from phalanx.pipeline.audit.sentences import SENTENCES
 
 
@@ -24,9 +24,9 @@ class Says:
         self,
         kind: str,
         *,
-        rows: Sequence[tuple[Member, int]],
-        who: Member | None = None,
-        other: Member | None = None,
+        rows: Sequence[tuple[MemberRecord, int]],
+        who: MemberRecord | None = None,
+        other: MemberRecord | None = None,
         first: int | None = None,
         last: int | None = None,
         v: int | None = None,

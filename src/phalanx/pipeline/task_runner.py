@@ -20,8 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
+from phalanx.pipeline.ingest_task import Taken, Task, take
 from phalanx.pipeline.store import WORK
-from phalanx.pipeline.taking import Taken, Task, take
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many have been taken."""

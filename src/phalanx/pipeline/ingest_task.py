@@ -22,8 +22,8 @@ from phalanx.journal import parquet_export as parquet
 from phalanx.journal.arrow_schema import IDENTITY, arrow, schema
 from phalanx.journal.columnar_reader import ColumnarReader, ScanSummary
 from phalanx.journal.parquet_writer import ParquetTableWriter, WrittenFile
-from phalanx.pipeline.facts import SegmentFacts, segment_facts
-from phalanx.pipeline.offers import Offer
+from phalanx.pipeline.segment_source import Offer
+from phalanx.pipeline.segment_stats import SegmentFacts, segment_facts
 
 COPY_BYTES = 1 << 20
 """Smaller files of many segments become one."""

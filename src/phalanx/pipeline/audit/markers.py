@@ -1,0 +1,49 @@
+"""Transitional markers: members that go on together see them at one position, and named in them.
+
+This is the part of `safe-marker` that needs no messages; `synchrony` has the rest.
+"""
+
+from __future__ import annotations
+
+from phalanx.pipeline.audit.chronicle import Chronicle, MemberRecord, Route
+from phalanx.pipeline.audit.finding_text import Says
+
+
+def markers(run: Chronicle, says: Says) -> None:
+    for route in run.routes:
+        _same_position(route, says)
+    for member in run.known:
+        _names(member, says)
+
+
+def _same_position(route: Route, says: Says) -> None:
+    """Members with the same next view have the marker at the same position, or none of them has."""
+    members = [m for m in route.members if not m.torn]
+    if route.w is None or len(members) < 2:
+        return
+    markers = {m: m.markers.get(route.v) for m in members}
+    if not any(markers.values()):
+        return
+    says.asked("safe-marker")
+    places = {m: row.at_pos if row else None for m, row in markers.items()}
+    if len(set(places.values())) > 1:
+        one = members[0]
+        other = next(m for m in members if places[m] != places[one])
+        said = ", ".join(f"{m.label} at {place}" for m, place in places.items())
+        shown = [(m, row.lseq) for m in (one, other) if (row := markers[m]) is not None]
+        says.found(
+            "safe-marker/apart", who=one, other=other, v=route.v, w=route.w, note=said, rows=shown
+        )
+
+
+def _names(member: MemberRecord, says: Says) -> None:
+    """A marker names the members of the transitional set of the next view."""
+    for v, marker in member.markers.items():
+        at = member.next.get(v)
+        if at is None or marker.members is None or member.torn:
+            continue
+        says.asked("safe-marker")
+        after = member.installs[at]
+        if set(marker.members) != set(after.trans):
+            shown = [(member, marker.lseq), (member, after.lseq)]
+            says.found("safe-marker/names", who=member, v=v, w=after.v, rows=shown)

@@ -1,0 +1,129 @@
+"""View-level properties of one run, judged by the checkers of `verify` in a worker.
+
+They need rows of views and lives alone, which are few and fit into memory, so a second program for
+them would only repeat the first. The properties are those of `Judges.ONE_PROGRAM` in the catalogue.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+from phalanx.journal.schema import CtxStep, Life, Topology, ViewInstall
+from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
+from phalanx.pipeline.audit.finding_text import Says
+from phalanx.verify.checkers.convergence import check_convergence
+from phalanx.verify.checkers.findings import Findings, Violation
+from phalanx.verify.checkers.life_spans import LifeSpans
+from phalanx.verify.checkers.view_reports import check_view_reports
+from phalanx.verify.checkers.view_trace import ViewTrace
+from phalanx.verify.checkers.views import check_views
+
+
+def view_checks(run: Chronicle, says: Says) -> None:
+    trace = view_trace(run)
+    out = Findings(kept_max=sys.maxsize)
+    check_views(trace, out)
+    changes_max = run.changes_max if run.settled else None
+    check_convergence(trace, run.undisturbed_ns, changes_max, out)
+    check_view_reports(trace, None, out)
+    numbers = {vid: v for v, vid in run.vids.items()}
+    for name, result in out.report.properties.items():
+        if result.evaluated:
+            says.asked(name, result.evaluated)
+        for violation in result.violations:
+            _found(run, violation, numbers, says)
+
+
+def _found(run: Chronicle, violation: Violation, numbers: dict[str, int], says: Says) -> None:
+    """Put a violation into the shape of the audit's findings. Its text is complete."""
+    rows = [(run.by_label[f"{p.node}.{p.inc}"], p.lseq) for p in violation.places]
+    shown = {member.node for member, _ in rows}
+    others = [m for m in run.members if m.node in violation.nodes and m.node not in shown]
+    says.found(
+        f"{violation.property}/",
+        who=rows[0][0] if rows else None,
+        other=others[0] if others else None,
+        v=None if violation.vid is None else numbers.get(violation.vid),
+        note=violation.text,
+        rows=rows,
+    )
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+def view_trace(run: Chronicle) -> ViewTrace:
+    """The rows of views and lives as the journals had them. Simulated time counts in settled runs
+    only, as for the checkers."""
+    lives = LifeSpans(over=run.settled)
+    installs: dict[tuple[str, int], list[ViewInstall]] = {}
+    steps: dict[tuple[str, int], list[CtxStep]] = {}
+    for m in run.known:
+        assert m.journal is not None
+        key = (m.node, m.inc)
+        if run.settled:
+            lives.add(key, None if m.first is None else m.first.sim_ns, m.journal.end_sim_ns)
+        else:
+            lives.add(key, None, None)
+        if m.torn:
+            lives.torn.add(key)
+        installs[key] = [_install(run, m, row) for row in m.installs]
+        rows = [_fate(run, m, row) for row in m.fates]
+        steps[key] = [row for row in rows if isinstance(row, CtxStep)]
+        for row in rows:
+            lives.note(key, row)
+    lives.close()
+    return ViewTrace(lives, installs, steps)
+
+
+def _common(run: Chronicle, m: MemberRecord, row: Fate | Install) -> dict[str, Any]:
+    return {
+        "run": run.journals[0].run,
+        "profile": "T",
+        "group": run.journals[0].group,
+        "node": m.node,
+        "inc": m.inc,
+        "lseq": row.lseq,
+        "step": 0,
+        "t_ns": 0,
+        "sim_ns": row.sim_ns if run.settled else None,
+    }
+
+
+def _fate(run: Chronicle, m: MemberRecord, row: Fate) -> Life | Topology | CtxStep:
+    common = _common(run, m, row)
+    if row.component is not None:
+        return Topology(**common, component=row.component)
+    if row.stage:
+        stage, action = cast("Any", row.stage), cast("Any", row.op)
+        return CtxStep(**common, context=row.context, stage=stage, action=action)
+    return Life(**common, op=cast("Any", row.op), reason=row.reason)
+
+
+def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstall:
+    lists = {"members": row.inside, "trans": row.trans, "joined": row.joined, "left": row.left}
+    columns: dict[str, Any] = {}
+    for column, labels in lists.items():
+        names, incs = _split(labels)
+        columns[column] = names
+        columns["member_incs" if column == "members" else f"{column}_incs"] = incs
+    return ViewInstall(
+        **_common(run, m, row),
+        **columns,
+        vid=row.vid,
+        joins=row.joins,
+        removals=row.removals,
+        context=row.context,
+        cause=cast("Any", row.cause),
+        prev_vid=row.prev_vid,
+        components=row.components,
+    )
+
+
+def _split(labels: list[str] | None) -> tuple[list[str] | None, list[int] | None]:
+    """Names and incarnations of members that are written `ada.2`."""
+    if labels is None:
+        return None, None
+    pairs = [label.rpartition(".") for label in labels]
+    return [name for name, _, _ in pairs], [int(inc) for _, _, inc in pairs]
