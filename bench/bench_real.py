@@ -1,9 +1,9 @@
 """Phalanx as it is used: processes, sockets, a network; beside Corosync, in one run.
 
 Members run in network namespaces on one bridge, MTU 1500 (`namespaces.py`); where that is not
-permitted they run on the loopback interface, without a peer. All sides take turns, trial by trial;
-results are medians, and what counts is the ratio. `--headline` is what `make bench` shows, in
-under 20 minutes.
+permitted they run on the loopback interface, without a peer. All systems take turns, trial by
+trial; results are medians, and what counts is the ratio. `--headline` is what `make bench` shows,
+in under 20 minutes.
 
     python bench/bench_real.py --headline
     python bench/bench_real.py throughput --members 2,4,8 --size 100,1000,10000 --against corosync
@@ -26,10 +26,18 @@ import click
 from bench.namespaces import Lan, LanError, available
 from bench.peers.corosync import corosync
 
-from phalanx.benchmark.phalanx_system import BenchPlace, Loopback, Members
+from phalanx.benchmark.phalanx_system import BenchPlace, Loopback, PhalanxSystem
 from phalanx.benchmark.suite import Suite
 from phalanx.benchmark.trial import BenchmarkedSystem
-from phalanx.cli.bench import EVERYBODY, KINDS, Told, journals, options, passing_journals, play
+from phalanx.cli.bench import (
+    EVERYBODY,
+    KINDS,
+    BenchOutput,
+    journals,
+    options,
+    run_suite,
+    temporary_journals,
+)
 from phalanx.errors import PhalanxError
 
 HEADLINE_SECONDS = 4
@@ -63,37 +71,39 @@ def main(
     headline: bool,
 ) -> None:
     """Measure groups in network namespaces, beside Corosync if asked to."""
-    told = Told("corosync" if against or headline else "phalanx", as_json)
-    peer = _peer(told, against, headline)
+    output = BenchOutput("corosync" if against or headline else "phalanx", as_json)
+    peer = _peer(output, against, headline)
     if headline:
-        suite = told.suite(seconds=HEADLINE_SECONDS, trials=HEADLINE_TRIALS)
-        with _network(4, told) as (place, lan):
+        suite = output.suite(seconds=HEADLINE_SECONDS, trials=HEADLINE_TRIALS)
+        with _network(4, output) as (place, lan):
             _headline(suite, place, lan, peer)
     else:
-        suite = told.suite(seconds=seconds, trials=trials)
+        suite = output.suite(seconds=seconds, trials=trials)
         for n in members:
             with (
-                _network(n, told, wire or loss > 0, loss) as (place, lan),
+                _network(n, output, wire or loss > 0, loss) as (place, lan),
                 journals(suite, journal, no_journal) as folder,
             ):
-                ours = Members("phalanx", place, journal=folder, offload=not no_offload)
-                sides: list[BenchmarkedSystem] = [ours, *_beside(lan, peer)]
+                ours = PhalanxSystem("phalanx", place, journal=folder, offload=not no_offload)
+                systems: list[BenchmarkedSystem] = [ours, *_beside(lan, peer)]
                 kinds = what or KINDS
-                play(suite, sides, kinds, sizes, services, rate, trials, seconds, network=lan)
+                run_suite(
+                    suite, systems, kinds, sizes, services, rate, trials, seconds, network=lan
+                )
     about = {"network": "loopback" if available() else "namespaces", "wire": wire, "loss": loss}
-    told.close(suite, **about, **({"corosync": corosync.version()} if peer else {}))
+    output.close(suite, **about, **({"corosync": corosync.version()} if peer else {}))
 
 
 def _headline(suite: Suite, place: BenchPlace, lan: Lan | None, peer: bool) -> None:
-    ours = Members("phalanx", place)
-    plain = Members("phalanx, no offload", place, offload=False)
+    ours = PhalanxSystem("phalanx", place)
+    plain = PhalanxSystem("phalanx, no offload", place, offload=False)
     peers = _beside(lan, peer)
     for size in (100, 1000, 10_000):
         suite.throughput([ours, plain, *peers], size, "agreed")
-    with passing_journals(suite) as folder:
-        kept = Members("phalanx, journal", place, journal=folder)
+    with temporary_journals(suite) as folder:
+        kept = PhalanxSystem("phalanx, journal", place, journal=folder)
         suite.throughput([ours, kept], 100, "agreed")
-        kept = Members("phalanx", place, journal=folder)
+        kept = PhalanxSystem("phalanx", place, journal=folder)
         for senders in (1, EVERYBODY):
             suite.latency([kept, *peers], 100, "agreed", RATE, senders)
         suite.failover([kept, *peers], HEADLINE_CHANGES, lan)
@@ -106,14 +116,14 @@ def _beside(lan: Lan | None, peer: bool) -> list[BenchmarkedSystem]:
 
 @contextmanager
 def _network(
-    n: int, told: Told, wire: bool = False, loss: float = 0.0
+    n: int, output: BenchOutput, wire: bool = False, loss: float = 0.0
 ) -> Iterator[tuple[BenchPlace, Lan | None]]:
     """A network of our own where that is permitted, or else the loopback interface."""
     reason = available()
     if reason and wire:
         raise click.ClickException(f"--wire and --loss need a network of their own: {reason}")
     if reason:
-        told.say(f"on the loopback interface: {reason}")
+        output.say(f"on the loopback interface: {reason}")
         yield Loopback(n), None
         return
     with Lan(n, offload=not wire) as lan:
@@ -122,7 +132,7 @@ def _network(
         yield lan, lan
 
 
-def _peer(told: Told, against: str | None, headline: bool) -> bool:
+def _peer(output: BenchOutput, against: str | None, headline: bool) -> bool:
     """Whether Corosync takes part. If it was asked for by name, it must."""
     if against is None and not headline:
         return False
@@ -130,7 +140,7 @@ def _peer(told: Told, against: str | None, headline: bool) -> bool:
     if reason and against:
         raise click.ClickException(f"--against {against}: {reason}")
     if reason:
-        told.say(f"Phalanx alone: {reason}")
+        output.say(f"Phalanx alone: {reason}")
     return not reason
 
 

@@ -257,7 +257,7 @@ class Chaos:
 
     def _leave(self, i: int) -> None:
         self.members[i].do("leave")
-        self.members[i].wait(lambda t: t["told"] in ("left", "ended"), 30, why="left")
+        self.members[i].wait(lambda t: t["event"] in ("left", "ended"), 30, why="left")
         self._again(i)
 
     def _rest(self, i: int) -> None:
@@ -283,18 +283,18 @@ class Chaos:
         self.lan.heal()
         try:
             for i, member in enumerate(self.members):
-                if any(told["told"] in ("stopped", "ended") for told in member.told):
+                if any(event["event"] in ("stopped", "ended") for event in member.events):
                     self.done["stopped for its name"] += 1
                     self._again(i)
             all_in_view(self.members, SETTLE_SECONDS)
             for member in self.members:
                 member.do("hush")
             for member in self.members:
-                member.wait(lambda t: t["told"] == "hushed", 2 * OUTCOME_SECONDS, why="hushed")
+                member.wait(lambda t: t["event"] == "hushed", 2 * OUTCOME_SECONDS, why="hushed")
             for member in self.members:
                 member.do("leave")
             for member in self.members:
-                member.wait(lambda t: t["told"] == "left", 30, why="left")
+                member.wait(lambda t: t["event"] == "left", 30, why="left")
         except (ProcessFailed, TimedOut) as error:
             return [f"the end: {error}"]
         finally:

@@ -2,7 +2,8 @@
 
     python bench/endurance.py calm  [--minutes 10]   nobody is removed though the machine is busy
     python bench/endurance.py crowd [--minutes 5]    32 processes become one view and stay it;
-                                                     --crowded: with those settings
+                                                     --crowded: with those settings;
+                                                     --set NAME=VALUE: with this one
     python bench/endurance.py rest  [--seconds 60]   a reader that stops for a minute
 
 `calm`: four members in network namespaces with one link cut, two spinning processes for each core
@@ -138,37 +139,37 @@ def sleeper(group: str, seconds: float, folder: str) -> None:
 # ---------------------------------------------------------------------------- crowd
 
 
-def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+def crowd(minutes: float, size: int, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     group = f"crowd-{os.getpid()}"
-    names = [f"m{i:02}" for i in range(members)]
+    names = [f"m{i:02}" for i in range(size)]
     began = time.monotonic()
     with ExitStack() as undo:
-        remotes = []
+        members = []
         for name in names:
             part = {"group": group, "name": name, "config": settings, "journal": str(folder)}
-            remotes.append(MemberProcess(part))
-            undo.callback(remotes[-1].close)
-        for remote in remotes:
-            remote.joined(120)
-        all_in_view(remotes, 120)
+            members.append(MemberProcess(part))
+            undo.callback(members[-1].close)
+        for member in members:
+            member.joined(120)
+        all_in_view(members, 120)
         merged = time.monotonic() - began
-        views = [len(remote.views) for remote in remotes]
-        before = _cpu(remotes)
+        views = [len(member.views) for member in members]
+        before = _cpu(members)
         since = time.monotonic()
         end = since + minutes * 60
-        while time.monotonic() < end and [len(r.views) for r in remotes] == views:
+        while time.monotonic() < end and [len(m.views) for m in members] == views:
             time.sleep(1)
-            remotes[0].do("send", count=1, service="safe")
-        spent = (_cpu(remotes) - before) / (time.monotonic() - since) / members
-        changed = [r.views[n:] for r, n in zip(remotes, views, strict=True)]
+            members[0].do("send", count=1, service="safe")
+        spent = (_cpu(members) - before) / (time.monotonic() - since) / size
+        changed = [m.views[n:] for m, n in zip(members, views, strict=True)]
         lasted = time.monotonic() - since
-        rss = [remote.report(60)["rss_kb"] for remote in remotes]
-        for remote in remotes:
-            remote.do("leave")
-        for remote in remotes:
-            remote.wait(lambda told: told["told"] == "left", 60)
+        rss = [member.report(60)["rss_kb"] for member in members]
+        for member in members:
+            member.do("leave")
+        for member in members:
+            member.wait(lambda event: event["event"] == "left", 60)
     return {
-        "members": members,
+        "members": size,
         "seconds_to_one_view": round(merged, 2),
         "seconds_in_it": round(lasted),
         "views_changed": [change for change in changed if change],
@@ -179,11 +180,11 @@ def crowd(minutes: float, members: int, settings: dict[str, Any], folder: Path) 
     }
 
 
-def _cpu(remotes: list[MemberProcess]) -> float:
+def _cpu(members: list[MemberProcess]) -> float:
     """Seconds of processor time that all of them used so far."""
     ticks = 0
-    for remote in remotes:
-        fields = Path(f"/proc/{remote.process.pid}/stat").read_text().rpartition(")")[2].split()
+    for member in members:
+        fields = Path(f"/proc/{member.process.pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -204,12 +205,12 @@ def rest(seconds: float, slow: str, folder: Path) -> dict[str, Any]:
             member.joined()
         all_in_view(members)
         views = [len(member.views) for member in members]
-        marks = [len(member.told) for member in members]
+        marks = [len(member.events) for member in members]
         for member in members:
             member.do("flood", seconds=seconds + 10, size=100)
         time.sleep(3)
         early = [sum(member.report(60)["delivered"].values()) for member in members]
-        members[3].obeys("rest", period=seconds)
+        members[3].run("rest", period=seconds)
         peak, rates, last = 0, [], early[0]
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -220,7 +221,9 @@ def rest(seconds: float, slow: str, folder: Path) -> dict[str, Any]:
             rates.append(count - last)
             last = count
         for member, mark in zip(members, marks, strict=True):
-            member.wait(lambda told: told["told"] == "sent", seconds + 90, mark, "the flood ends")
+            member.wait(
+                lambda event: event["event"] == "sent", seconds + 90, mark, "the flood ends"
+            )
         settled = [0, 0]
         for member in members:
             member.do("send", count=1, service="safe", stable=True)
@@ -253,6 +256,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--members", type=int, default=32)
     parser.add_argument("--crowded", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--slow", choices=["wait", "lose"], default="wait")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -264,7 +268,9 @@ def main() -> None:
         if given.what == "calm":
             found = calm(given.minutes or 10, folder)
         elif given.what == "crowd":
+            changed = dict(setting.split("=", 1) for setting in given.set)
             settings = LOCAL | (CROWDED if given.crowded else {})
+            settings |= {name: json.loads(value) for name, value in changed.items()}
             found = crowd(given.minutes or 5, given.members, settings, folder)
         else:
             found = rest(given.seconds, given.slow, folder)

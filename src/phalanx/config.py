@@ -1,9 +1,9 @@
-"""How a member behaves: one frozen set of settings, checked before anything starts.
+"""The settings of a member: one frozen struct, checked before anything starts.
 
-Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with
-delays well under a millisecond. Every member of a group must run with the same
-`order`, `early` and `mode`; members that differ in one refuse each other by name
-(`core.wire.shared_settings`). docs/network.md says of every setting whether it must agree, and why.
+Times are integer nanoseconds, sizes are bytes. `lan()` is for a broadcast domain with delays well
+under a millisecond. Every member of a group must run with the same `order`, `early` and `mode`;
+members that differ in one of them refuse each other (`core/wire/shared_settings.py`).
+docs/network.md lists for every setting whether members must agree on it, and why.
 """
 
 from __future__ import annotations
@@ -31,97 +31,108 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Members of different clusters ignore each other even on one address."""
 
     order: Order = "toto"
-    """Agreed order by ToTo, or by waiting for a frame of everybody (all-ack)."""
+    """Agreed order by ToTo, or by waiting for a frame of every member (all-ack)."""
     early: bool = False
     """ToTo without the clause NTail(s) >= n - phi, which is redundant (rule O-8)."""
     post_confirm: bool = False
-    """Deliver one's own causal message only after a first foreign ack (rule D-6; S4 footnote 2)."""
+    """Deliver an own causal message only after the first ack of another member (rule D-6; S4
+    footnote 2)."""
 
     datagram_bytes_max: int = 1472
-    """One packet on the wire: the MTU less the headers below."""
+    """The size of a packet on the wire: the MTU without the IP and UDP headers."""
     frame_bytes_max: int = 60_000
-    """What a sealed frame may carry in bodies; a longer message is sent in parts."""
+    """The bodies that one frame may carry; a longer message is sent in several frames."""
     message_bytes_max: int = MESSAGE_BYTES_LIMIT
     outbox_bytes_max: int = 512 << 10
-    """Submissions are refused while more than this waits to be sent."""
+    """The core accepts no more submissions while this much waits to be sent."""
 
     window_bytes_max: int = 2 << 20
-    """The network sliding window (S4): bytes in the domain that not all have acknowledged."""
+    """The network sliding window (S4): bytes that not all members have acknowledged."""
     window_bytes_min: int = 256 << 10
-    """Losses shrink the window, but never below this."""
+    """Packet loss shrinks the window, but never below this."""
     pace_ns_max: int = 1 * MS
     """The adaptive delay between frames that are not full, at a full window."""
 
     ack_prompt_ns: int = 300 * US
-    """At most one ack-only frame per this while agreed or safe messages wait: of each member in
-    groups of up to four; in larger ones of the group for agreed messages, and two for safe ones,
-    so that each member waits this times half the members between two of its own."""
+    """While agreed or safe messages wait, at most one ack-only frame in this time: from each member
+    in groups of up to four. In larger groups, one from the whole group for agreed messages and two
+    for safe ones, so each member waits this time multiplied by half the members between two of its
+    own."""
     ack_lazy_ns: int = 10 * MS
-    """An ack-only frame this long after a message that nobody waits for; in groups of more than
-    four an eighth longer for each rank."""
+    """An ack-only frame this long after a message whose delivery does not depend on acks; in groups
+    of more than four an eighth longer for each rank."""
     alive_busy_ns: int = 15 * MS
-    """A keep-alive this long after one's last frame while messages wait; while only stability
-    does, in groups of more than four, an eighth longer for each member."""
+    """A keep-alive this long after the member's last frame while messages wait for delivery; while
+    they only wait to become stable, in groups of more than four, an eighth longer for each
+    member."""
     alive_idle_ns: int = 250 * MS
-    """A keep-alive this long after one's last frame when all is quiet."""
+    """A keep-alive this long after the member's last frame when the group is idle."""
 
     nack_ns_min: int = 1 * MS
     nack_ns_max: int = 3 * MS
-    """A gap is asked for after a random time between these, unless it fills or another asks."""
+    """A missing frame is requested after a random time between these, unless it arrives or another
+    member requests it."""
     nack_retry_ns: int = 8 * MS
-    """Asked again after this, doubled each time, at most 32-fold and at most a quarter of `fail_ns`
-    (rule B-8)."""
+    """The request is repeated after this time, which doubles each time, up to 32-fold and up to a
+    quarter of `fail_ns` (rule B-8)."""
     answer_ns_min: int = 2 * MS
     answer_ns_max: int = 6 * MS
-    """A holder that is not the sender answers a NACK after a random time between these."""
+    """A member that has the frame but is not its sender answers a request after a random time
+    between these."""
 
     ahead_frames_max: int = 4096
-    """Frames this far beyond the last one in order are dropped and asked for later."""
+    """Frames this far beyond the last one in order are dropped and requested later."""
 
     mode: Mode = "hold"
-    """While a view changes: `hold` keeps messages back until the next view, so each is delivered
-    in the view it was sent in; `flow` sends on (rule W-13)."""
+    """During a view change, `hold` keeps messages back until the next view, so that each is
+    delivered in the view it was sent in; `flow` continues to send (rule W-13)."""
     fail_ns: int = 850 * MS
-    """A member that nobody could hear for this long, and that answers no probe, has failed. It
-    grows with the gaps that were measured, up to four times."""
+    """A member that no other member has heard for this long, and that answers no probe, has failed.
+    The time-out grows with the measured gaps between packets, up to four-fold."""
     probe_ns: int = 40 * MS
-    """A member that is silent for half the time-out is asked this often whether it is there."""
+    """A member that is silent for half the time-out is probed this often."""
     hello_ns: int = 250 * MS
-    """How often a component makes itself known to others, about."""
+    """The approximate interval at which a component announces itself to others."""
     collect_ns: int = 60 * MS
-    """How long an attempt to join gathers components before it proposes a view (S0: alpha)."""
+    """How long a join attempt collects components before it proposes a view (S0: alpha)."""
     change_ns: int = 350 * MS
-    """A member that has not answered a proposal by then is left out (rule T). The time doubles
-    after each miss, up to eight-fold."""
+    """A member that has not answered a proposal within this time is left out (rule T). The time
+    doubles after each miss, up to eight-fold."""
     claim_ns: int = 30 * MS
     """A starting member claims its name three times, this far apart."""
     leave_ns: int = 1_000 * MS
-    """A leaving member serves the others for this long at most."""
+    """A leaving member sends what was accepted for at most this long, and then answers the others
+    for at most this long."""
+
+    stretch_clock: bool = False
+    """Slow the protocol's clock while this process is starved of CPU, so that all time-outs above
+    become up to 16 times longer. For many members on few cores; failures are then detected later.
+    The log reports when the stretch begins and ends (`runtime/starvation_clock.py`)."""
 
     network: Network = "multicast"
-    """How packets travel: IP multicast, IPv4 broadcast, or one copy to each of `peers`."""
+    """How packets are sent: IP multicast, IPv4 broadcast, or one copy to each member (fan-out)."""
     address: str = ""
-    """The multicast or broadcast address; by default one that follows from cluster and group, or
-    the interface's broadcast address. With `fanout`: the local address to bind."""
+    """The multicast or broadcast address; by default one derived from cluster and group, or the
+    interface's broadcast address. With `fanout`: the local address to bind."""
     port: int = 7117
-    """The UDP port. With `fanout` 0 takes any that is free."""
+    """The UDP port. With `fanout`, 0 takes any free port."""
     interface: str = ""
     """Name or address of the network interface; the system's choice if empty."""
     peers: tuple[str, ...] = ()
-    """With `fanout`: where others may be, each as host:port. Names are resolved again and again,
-    and one that is there is enough: members tell each other of those they know."""
+    """With `fanout`: addresses of other members, each as host:port. Host names are resolved
+    periodically. One reachable member is enough: members exchange the addresses they know."""
     hops: int = 1
-    """How many routers a multicast packet may pass, less one."""
+    """The TTL of multicast packets: 0 for this machine, 1 for the local network."""
     receive_bytes: int = 8 << 20
-    """Size of the receive buffer to ask the system for; the window follows what it grants."""
+    """The receive buffer to request from the system; the window is limited by what it grants."""
     offload: bool = True
-    """Let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can."""
+    """Let the kernel split and join datagrams (UDP_SEGMENT, UDP_GRO) if it can."""
 
     buffer_bytes_max: int = 32 << 20
-    """Events that the application has not read yet may hold this much."""
+    """The limit for events that the application has not read yet."""
     slow: Slow = "wait"
-    """What happens when they do: the group waits for this member, or this member loses messages
-    and is told how many."""
+    """At that limit, `wait` slows the group down for this member; `lose` drops messages at this
+    member, which gets an `EventsLost` with their number."""
 
 
 _POSITIVE = (
@@ -154,7 +165,7 @@ _PAIRS = (
 
 
 NS_MAX = 3_600_000_000_000
-"""No time among the settings may be longer than an hour."""
+"""The limit for all times: one hour."""
 
 
 def checked(config: Config) -> Config:
@@ -226,12 +237,12 @@ def lan(**settings: Any) -> Config:
 
 
 def local(**settings: Any) -> Config:
-    """Settings for processes on one machine: multicast that does not leave it."""
+    """Settings for processes on one machine: its multicast packets do not leave the machine."""
     return _settings({"interface": "127.0.0.1", "hops": 0} | settings)
 
 
 def unicast(*peers: str, **settings: Any) -> Config:
-    """Settings for a network without multicast: every packet goes to each member in a copy.
+    """Settings for a network without multicast: a copy of every packet goes to each member.
 
     >>> unicast("10.0.0.1:7117", "members.example:7117").network
     'fanout'
@@ -240,10 +251,10 @@ def unicast(*peers: str, **settings: Any) -> Config:
 
 
 def crowded(**settings: Any) -> Config:
-    """Settings for many processes on few cores, say 32 on two: everybody gets more time.
+    """Settings for many processes on few cores, for example 32 on two: all time-outs are longer,
+    and grow further while the process is starved of CPU (`stretch_clock`).
 
-    A member there may have to wait a second for its turn. With the settings of `lan()` more than
-    about 16 that start at once on two cores take each other for dead before they have met.
+    A member there may wait a second for a core. docs/operations.md has measurements.
     """
     return _settings(CROWDED | settings)
 
@@ -261,6 +272,7 @@ CROWDED: dict[str, Any] = {
     "nack_retry_ns": 200 * MS,
     "answer_ns_min": 20 * MS,
     "answer_ns_max": 200 * MS,
+    "stretch_clock": True,
 }
 
 

@@ -1,35 +1,35 @@
-"""What can go wrong that is the caller's to mend.
+"""The exceptions of the package: mistakes and conditions that the caller can handle.
 
     PhalanxError
     ├── ConfigurationError      a setting that cannot work (also a ValueError)
     ├── FileError               a file that cannot be used (also a ValueError)
-    │   ├── ScenarioError       ... as a scenario
-    │   ├── EventFileError      ... as a record of events
-    │   └── JournalError        ... as a journal
+    │   ├── ScenarioError       a scenario file
+    │   ├── EventFileError      a file of recorded events
+    │   └── JournalError        a journal
     ├── NetworkError            the system refuses a socket as configured (also an OSError)
     ├── StateError              the state directory cannot be used (also an OSError)
     ├── NameInUse               another live process has this name in the group
     ├── IncarnationUsed         an earlier process had this name and incarnation
     ├── NotEverywhere           messages that some of their receivers may not have
-    │   └── NotDelivered        ... that went to nobody
+    │   └── NotDelivered        messages that went to nobody
     ├── Forked                  a group that was joined before a fork, used in the child
     ├── AlreadyJoined           a join that is awaited or entered again (also a RuntimeError)
     ├── NotReceiving            events of a member that only sends (receive=False)
-    ├── TimedOut                what was waited for did not come (also a TimeoutError)
-    ├── EngineFailed            a bug of ours: this member is no longer in its group
-    ├── PipelineError           Spark, or a place that it is given, cannot be used
+    ├── TimedOut                a wait that took too long (also a TimeoutError)
+    ├── EngineFailed            a bug of Phalanx: this member is no longer in its group
+    ├── PipelineError           Spark, or a location given to it, cannot be used
     ├── WorkerDied              a process that did part of the work ended early
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
         ├── UnknownMember
         ├── NoReceiver
         ├── NotBytes            (also a TypeError)
-        ├── InvalidSubmission   an argument that cannot work (also a ValueError)
+        ├── InvalidSubmission   an invalid argument (also a ValueError)
         ├── OutboxFull
         ├── EventsUnread
         └── MemberClosed
 
-Our own bugs are assertions. A peer's nonsense is counted and dropped, never raised.
+Bugs of Phalanx are assertions. Invalid packets of peers are counted and dropped, never raised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from typing import Any
 
 
 class PhalanxError(Exception):
-    """Base of everything this package raises on purpose. Survives pickling: simulations run in
+    """Base of all exceptions that this package raises on purpose. Can be pickled: simulations in
     other processes raise it here."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -87,7 +87,7 @@ class JournalError(FileError):
 
 
 class PipelineError(PhalanxError):
-    """Spark, or a place that it is given, cannot be used: names it and the remedy."""
+    """Spark, or a location given to it, cannot be used: names it and the remedy."""
 
     def __init__(self, what: str, problem: str, remedy: str) -> None:
         super().__init__(f"{what}: {problem}; {remedy}")
@@ -97,7 +97,7 @@ class PipelineError(PhalanxError):
 
 
 class NetworkError(PhalanxError, OSError):
-    """The system does not give a socket as configured: names the field and the remedy."""
+    """The system refuses a socket as configured: names the field and the remedy."""
 
     def __init__(self, field: str, value: object, problem: str, remedy: str) -> None:
         super().__init__(f"{field} = {value!r}: {problem}; {remedy}")
@@ -108,7 +108,7 @@ class NetworkError(PhalanxError, OSError):
 
 
 class StateError(PhalanxError, OSError):
-    """The state directory, or what is in it, cannot be used."""
+    """The state directory, or a file in it, cannot be used."""
 
     def __init__(self, path: str, problem: str, remedy: str) -> None:
         super().__init__(f"state = {path!r}: {problem}; {remedy}")
@@ -118,12 +118,12 @@ class StateError(PhalanxError, OSError):
 
 
 class NameInUse(PhalanxError):
-    """Another live process has this name in the group. This one is not in it."""
+    """Another live process has this name in the group. This process is not in the group."""
 
     def __init__(self, name: str, group: str, where: str) -> None:
         super().__init__(
             f"name = {name!r}: another live process {where} has it in group {group!r}; "
-            "choose another name, or end that process"
+            "choose another name, or stop that process"
         )
         self.name = name
         self.group = group
@@ -132,7 +132,7 @@ class NameInUse(PhalanxError):
 
 class IncarnationUsed(PhalanxError):
     """An earlier process had this name and incarnation in the group, so its members would ignore
-    this one. This one is not in it."""
+    this process. It is not in the group."""
 
     def __init__(self, name: str, group: str, incarnation: int) -> None:
         super().__init__(
@@ -146,8 +146,8 @@ class IncarnationUsed(PhalanxError):
 
 
 class NotEverywhere(PhalanxError):
-    """Own messages that members they were meant for may not have. `missing` names these members (as
-    `MemberId`), `outcome` (an `Outcome`) says at which members the messages are."""
+    """Own messages that some intended members may not have. `missing` has these members (as
+    `MemberId`), `outcome` (an `Outcome`) the members that have the messages."""
 
     def __init__(self, first: int, last: int, outcome: Any) -> None:
         have = ", ".join(map(str, outcome.members)) or "nobody"
@@ -162,10 +162,10 @@ class NotEverywhere(PhalanxError):
 
 
 class NotDelivered(NotEverywhere):
-    """Own messages that go to nobody: all they were addressed to are gone."""
+    """Own messages that go to nobody: all their receivers have left the view."""
 
     def __init__(self, first: int, last: int, members: tuple[Any, ...] = ()) -> None:
-        gone = ", ".join(map(str, members)) or "all they were addressed to"
+        gone = ", ".join(map(str, members)) or "all receivers"
         PhalanxError.__init__(
             self, f"messages {first} to {last} go to nobody: {gone} left the view"
         )
@@ -195,7 +195,7 @@ class AlreadyJoined(PhalanxError, RuntimeError):
 
 
 class NotReceiving(PhalanxError):
-    """Events were asked of a member that only sends."""
+    """The events of a member that only sends were read."""
 
     def __init__(self, group: str) -> None:
         super().__init__(
@@ -206,7 +206,7 @@ class NotReceiving(PhalanxError):
 
 
 class TimedOut(PhalanxError, TimeoutError):
-    """What was waited for did not come in time. Nothing was undone."""
+    """A wait took too long. Nothing was undone."""
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"{what}: not within {seconds:g} s")
@@ -215,7 +215,7 @@ class TimedOut(PhalanxError, TimeoutError):
 
 
 class EngineFailed(PhalanxError):
-    """A bug of ours: this member is no longer in its group. The others take it for crashed."""
+    """A bug of Phalanx: this member is no longer in its group. The others treat it as crashed."""
 
     def __init__(self, group: str, problem: str) -> None:
         super().__init__(f"group {group!r}: {problem}; please report it, and join again")
@@ -234,7 +234,7 @@ class WorkerDied(PhalanxError):
 
 
 class SubmissionError(PhalanxError):
-    """A submission that was refused whole: no message of it was or will be sent."""
+    """A submission that was refused: none of its messages was or will be sent."""
 
 
 class MessageTooLarge(SubmissionError):
@@ -266,7 +266,7 @@ class NotBytes(SubmissionError, TypeError):
 
 
 class InvalidSubmission(SubmissionError, ValueError):
-    """An argument of a call that sends: names it and the remedy."""
+    """An invalid argument of a call that sends: names it and the remedy."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
         super().__init__(f"{field} = {value!r:.80}: {remedy}")

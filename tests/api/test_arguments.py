@@ -118,16 +118,16 @@ def test_receivers_of_other_types_are_refused(to: Any) -> None:
     ],
 )
 def test_what_cannot_be_joined_is_refused_by_name(
-    faces: Any, group_name: str, given: dict[str, Any], text: str
+    api: Any, group_name: str, given: dict[str, Any], text: str
 ) -> None:
     async def scene() -> None:
         whole = {"group": group_name} | given
         with pytest.raises(ConfigurationError) as raised:
-            await faces.join(whole.pop("group"), **whole)
+            await api.join(whole.pop("group"), **whole)
         assert text in str(raised.value)
         assert "\n" not in str(raised.value)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def test_a_cluster_is_printable() -> None:
@@ -137,18 +137,18 @@ def test_a_cluster_is_printable() -> None:
 
 
 def test_strings_and_paths_of_every_kind_are_accepted(
-    faces: Any, group_name: str, tmp_path: Path
+    api: Any, group_name: str, tmp_path: Path
 ) -> None:
     async def scene() -> None:
         state, journal = bytes(tmp_path / "state"), str(tmp_path / "journal")
-        member = await faces.join(Word(group_name), name=Names.ADA, state=state, journal=journal)
+        member = await api.join(Word(group_name), name=Names.ADA, state=state, journal=journal)
         assert (member.name, member.me.name) == (group_name, "ada")
         assert {type(member.name), type(member.me.name)} == {str}
-        await faces.call(member.leave)
+        await api.call(member.leave)
         assert list((tmp_path / "state").iterdir())
         assert list((tmp_path / "journal").iterdir())
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def _numbered() -> Iterator[bytes]:
@@ -156,64 +156,64 @@ def _numbered() -> Iterator[bytes]:
         yield b"%d" % i
 
 
-def test_what_is_accepted_is_delivered(faces: Any, group_name: str) -> None:
+def test_what_is_accepted_is_delivered(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             changed = bytearray(b"before")
             many = [b"3", b"4"]
             receipts = [
-                await faces.call(ada.send_many, _numbered(), "safe"),
-                await faces.call(ada.send_many, many, to=(name for name in ["ada"])),
-                await faces.call(ada.send, changed, "CAUSAL", to="ada"),
-                await faces.call(ada.send, memoryview(b"view"), to=ada.me),
-                await faces.call(ada.send, b"twice", to=["ada", ada.me, "ada"]),
+                await api.call(ada.send_many, _numbered(), "safe"),
+                await api.call(ada.send_many, many, to=(name for name in ["ada"])),
+                await api.call(ada.send, changed, "CAUSAL", to="ada"),
+                await api.call(ada.send, memoryview(b"view"), to=ada.me),
+                await api.call(ada.send, b"twice", to=["ada", ada.me, "ada"]),
             ]
             many.clear()
             changed[:] = b"after!"
             for receipt in receipts:
-                await asyncio.wait_for(faces.call(receipt.stable), SECONDS)
-            await faces.call(ada.leave)
-            events = [event async for event in ada] if faces.kind == "asyncio" else list(ada)
+                await asyncio.wait_for(api.call(receipt.stable), SECONDS)
+            await api.call(ada.leave)
+            events = [event async for event in ada] if api.kind == "asyncio" else list(ada)
             bodies = [event.body for event in events if isinstance(event, phalanx.Message)]
             assert bodies == [b"0", b"1", b"2", b"3", b"4", b"before", b"view", b"twice"]
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def test_a_list_may_be_cleared_before_the_engine_looks_at_it() -> None:
-    """The node keeps what it was given until the core has room."""
+    """The runner keeps what it was given until the core has room."""
     many = [b"1", b"2"]
     kept = arguments.checked_bodies(many)
     many.clear()
     assert kept == (b"1", b"2")
 
 
-def test_the_receipt_of_no_messages_is_complete_at_once(faces: Any, group_name: str) -> None:
+def test_the_receipt_of_no_messages_is_complete_at_once(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             nothings: list[Any] = [[], (), iter(())]
             for nothing in nothings:
-                receipt = await faces.call(ada.send_many, nothing)
-                await asyncio.wait_for(faces.call(receipt.ordered), SECONDS)
-                await asyncio.wait_for(faces.call(receipt.stable), SECONDS)
+                receipt = await api.call(ada.send_many, nothing)
+                await asyncio.wait_for(api.call(receipt.ordered), SECONDS)
+                await asyncio.wait_for(api.call(receipt.stable), SECONDS)
                 assert receipt.numbers is None
-            receipt = await faces.call(ada.send, b"first")
-            await asyncio.wait_for(faces.call(receipt.stable), SECONDS)
+            receipt = await api.call(ada.send, b"first")
+            await asyncio.wait_for(api.call(receipt.stable), SECONDS)
             assert receipt.numbers == (1, 1)
-            await faces.call(ada.leave)
+            await api.call(ada.leave)
             with pytest.raises(PhalanxError, match="is closed"):
-                await faces.call(ada.send_many, [])
+                await api.call(ada.send_many, [])
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_submission_that_is_refused_sends_nothing(faces: Any, group_name: str) -> None:
+def test_a_submission_that_is_refused_sends_nothing(api: Any, group_name: str) -> None:
     def broken() -> Iterator[bytes]:
         yield b"x"
         raise ZeroDivisionError
 
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             bad: list[tuple[Any, dict[str, Any], type[Exception]]] = [
                 ([b"x", "y"], {}, NotBytes),
                 (b"xyz", {}, InvalidSubmission),
@@ -224,12 +224,12 @@ def test_a_submission_that_is_refused_sends_nothing(faces: Any, group_name: str)
             ]
             for bodies, more, error in bad:
                 with pytest.raises(error):
-                    await faces.call(ada.send_many, bodies, **more)
-            receipt = await faces.call(ada.send, b"first")
-            await asyncio.wait_for(faces.call(receipt.stable), SECONDS)
+                    await api.call(ada.send_many, bodies, **more)
+            receipt = await api.call(ada.send, b"first")
+            await asyncio.wait_for(api.call(receipt.stable), SECONDS)
             assert receipt.numbers == (1, 1)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "5", True])

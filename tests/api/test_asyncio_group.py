@@ -364,7 +364,7 @@ def test_a_slow_reader_holds_the_sender_up_and_loses_nothing(group_name: str) ->
             speaker, listener = asyncio.create_task(speak()), asyncio.create_task(listen())
             done, _ = await asyncio.wait({speaker, listener}, timeout=1.0)
             assert not done, "4 MB went out though bob reads nothing"
-            assert bob._node.buffer.waiting_bytes < 4 << 20
+            assert bob._runner.buffer.waiting_bytes < 4 << 20
             seen = [m.body for m in await messages(bob, total)]
             assert [body.partition(b".")[0] for body in seen] == [b"%d" % i for i in range(total)]
             await asyncio.wait_for(asyncio.gather(speaker, listener), SECONDS)
@@ -501,10 +501,11 @@ def test_members_whose_order_differs_refuse_each_other_by_name(
             assert ada.refused["settings"] > 0
             assert bob.refused["settings"] > 0
             lines = [r.getMessage() for r in caplog.records]
-            told = [line for line in lines if "settings differ" in line]
-            assert any(f"{ada.me}: refuses {bob.me}" in t and "order" in t for t in told)
-            assert any(f"{bob.me}: refuses {ada.me}" in t and "order" in t for t in told)
-            assert len(told) <= 4, "once for each pair"
+            found = [line for line in lines if "settings differ" in line]
+            differ = "whose settings differ (order is "
+            assert any(t.startswith(f"{group_name}/ada: refuses bob, {differ}") for t in found)
+            assert any(t.startswith(f"{group_name}/bob: refuses ada, {differ}") for t in found)
+            assert len(found) <= 4, "once for each pair"
 
     with caplog.at_level("WARNING", "phalanx"):
         play(scene())

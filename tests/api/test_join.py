@@ -1,4 +1,4 @@
-"""Joining: with whom, for how long, and when the membership has settled, on both faces."""
+"""Joining: with whom, for how long, and when the membership has settled, on both api."""
 
 from __future__ import annotations
 
@@ -24,48 +24,46 @@ SECONDS = 20.0
 HELLO_SECONDS = phalanx.local().hello_ns / 1e9
 
 
-def test_join_waits_for_members(faces: Any, group_name: str) -> None:
+def test_join_waits_for_members(api: Any, group_name: str) -> None:
     async def scene() -> None:
         conditions: list[Any] = [2, "ada", ["ada", "bea"], lambda view: len(view.members) == 2]
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             for members in conditions:
-                async with faces.joined(group_name, "bea", members=members, timeout=SECONDS) as (
+                async with api.joined(group_name, "bea", members=members, timeout=SECONDS) as (
                     bea,
                 ):
                     assert bea.view.members == (ada.me, bea.me)
-                await faces.call(ada.wait_for, gone="bea", timeout=SECONDS)
+                await api.call(ada.wait_for, gone="bea", timeout=SECONDS)
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_join_that_times_out_has_left_and_gives_its_name_back(
-    faces: Any, group_name: str
-) -> None:
+def test_a_join_that_times_out_has_left_and_gives_its_name_back(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             with pytest.raises(TimedOut, match=r"members = 3: not within 0\.6 s"):
-                await faces.join(group_name, name="bea", members=3, timeout=0.6)
-            await faces.call(ada.wait_for, gone="bea", timeout=0.5)
-            async with faces.joined(group_name, "bea", members=2, timeout=SECONDS):
+                await api.join(group_name, name="bea", members=3, timeout=0.6)
+            await api.call(ada.wait_for, gone="bea", timeout=0.5)
+            async with api.joined(group_name, "bea", members=2, timeout=SECONDS):
                 pass
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def test_a_function_that_raises_ends_the_join_and_the_member_leaves(
-    faces: Any, group_name: str
+    api: Any, group_name: str
 ) -> None:
     def broken(view: phalanx.View) -> bool:
         raise ZeroDivisionError
 
     async def scene() -> None:
         with pytest.raises(ZeroDivisionError):
-            await faces.join(group_name, name="ada", members=broken)
-        async with faces.joined(group_name, "ada"):
+            await api.join(group_name, name="ada", members=broken)
+        async with api.joined(group_name, "ada"):
             with pytest.raises(NameInUse):
-                await faces.join(group_name, name="ada", members=1, timeout=SECONDS)
+                await api.join(group_name, name="ada", members=1, timeout=SECONDS)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 @pytest.mark.parametrize(
@@ -78,71 +76,71 @@ def test_a_function_that_raises_ends_the_join_and_the_member_leaves(
     ],
 )
 def test_what_cannot_be_waited_for_is_refused_before_joining(
-    faces: Any, group_name: str, given: dict[str, Any], text: str
+    api: Any, group_name: str, given: dict[str, Any], text: str
 ) -> None:
     async def scene() -> None:
         with pytest.raises(ConfigurationError, match=text):
-            await faces.join(group_name, **given)
+            await api.join(group_name, **given)
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_settled_member_has_found_the_group_that_runs(faces: Any, group_name: str) -> None:
+def test_a_settled_member_has_found_the_group_that_runs(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada", "bea") as (ada, bea):
-            await faces.call(ada.wait_for, 2, SECONDS)
-            async with faces.joined(group_name, "cyd") as (cyd,):
-                view = await faces.call(cyd.settled, SECONDS)
+        async with api.joined(group_name, "ada", "bea") as (ada, bea):
+            await api.call(ada.wait_for, 2, SECONDS)
+            async with api.joined(group_name, "cyd") as (cyd,):
+                view = await api.call(cyd.settled, SECONDS)
                 assert view.members == (ada.me, bea.me, cyd.me)
-                assert await faces.call(cyd.settled, 5) is view, "it stays settled"
+                assert await api.call(cyd.settled, 5) is view, "it stays settled"
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_member_alone_settles_after_its_time_and_not_before(faces: Any, group_name: str) -> None:
+def test_a_member_alone_settles_after_its_time_and_not_before(api: Any, group_name: str) -> None:
     async def scene() -> None:
         began = time.monotonic()
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             with pytest.raises(TimedOut, match=r"a settled membership: not within 0\.2 s"):
-                await faces.call(ada.settled, 0.2)
-            view = await faces.call(ada.settled, SECONDS)
+                await api.call(ada.settled, 0.2)
+            view = await api.call(ada.settled, SECONDS)
             took = time.monotonic() - began
             assert view.members == (ada.me,)
             assert took >= PERIODS * HELLO_SECONDS
-            assert not ada._node._watches
+            assert not ada._runner.watchers
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_change_begins_the_time_anew(faces: Any, group_name: str) -> None:
+def test_a_change_begins_the_time_anew(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
-            await faces.call(ada.settled, SECONDS)
+        async with api.joined(group_name, "ada") as (ada,):
+            await api.call(ada.settled, SECONDS)
             before = time.monotonic()
-            async with faces.joined(group_name, "bea") as (bea,):
-                await faces.call(ada.wait_for, 2, SECONDS)
-                waits = [faces.call(member.settled, SECONDS) for member in (ada, bea)]
+            async with api.joined(group_name, "bea") as (bea,):
+                await api.call(ada.wait_for, 2, SECONDS)
+                waits = [api.call(member.settled, SECONDS) for member in (ada, bea)]
                 views = await asyncio.gather(*waits)
                 assert time.monotonic() - before >= PERIODS * HELLO_SECONDS
                 assert [view.members for view in views] == [(ada.me, bea.me)] * 2
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_who_has_left_does_not_settle(faces: Any, group_name: str) -> None:
+def test_who_has_left_does_not_settle(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
-            waiting = asyncio.ensure_future(faces.call(ada.settled, SECONDS))
+        async with api.joined(group_name, "ada") as (ada,):
+            waiting = asyncio.ensure_future(api.call(ada.settled, SECONDS))
             await asyncio.sleep(0)
-            await faces.call(ada.leave)
+            await api.call(ada.leave)
             with pytest.raises(MemberClosed):
                 await waiting
             with pytest.raises(MemberClosed):
-                await faces.call(ada.settled, SECONDS)
+                await api.call(ada.settled, SECONDS)
             with pytest.raises(ConfigurationError, match="timeout = -1"):
-                await faces.call(ada.settled, -1)
+                await api.call(ada.settled, -1)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 # ---------------------------------------------------------------------------- as a coroutine
@@ -233,13 +231,13 @@ def test_a_join_that_nobody_awaits_warns(group_name: str) -> None:
 
 
 def test_a_group_of_either_face_that_is_dropped_gives_its_name_back(
-    faces: Any, group_name: str
+    api: Any, group_name: str
 ) -> None:
     def join_and_drop() -> None:
         phalanx.blocking.join(group_name, name="ada", config=LOCAL)
 
     async def drop() -> None:
-        if faces.kind == "asyncio":
+        if api.kind == "asyncio":
             await phalanx.join(group_name, name="ada", config=LOCAL)
         else:
             await asyncio.to_thread(join_and_drop)
@@ -251,10 +249,10 @@ def test_a_group_of_either_face_that_is_dropped_gives_its_name_back(
         end = time.monotonic() + SECONDS
         while True:
             try:
-                member = await faces.join(group_name, name="ada")
+                member = await api.join(group_name, name="ada")
                 break
             except NameInUse:  # it is still leaving
                 assert time.monotonic() < end
-        await faces.call(member.leave)
+        await api.call(member.leave)
 
-    faces.play(scene())
+    api.run(scene())

@@ -1,4 +1,4 @@
-"""Waiting for views: what `wait_for` takes, refuses and raises, on both faces."""
+"""Waiting for views: what `wait_for` takes, refuses and raises, on both api."""
 
 from __future__ import annotations
 
@@ -94,22 +94,22 @@ async def _async_predicate(view: View) -> bool:
     return True
 
 
-def test_what_no_view_could_fit_is_refused_by_name(faces: Any, group_name: str) -> None:
+def test_what_no_view_could_fit_is_refused_by_name(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             for given, text in BAD:
                 if given.get("members") is object:
                     given = {"members": _async_predicate}
                 with pytest.raises(ConfigurationError) as raised:
-                    await asyncio.wait_for(faces.call(ada.wait_for, **given), SECONDS)
+                    await asyncio.wait_for(api.call(ada.wait_for, **given), SECONDS)
                 assert text in str(raised.value)
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_every_kind_of_condition_is_waited_for(faces: Any, group_name: str) -> None:
+def test_every_kind_of_condition_is_waited_for(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada", "bea") as (ada, bea):
+        async with api.joined(group_name, "ada", "bea") as (ada, bea):
             wait = ada.wait_for
             conditions: list[dict[str, Any]] = [
                 {"members": 2},
@@ -121,18 +121,18 @@ def test_every_kind_of_condition_is_waited_for(faces: Any, group_name: str) -> N
                 {"members": 2, "gone": "cyd"},
             ]
             for given in conditions:
-                found = await faces.call(wait, timeout=SECONDS, **given)
+                found = await api.call(wait, timeout=SECONDS, **given)
                 assert [m.name for m in found.members] == ["ada", "bea"]
-            await faces.call(bea.leave)
-            found = await faces.call(wait, gone="bea", timeout=SECONDS)
+            await api.call(bea.leave)
+            found = await api.call(wait, gone="bea", timeout=SECONDS)
             assert found.members == (ada.me,)
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_a_timeout_names_what_was_waited_for(faces: Any, group_name: str) -> None:
+def test_a_timeout_names_what_was_waited_for(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             waits: list[tuple[dict[str, Any], str]] = [
                 ({"members": 2}, "members = 2"),
                 ({"members": "bea"}, "members = 'bea'"),
@@ -142,37 +142,37 @@ def test_a_timeout_names_what_was_waited_for(faces: Any, group_name: str) -> Non
             ]
             for given, text in waits:
                 with pytest.raises(TimedOut) as raised:
-                    await faces.call(ada.wait_for, timeout=0.02, **given)
+                    await api.call(ada.wait_for, timeout=0.02, **given)
                 assert text in str(raised.value)
             with pytest.raises(TimedOut):
-                await faces.call(ada.wait_for, 2, 0)
-            await faces.call(ada.wait_for, 1, 0)
-            await faces.call(ada.wait_for, 1, math.inf)
+                await api.call(ada.wait_for, 2, 0)
+            await api.call(ada.wait_for, 1, 0)
+            await api.call(ada.wait_for, 1, math.inf)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def _never(view: View) -> bool:
     return False
 
 
-def test_waits_that_timed_out_leave_nothing_with_the_engine(faces: Any, group_name: str) -> None:
+def test_waits_that_timed_out_leave_nothing_with_the_event_loop(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             for _ in range(20):
                 with pytest.raises(TimedOut):
-                    await faces.call(ada.wait_for, 2, timeout=0.001)
-            node = ada._node
+                    await api.call(ada.wait_for, 2, timeout=0.001)
+            runner = ada._runner
             end = asyncio.get_running_loop().time() + SECONDS
-            while len(node.feeds) or node._watches:
+            while len(runner.feeds) or len(runner.watchers):
                 assert asyncio.get_running_loop().time() < end
                 await asyncio.sleep(0.002)
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def test_an_error_of_the_function_reaches_the_caller_and_the_group_goes_on(
-    faces: Any, group_name: str, caplog: pytest.LogCaptureFixture
+    api: Any, group_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def after(count: int) -> Callable[[View], bool]:
         def broken(view: View) -> bool:
@@ -183,41 +183,41 @@ def test_an_error_of_the_function_reaches_the_caller_and_the_group_goes_on(
         return broken
 
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
+        async with api.joined(group_name, "ada") as (ada,):
             with pytest.raises(ZeroDivisionError):
-                await faces.call(ada.wait_for, after(1), SECONDS)
-            waiting = asyncio.ensure_future(faces.call(ada.wait_for, after(2), SECONDS))
-            async with faces.joined(group_name, "bea"):
+                await api.call(ada.wait_for, after(1), SECONDS)
+            waiting = asyncio.ensure_future(api.call(ada.wait_for, after(2), SECONDS))
+            async with api.joined(group_name, "bea"):
                 with pytest.raises(ZeroDivisionError):
                     await waiting
-            await faces.call((await faces.call(ada.send, b"x")).ordered)
+            await api.call((await api.call(ada.send, b"x")).ordered)
 
-    faces.play(scene())
+    api.run(scene())
     assert not caplog.records
 
 
-def test_after_leaving_no_view_fits(faces: Any, group_name: str) -> None:
+def test_after_leaving_no_view_fits(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada", "bea") as (ada, _):
-            await faces.call(ada.wait_for, 2, SECONDS)
-            await faces.call(ada.leave)
+        async with api.joined(group_name, "ada", "bea") as (ada, _):
+            await api.call(ada.wait_for, 2, SECONDS)
+            await api.call(ada.leave)
             for members in (1, 2, 3, "bea", _never):
                 with pytest.raises(MemberClosed, match="it has left its group"):
-                    await faces.call(ada.wait_for, members, SECONDS)
+                    await api.call(ada.wait_for, members, SECONDS)
 
-    faces.play(scene())
+    api.run(scene())
 
 
-def test_leaving_ends_a_wait(faces: Any, group_name: str) -> None:
+def test_leaving_ends_a_wait(api: Any, group_name: str) -> None:
     async def scene() -> None:
-        async with faces.joined(group_name, "ada") as (ada,):
-            waiting = asyncio.ensure_future(faces.call(ada.wait_for, 2, SECONDS))
+        async with api.joined(group_name, "ada") as (ada,):
+            waiting = asyncio.ensure_future(api.call(ada.wait_for, 2, SECONDS))
             await asyncio.sleep(0)
-            await faces.call(ada.leave)
+            await api.call(ada.leave)
             with pytest.raises(MemberClosed):
                 await waiting
 
-    faces.play(scene())
+    api.run(scene())
 
 
 def test_a_feed_gives_every_view_in_order_and_then_the_end() -> None:

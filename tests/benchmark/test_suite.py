@@ -1,4 +1,4 @@
-"""The order of trials and what is made of them, with sides that answer from a list."""
+"""The order of trials and what is made of them, with systems that answer from a list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from phalanx.benchmark import journal_verdict as verify
 from phalanx.benchmark import suite as suites
 from phalanx.benchmark.measure import Change, Flood, Times, percentile
-from phalanx.benchmark.phalanx_system import Loopback, Members
+from phalanx.benchmark.phalanx_system import Loopback, PhalanxSystem
 from phalanx.benchmark.process_group import ProcessGroup, TrialFailed
 from phalanx.benchmark.suite import Suite, SuiteRow, summary, warning
 from phalanx.benchmark.tables_text import closing, number, table
@@ -29,7 +29,7 @@ class Pretended:
         self.answers = list(answers)
         self.services = services
 
-    def crew(self, task: Trial) -> AbstractContextManager[ProcessGroup]:
+    def start_group(self, task: Trial) -> AbstractContextManager[ProcessGroup]:
         raise AssertionError("nothing is started here")
 
     def next(self) -> Any:
@@ -58,8 +58,8 @@ def suite(
     monkeypatch: pytest.MonkeyPatch, said: list[str], shown: list[tuple[str, list[SuiteRow]]]
 ) -> Suite:
     for name in ("flood", "latency", "idle"):
-        monkeypatch.setattr(suites, name, lambda side, *_: side.next())
-    monkeypatch.setattr(suites, "failover", lambda side, *_: iter(side.answers))
+        monkeypatch.setattr(suites, name, lambda system, *_: system.next())
+    monkeypatch.setattr(suites, "failover", lambda system, *_: iter(system.answers))
     return Suite(
         seconds=1,
         warm=0.5,
@@ -132,24 +132,24 @@ def test_traffic_is_told_only_where_it_can_be_seen(suite: Suite) -> None:
 def test_every_trial_with_journals_is_checked_once(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    side = Members("phalanx", Loopback(4), journal=tmp_path)
+    system = PhalanxSystem("phalanx", Loopback(4), journal=tmp_path)
     answers = {"a": "holds", "b": "VIOLATED (fifo): see b"}
     monkeypatch.setattr(suites, "verdict", lambda folder: answers[folder.name])
     monkeypatch.setattr(suites, "idle", lambda *_: Cost(0, 0, 0, 0))
-    side.journals = [tmp_path / "a"]
-    suite.idle([side], 1)
-    side.journals = [tmp_path / "a", tmp_path / "b"]
+    system.journals = [tmp_path / "a"]
+    suite.idle([system], 1)
+    system.journals = [tmp_path / "a", tmp_path / "b"]
     answers.pop("a")
-    suite.idle([side], 1)
+    suite.idle([system], 1)
     assert suite.violated
-    suite.yardsticks = [0.1, 0.129]
+    suite.calibrations = [0.1, 0.129]
     assert closing(suite) == [
         "journals of 2 trials checked:",
         "  1: holds",
         "  1: VIOLATED (fifo): see b",
         "a fixed loop took 100 to 129 ms before the trials: steady machine",
     ]
-    suite.yardsticks = [0.1, 0.208]
+    suite.calibrations = [0.1, 0.208]
     assert closing(suite)[-1].endswith("100 to 208 ms before the trials: UNSTEADY machine")
 
 
@@ -223,7 +223,7 @@ def answer(**verdicts: str) -> str:
 @pytest.mark.parametrize(
     ("code", "out", "err", "text"),
     [
-        (0, answer(fifo="holds", safe="unverifiable"), "", "holds (1 properties put to the test)"),
+        (0, answer(fifo="holds", safe="unverifiable"), "", "holds (1 properties checked)"),
         (0, "{}", "", "holds"),
         (1, answer(fifo="violated", safe="holds"), "", "VIOLATED (fifo): see"),
         (1, "what?", "", "VIOLATED: see"),

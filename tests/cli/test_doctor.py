@@ -32,19 +32,19 @@ def test_json_has_the_same_checks() -> None:
     told = json.loads(result.output)
     assert told["ok"] is True
     assert [check["check"] for check in told["checks"]] == CHECKS + MACHINE
-    assert set(told["checks"][0]) == {"check", "verdict", "told", "remedy"}
+    assert set(told["checks"][0]) == {"check", "verdict", "text", "remedy"}
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("problem", 1), ("warning", 0), ("note", 0)])
 def test_only_a_problem_makes_the_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, verdict: str, code: int
 ) -> None:
-    found = Diagnosis("multicast", verdict, "broken", "mend it")  # type: ignore[arg-type]
+    found = Diagnosis("multicast", verdict, "broken", "fix it")  # type: ignore[arg-type]
     monkeypatch.setattr(command, "network_findings", lambda config: [found])
     monkeypatch.setattr(command, "machine_findings", list)
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == code
-    assert result.output == f"{verdict:<8} multicast       broken; mend it\n"
+    assert result.output == f"{verdict:<8} multicast       broken; fix it\n"
     told = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)
     assert told["ok"] is (code == 0)
 
@@ -52,7 +52,7 @@ def test_only_a_problem_makes_the_exit_code_1(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--interface", "nonet9"], "there is no such interface; choose one of: lo"),
+        (["--interface", "nonet9"], "no such interface; choose one of: lo"),
         (["--port", "0"], "whole number from 1 to 65535"),
         (["--bogus"], "No such option"),
     ],
@@ -80,14 +80,14 @@ def test_help_has_an_example() -> None:
         ('openjdk version "11.0.2"', "warning"),
     ],
 )
-def test_java_is_judged_by_what_it_says(said: str | None, verdict: str) -> None:
+def test_java_is_judged_by_its_output(said: str | None, verdict: str) -> None:
     assert machine.java(said).verdict == verdict
 
 
 def test_no_java_at_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert machine.java_says() is None
+    assert machine.java_version() is None
 
 
 @pytest.mark.parametrize(

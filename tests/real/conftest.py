@@ -44,9 +44,9 @@ class Theatre:
         }
         errors = self._undo.enter_context((self.folder / f"errors-{NAMES[i]}").open("a"))
         prefix = ["ip", "netns", "exec", self.lan.namespace(i)]
-        remote = MemberProcess(part, prefix, errors)
-        self._undo.callback(remote.close)
-        return remote
+        member = MemberProcess(part, prefix, errors)
+        self._undo.callback(member.close)
+        return member
 
     def start_all(self, **more: Any) -> list[MemberProcess]:
         """All of them, in one view."""

@@ -68,9 +68,9 @@ def hear_each_other(members: list[MemberProcess]) -> None:
     until = time.monotonic() + SETTLE_SECONDS
     while True:
         before = [member.report()["delivered"].get("SAFE", 0) for member in members]
-        at = len(members[0].told)
+        at = len(members[0].events)
         members[0].do("send", count=10, service="safe", stable=True)
-        members[0].wait(lambda t: t["told"] == "sent", SETTLE_SECONDS, at, "all is stable")
+        members[0].wait(lambda t: t["event"] == "sent", SETTLE_SECONDS, at, "all is stable")
         reports = [member.report() for member in members]
         got = [report["delivered"].get("SAFE", 0) for report in reports]
         if all(n >= 10 + was for n, was in zip(got, before, strict=True)):
@@ -112,7 +112,7 @@ def test_a_member_without_an_address_comes_back_when_there_is_one(theatre: Theat
     members = theatre.start_all()
     ip(theatre, 0, "-4", "addr", "flush", "dev", "eth0")
     all_in_view(members[1:], SETTLE_SECONDS)
-    says(theatre, 0, "is gone, sends nothing until there is one")
+    says(theatre, 0, "is gone, sends nothing until it has one")
     ip(theatre, 0, "addr", "add", "10.77.0.202/16", "dev", "eth0")
     hear_each_other(members)
     end(members)
@@ -151,7 +151,7 @@ def test_members_move_to_an_interface_that_replaces_theirs(namespace: str) -> No
 
     lay()
     with pair(namespace, interface="wire0") as members:
-        before = [len(member.told) for member in members]
+        before = [len(member.events) for member in members]
         ip_in(namespace, "link", "del", "wire0")
         for member, mark in zip(members, before, strict=True):
             member.in_view([member.name], SETTLE_SECONDS, mark)
@@ -164,7 +164,7 @@ def test_ipv6_multicast_on_loopback_is_refused_or_works(namespace: str) -> None:
     config = {"interface": "lo", "address": "ff02::7117"}
     prefix = ["ip", "netns", "exec", namespace]
     refused = MemberProcess({"group": "g", "name": "ada", "config": config}, prefix)
-    told = refused.wait(lambda t: t["told"] == "refused", SETTLE_SECONDS)
+    told = refused.wait(lambda t: t["event"] == "refused", SETTLE_SECONDS)
     refused.close()
     assert "this system carries no IPv6 multicast on lo; leave address empty" in told["error"]
     ip_in(namespace, "-6", "route", "add", "local", "ff00::/8", "dev", "lo", "table", "local")

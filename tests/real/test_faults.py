@@ -14,13 +14,13 @@ SETTLE_SECONDS = 20.0
 
 def talk(members: list[MemberProcess], count: int = 100) -> None:
     """Each says some of each service, and all of it is everywhere."""
-    marks = [len(member.told) for member in members]
+    marks = [len(member.events) for member in members]
     for member in members:
         for service in ("basic", "causal", "agreed", "safe"):
             member.do("send", count=count, service=service, stable=True)
     for member, mark in zip(members, marks, strict=True):
         member.wait(
-            lambda t: t["told"] == "sent" and t["service"] == "safe", 30, mark, "all is said"
+            lambda t: t["event"] == "sent" and t["service"] == "safe", 30, mark, "all is said"
         )
 
 
@@ -130,9 +130,9 @@ def test_a_member_comes_back_under_its_name_in_a_new_life(theatre: Theatre) -> N
     members[1].kill()
     again = theatre.start(1)
     again.joined()
-    name, _, incarnation = again.told[0]["me"].partition(".")
+    name, _, incarnation = again.events[0]["me"].partition(".")
     assert name == "bea"
-    assert int(incarnation) > int(members[1].told[0]["me"].partition(".")[2])
+    assert int(incarnation) > int(members[1].events[0]["me"].partition(".")[2])
     members[1] = again
     all_in_view(members, SETTLE_SECONDS)
     talk(members)
@@ -144,7 +144,7 @@ def test_a_wall_clock_that_is_set_disturbs_nobody(theatre: Theatre) -> None:
     members = theatre.start_all()
     views = [len(member.views) for member in members]
     for seconds in (86_400.0, -7 * 86_400.0):
-        members[0].obeys("step_clock", by=seconds)
+        members[0].run("step_clock", by=seconds)
         end = time.monotonic() + 1.5
         while time.monotonic() < end:
             talk(members, 10)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.runtime.conftest import until
+from tests.live_groups import until
 
 import phalanx
 from phalanx.core import effects as fx
@@ -48,7 +48,7 @@ def installed(
 
 
 def test_a_view_tells_who_joined_who_left_and_why_and_how_long_it_took(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     log.effect(0, fx.PeerSuspicion(BEA, "FAULTY", "SUSPECTED", "SILENCE"))
     log.effect(5 * MS, fx.ViewChangeStep(b"", "IDLE", "FA", (), (), (BEA,)))
     view = installed([ADA], left=(BEA, CYD))
@@ -59,7 +59,7 @@ def test_a_view_tells_who_joined_who_left_and_why_and_how_long_it_took(lines: li
 
 
 def test_two_lives_of_a_name_are_told_apart(lines: list[str]) -> None:
-    log = EventLog("orders", BEA)
+    log = EventLog("orders", BEA, phalanx.lan())
     log.effect(0, installed([ADA, BEA], joined=(ADA,)))
     log.effect(0, installed([MemberId("ada", 1763355199999), BEA], left=(ADA,)))
     assert "of ada, bea; joined: ada; join" in lines[0]
@@ -67,7 +67,7 @@ def test_two_lives_of_a_name_are_told_apart(lines: list[str]) -> None:
 
 
 def test_refused_packets_are_counted_and_not_logged_one_by_one(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     for ms in range(0, 9_000, 10):
         log.effect(ms * MS, fx.Refused("checksum", 2))
     log.effect(REPEAT_NS, fx.Refused("checksum", 2))
@@ -78,7 +78,7 @@ def test_refused_packets_are_counted_and_not_logged_one_by_one(lines: list[str])
 
 
 def test_a_storm_of_views_does_not_flood_the_log(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     for ms in range(VIEWS_MAX + 100):
         log.effect(ms * MS, installed([ADA, BEA], joined=(BEA,)))
     assert len(lines) == VIEWS_MAX
@@ -87,7 +87,7 @@ def test_a_storm_of_views_does_not_flood_the_log(lines: list[str]) -> None:
 
 
 def test_a_member_that_cannot_send_names_the_members_that_it_waits_for(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     log.sending(0, 5, 900, {CYD: "unacknowledged"})
     log.sending(BLOCKED_NS // 2, 6, 900, {CYD: "unacknowledged"})  # one has left: not stuck
     log.sending(BLOCKED_NS, 6, 900, {CYD: "unacknowledged"})
@@ -96,13 +96,13 @@ def test_a_member_that_cannot_send_names_the_members_that_it_waits_for(lines: li
         log.sending(ns, 6, 900, {CYD: "unacknowledged", BEA: "unread"})
     (line,) = lines
     assert line.startswith("WARNING orders/ada: nothing sent for 1.5 s, 900 bytes wait for cyd (it")
-    assert line.endswith("has not acknowledged), bea (its application is behind with reading)")
+    assert line.endswith("has not acknowledged), bea (its application reads events too slowly)")
     log.sending(3 * BLOCKED_NS, 7, 0, {})
     assert lines[1:] == ["INFO orders/ada: sends again after 2.5 s"]
 
 
 def test_what_a_link_could_not_send_is_logged_once_a_period(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     for ms in range(0, 5_000, 250):
         log.counted(ms * MS, "10.0.0.1:5", {"unreachable": ms, "own": 7})
     assert len(lines) == 1
@@ -112,18 +112,18 @@ def test_what_a_link_could_not_send_is_logged_once_a_period(lines: list[str]) ->
 
 
 def test_an_address_that_is_gone_and_one_that_is_new_are_logged(lines: list[str]) -> None:
-    log = EventLog("orders", ADA)
+    log = EventLog("orders", ADA, phalanx.lan())
     log.counted(0, "10.0.0.1:5", {"address-lost": 1})
     log.counted(9 * MS, "10.0.0.1:5", {"address-lost": 1})
     log.counted(9 * MS, "10.0.0.9:6", {"address-lost": 1, "address-changed": 1})
     gone = "WARNING orders/ada: the address of its interface is gone, sends"
-    assert lines == [f"{gone} nothing until there is one", f"{gone} from 10.0.0.9:6 now"]
+    assert lines == [f"{gone} nothing until it has one", f"{gone} from 10.0.0.9:6 now"]
 
 
 def test_nothing_is_spelled_out_when_the_level_is_off() -> None:
     logging.getLogger("phalanx").setLevel(logging.ERROR)
     try:
-        log = EventLog("orders", ADA)
+        log = EventLog("orders", ADA, phalanx.lan())
         log._members = None  # type: ignore[assignment, method-assign]
         log.effect(0, installed([ADA, BEA], joined=(BEA,)))
         log.effect(0, fx.ViewChangeStep(b"", "IDLE", "FA", (), (), (BEA,)))
@@ -148,43 +148,43 @@ def test_the_log_of_a_partition_a_merge_a_kill_and_a_restart_reads_like_a_story(
 ) -> None:
     config = phalanx.local()
     parts = [{"group": group_name, "name": name, "config": LOCAL} for name in ("bea", "cyd", "dov")]
-    remotes = [MemberProcess(part) for part in parts]
+    members = [MemberProcess(part) for part in parts]
     try:
         with phalanx.blocking.join(group_name, name="ada", config=config) as ada:
-            bea, cyd, dov = remotes
-            for remote in remotes:
-                remote.joined()
+            bea, cyd, dov = members
+            for member in members:
+                member.joined()
             ada.wait_for(4, timeout=20)
             at = index(lines, "INFO", "of ada, bea, cyd, dov; joined")
 
             # a partition: ada and bea here, cyd and dov there
             here, there = [ada.address, bea.address], [cyd.address, dov.address]
             ada.faults.cut(*there)
-            bea.obeys("cut", addresses=there)
-            for remote in (cyd, dov):
-                remote.obeys("cut", addresses=here)
+            bea.run("cut", addresses=there)
+            for member in (cyd, dov):
+                member.run("cut", addresses=here)
             at = index(lines, "of ada, bea; left: cyd (", "removal, took", since=at + 1)
             cyd.in_view(["cyd", "dov"])
 
             # a merge
             ada.faults.heal()
-            for remote in remotes:
-                remote.obeys("heal")
+            for member in members:
+                member.run("heal")
             at = index(lines, "merged: ada, bea | cyd, dov; join, took", since=at + 1)
 
             # a kill and a restart
             dov.kill()
             at = index(lines, "of ada, bea, cyd; left: dov (", since=at + 1)
-            remotes.append(MemberProcess(parts[2]))
-            remotes[3].joined()
+            members.append(MemberProcess(parts[2]))
+            members[3].joined()
             at = index(lines, "of ada, bea, cyd, dov.", "; joined: dov.", since=at + 1)
 
             # a leave
             bea.leave()
             at = index(lines, "left: bea (it left); removal", since=at + 1)
     finally:
-        for remote in remotes:
-            remote.close()
+        for member in members:
+            member.close()
     assert lines[0].startswith(f"INFO {group_name}/ada: joins as ada.")
     assert f"INFO {group_name}/ada: leaves" in lines
     assert lines[-1].startswith(f"INFO {group_name}/ada: left, took ")
@@ -197,16 +197,16 @@ def test_a_process_that_was_suspended_says_that_it_ran_late(
 ) -> None:
     errors = tmp_path / "errors"
     with errors.open("w") as out:
-        remote = MemberProcess({"group": group_name, "name": "ada", "config": LOCAL}, errors=out)
+        member = MemberProcess({"group": group_name, "name": "ada", "config": LOCAL}, errors=out)
         try:
-            remote.joined()
-            remote.freeze()
+            member.joined()
+            member.freeze()
             time.sleep(0.6)  # this is the fault itself
-            remote.thaw()
+            member.thaw()
             assert until(lambda: "this process ran late, by " in errors.read_text())
-            remote.leave()
+            member.leave()
         finally:
-            remote.close()
+            member.close()
 
 
 def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: list[str]) -> None:
@@ -218,7 +218,7 @@ def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: li
         ada.wait_for(2, timeout=20)
         assert ada.blocked_by == {}
         ada.send_many([bytes(50_000)] * 15)  # bea reads nothing
-        index(lines, "bea: the application is behind with reading")
+        index(lines, "bea: the application reads events too slowly")
         sent = 15
 
         def waits() -> bool:
@@ -230,7 +230,7 @@ def test_a_sender_sees_whose_application_it_waits_for(group_name: str, lines: li
             return ada.blocked_by == {bea.me: "unread"}
 
         def waits_and_says_so() -> bool:
-            said = ("ada: nothing sent for", "bea (its application is behind with reading)")
+            said = ("ada: nothing sent for", "bea (its application reads events too slowly)")
             return waits() and any(all(part in line for part in said) for line in lines)
 
         assert until(waits)

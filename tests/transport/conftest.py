@@ -22,30 +22,30 @@ WAIT_NS = 5_000_000_000
 QUIET_NS = 50_000_000
 
 
-def turn(link: Transport, left_ns: int) -> list[bytes]:
-    """One turn of an engine with this link: wait, drain, fire."""
-    due = link.deadline()
+def turn(transport: Transport, left_ns: int) -> list[bytes]:
+    """One turn of an engine with this transport: wait, drain, fire."""
+    due = transport.deadline()
     if due is not None:
         left_ns = min(left_ns, due - monotonic_ns())
     out = []
-    if select.select([link], [], [], max(0, left_ns) / 1e9)[0]:
-        out += link.receive(monotonic_ns())
-    due = link.deadline()
+    if select.select([transport], [], [], max(0, left_ns) / 1e9)[0]:
+        out += transport.receive(monotonic_ns())
+    due = transport.deadline()
     if due is not None and due <= monotonic_ns():
-        out += link.expire(monotonic_ns())
+        out += transport.expire(monotonic_ns())
     return out
 
 
 @pytest.fixture
 def gathered() -> Callable[..., list[bytes]]:
-    """What comes in at a link: until there are `count` packets, or for WAIT_NS at most. Without
-    a count: what comes within QUIET_NS."""
+    """The packets that a transport receives: `count` of them, for WAIT_NS at most. Without a
+    count: those that arrive within QUIET_NS."""
 
-    def gather(link: Transport, count: int | None = None) -> list[bytes]:
+    def gather(transport: Transport, count: int | None = None) -> list[bytes]:
         out: list[bytes] = []
         end = monotonic_ns() + (QUIET_NS if count is None else WAIT_NS)
         while (count is None or len(out) < count) and monotonic_ns() < end:
-            out += turn(link, end - monotonic_ns())
+            out += turn(transport, end - monotonic_ns())
         return out
 
     return gather
@@ -58,9 +58,9 @@ def until() -> Callable[..., None]:
     def drive(links: list[FanoutTransport], holds: Callable[[], bool]) -> None:
         end = monotonic_ns() + WAIT_NS
         while not holds():
-            assert monotonic_ns() < end, [link.peers for link in links]
-            for link in links:
-                turn(link, 1_000_000)
+            assert monotonic_ns() < end, [transport.peers for transport in links]
+            for transport in links:
+                turn(transport, 1_000_000)
 
     return drive
 
@@ -81,7 +81,7 @@ def port() -> int:
 
 @pytest.fixture
 def opened(token: str, port: int) -> Iterator[Callable[..., MulticastTransport]]:
-    """`open_udp` on a port of the test's own; every link of it is closed at the end."""
+    """`open_udp` on a port of the test's own; every transport of it is closed at the end."""
     links: list[MulticastTransport] = []
 
     def open_one(
@@ -92,13 +92,13 @@ def opened(token: str, port: int) -> Iterator[Callable[..., MulticastTransport]]
         return links[-1]
 
     yield open_one
-    for link in links:
-        link.close()
+    for transport in links:
+        transport.close()
 
 
 @pytest.fixture
 def spread(token: str) -> Iterator[Callable[..., FanoutTransport]]:
-    """`open_fanout`, and every link of it is closed at the end."""
+    """`open_fanout`, and every transport of it is closed at the end."""
     links: list[FanoutTransport] = []
 
     def open_one(config: Config, group: str = "g", lookup: Lookup = look_up) -> FanoutTransport:
@@ -106,8 +106,8 @@ def spread(token: str) -> Iterator[Callable[..., FanoutTransport]]:
         return links[-1]
 
     yield open_one
-    for link in links:
-        link.close()
+    for transport in links:
+        transport.close()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def here(*peers: str, **settings: Any) -> Config:
 
 
 def know(count: int, *links: FanoutTransport) -> Callable[[], bool]:
-    return lambda: all(len(link.peers) == count for link in links)
+    return lambda: all(len(transport.peers) == count for transport in links)
 
 
 @pytest.mark.parametrize("offload", [True, False])
@@ -109,7 +109,7 @@ def test_a_name_that_moves_is_followed(
 
     one, two = spread(here(NOBODY)), spread(here(NOBODY))
     seeker = spread(here(NOBODY, "members.example:7"), lookup=lookup)
-    until([one, two, seeker], lambda: seeker._names.failures > 0)
+    until([one, two, seeker], lambda: seeker._resolver.failures > 0)
     assert not seeker.peers
     service["members.example"] = [host_and_port("", one.address), ("::1", 7, 0, 0)]
     until([one, two, seeker], know(1, seeker))
@@ -150,7 +150,7 @@ def test_no_introduction_goes_to_a_cut_address(spread: Spread, until: Until) -> 
     one = spread(here(NOBODY))
     two = spread(here(one.address))
     two.faults.cut(one.address)
-    until([one, two], lambda: two._introductions._rounds >= 3)
+    until([one, two], lambda: two._peer_table._rounds >= 3)
     assert not one.peers
     two.faults.heal()
     until([one, two], know(1, one, two))
@@ -161,10 +161,10 @@ def test_a_member_bound_to_any_address_knows_all_its_own_from_the_start(spread: 
     port = host_and_port("", one.address)[1]
     found = [a for i in interfaces() for a in i.addresses if ":" not in a]
     assert "127.0.0.1" in found
-    assert all(one._introductions.is_own((address, port)) for address in found)
+    assert all(one._peer_table.is_own((address, port)) for address in found)
     bound = spread(here(NOBODY))
-    assert bound._introductions.is_own(host_and_port("", bound.address))
-    assert not bound._introductions.is_own(("127.0.0.2", port))
+    assert bound._peer_table.is_own(host_and_port("", bound.address))
+    assert not bound._peer_table.is_own(("127.0.0.2", port))
 
 
 def test_losses_and_delays_spare_introductions(
@@ -184,14 +184,14 @@ def test_losses_and_delays_spare_introductions(
 
 def test_a_link_closes_twice_and_leaves_nothing_open(files: Callable[[], int]) -> None:
     before = files()
-    link: Transport = open_fanout(here(NOBODY), "g")
+    transport: Transport = open_fanout(here(NOBODY), "g")
     assert files() == before + 1
-    link.close()
-    link.close()
+    transport.close()
+    transport.close()
     assert files() == before
 
 
 def test_the_configuration_chooses_the_kind_of_link() -> None:
-    link = open_transport(here(NOBODY), "g")
-    assert isinstance(link, FanoutTransport)
-    link.close()
+    transport = open_transport(here(NOBODY), "g")
+    assert isinstance(transport, FanoutTransport)
+    transport.close()

@@ -1,6 +1,8 @@
-"""Faults on demand, without sockets."""
+"""Fault injection, without sockets."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ MS = 1_000_000
 MANY = [bytes([i]) for i in range(200)]
 
 
-def test_without_faults_a_link_need_not_ask() -> None:
+def test_without_faults_a_transport_need_not_ask() -> None:
     faults = FaultInjector()
     assert not faults.active
     faults.cut()
@@ -51,6 +53,26 @@ def test_healing_an_address_leaves_the_other_cut() -> None:
     assert faults.admit(0, B, [b"x"]) == []
     faults.heal(B)
     assert not faults.active
+
+
+@pytest.mark.parametrize(
+    "nonsense", ["nonsense", "ada", "", "10.0.0.1", "10.0.0.1:0", "host.example:7117", "fd00::1", 7]
+)
+@pytest.mark.parametrize("method", ["cut", "cut_from", "heal"])
+def test_what_is_no_address_is_refused_by_name(method: str, nonsense: Any) -> None:
+    faults = FaultInjector()
+    faults.cut(A)
+    with pytest.raises(ConfigurationError, match=r"addresses = .*IP:port"):
+        getattr(faults, method)(A, nonsense)
+    assert faults.plan.cut == {A}, "nothing changes"
+    assert not faults.plan.cut_from
+
+
+def test_an_address_matches_however_it_is_written() -> None:
+    faults = FaultInjector()
+    faults.cut("[FD00:0::1]:7117", "[fe80::1%eth0]:7117")
+    assert not faults.hears("[fd00::1]:7117")
+    assert not faults.hears("[fe80::1%eth0]:7117")
 
 
 def test_losses_repeat_with_their_seed_and_keep_their_share() -> None:

@@ -12,15 +12,15 @@ from phalanx.transport.addresses import SocketAddress
 from phalanx.transport.peer_discovery import (
     ALIVE_NS,
     FORGOTTEN_NS,
+    LISTED_MAX,
     MAGIC,
     PACKET_BYTES_MAX,
+    REPORT_NS,
     ROUND_NS,
     SECOND,
-    SELDOM,
     SETTLE_NS,
+    SILENT_ROUNDS,
     TABLE_MAX,
-    TELL_MAX,
-    TOLD_NS,
     PeerTable,
 )
 
@@ -94,7 +94,7 @@ def test_the_rate_is_bounded_when_all_is_quiet() -> None:
     net.sent = 0
     net.run(100 * SECOND)
     rounds = 2 * 100 * SECOND // (ROUND_NS * 3 // 4)
-    assert 0 < net.sent <= rounds + rounds // SELDOM * 2 + 2
+    assert 0 < net.sent <= rounds + rounds // SILENT_ROUNDS * 2 + 2
 
 
 def test_the_silent_get_no_packets_but_are_found_again_without_seeds() -> None:
@@ -131,7 +131,7 @@ def test_hearsay_of_hearsay_does_not_keep_the_dead_alive() -> None:
     net = Net(a=table("a"), b=table("b", A), c=table("c", A))
     net.run(5 * SECOND)
     net.at.pop(C)
-    net.run(ALIVE_NS + TOLD_NS + 5 * SECOND)
+    net.run(ALIVE_NS + REPORT_NS + 5 * SECOND)
     assert net.at[A].targets == [B]
     assert net.at[B].targets == [A]
 
@@ -235,7 +235,7 @@ def test_many_seeds_are_tried_by_turns_and_each_in_the_end() -> None:
     tried: set[SocketAddress] = set()
     for _ in range(400):
         some = one.expire(one.deadline())
-        assert len(some) <= module.SOUGHT_MAX
+        assert len(some) <= module.SILENT_MAX
         tried |= set(some)
     assert tried == set(seeds)
 
@@ -247,7 +247,7 @@ def test_a_large_table_is_told_in_samples_that_fit() -> None:
         one.introduced(0, (host, 1, 0, 0), table(f"n{i}").introduction(0, A))
     packet = one.introduction(0, ("fd00::ffff", 1, 0, 0))
     assert len(packet) == PACKET_BYTES_MAX
-    assert packet[20] == TELL_MAX
+    assert packet[20] == LISTED_MAX
     assert len(one.introduction(0, A)) == 21  # nothing of another IP version
 
 

@@ -28,11 +28,11 @@ def packet_of(member: MemberId, **settings: str) -> bytes:
 @contextmanager
 def saying(*packets: bytes) -> Iterator[None]:
     """Somebody sends these again and again."""
-    link, over = open_udp(local(), GROUP), Event()
+    transport, over = open_udp(local(), GROUP), Event()
 
     def send() -> None:
         while not over.wait(0.02):
-            link.send(0, list(packets))
+            transport.send(0, list(packets))
 
     sender = Thread(target=send)
     sender.start()
@@ -41,7 +41,7 @@ def saying(*packets: bytes) -> Iterator[None]:
     finally:
         over.set()
         sender.join()
-        link.close()
+        transport.close()
 
 
 def test_a_group_of_one_mind_is_well(files: Callable[[], int]) -> None:
@@ -49,7 +49,7 @@ def test_a_group_of_one_mind_is_well(files: Callable[[], int]) -> None:
     with saying(packet_of(BOB), packet_of(ADA)):
         finding = group_settings(local(), GROUP, SECONDS)
     assert (finding.check, finding.verdict) == ("settings", "ok")
-    assert finding.told == "order=toto, early=False, mode=hold at ada.1, bob.1"
+    assert finding.text == "order=toto, early=False, mode=hold at ada.1, bob.1"
     assert files() == before
 
 
@@ -57,8 +57,8 @@ def test_members_that_differ_are_a_problem_with_their_names() -> None:
     with saying(packet_of(ADA), packet_of(BOB, order="all-ack"), packet_of(EVE)):
         finding = group_settings(local(), GROUP, SECONDS)
     assert finding.verdict == "problem"
-    assert "order=toto, early=False, mode=hold at ada.1, eve.1" in finding.told
-    assert "order=all-ack, early=False, mode=hold at bob.1" in finding.told
+    assert "order=toto, early=False, mode=hold at ada.1, eve.1" in finding.text
+    assert "order=all-ack, early=False, mode=hold at bob.1" in finding.text
     assert "the same settings" in finding.remedy
 
 
@@ -67,7 +67,7 @@ def test_settings_of_another_release_are_told() -> None:
     with saying(packet_of(ADA), strange):
         finding = group_settings(local(), GROUP, SECONDS)
     assert finding.verdict == "problem"
-    assert "settings unknown to this release at bob.1" in finding.told
+    assert "settings unknown to this release at bob.1" in finding.text
 
 
 def test_a_group_that_is_not_heard_is_noted() -> None:
@@ -76,12 +76,12 @@ def test_a_group_that_is_not_heard_is_noted() -> None:
     with saying(older, silent):
         finding = group_settings(local(), GROUP, SECONDS)
     assert finding.verdict == "note"
-    assert "packets were of another protocol version" in finding.told
+    assert "packets were of another protocol version" in finding.text
     finding = group_settings(local(), f"{GROUP}-nobody", 0.05)
-    assert finding.told == f"no member of group '{GROUP}-nobody' was heard in 0.05 s"
+    assert finding.text == f"no member of group '{GROUP}-nobody' was heard in 0.05 s"
 
 
 def test_a_port_that_cannot_be_had_is_noted() -> None:
     finding = group_settings(local(address="10.255.255.1"), GROUP, SECONDS)
     assert finding.verdict == "note"
-    assert finding.told.startswith("not checked: ")
+    assert finding.text.startswith("not checked: ")

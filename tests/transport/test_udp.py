@@ -35,7 +35,7 @@ def test_packets_reach_every_other_member_in_order(
     for other in links[1:]:
         assert gathered(other, len(PACKETS)) == PACKETS
     assert gathered(links[0]) == []
-    assert not any(link.counts for link in links)
+    assert not any(transport.counts for transport in links)
 
 
 @pytest.mark.parametrize(("sender", "receiver"), [(True, False), (False, True)])
@@ -83,9 +83,9 @@ def test_two_groups_on_one_port_do_not_hear_each_other(opened: Opener, gathered:
 def test_a_link_sends_to_the_address_it_was_given_from_that_of_its_interface(
     opened: Opener, port: int
 ) -> None:
-    link = opened(lan(interface="127.0.0.1", address="239.192.1.2"))
-    assert link.target == f"239.192.1.2:{port}"
-    assert link.address.startswith("127.0.0.1:")
+    transport = opened(lan(interface="127.0.0.1", address="239.192.1.2"))
+    assert transport.target == f"239.192.1.2:{port}"
+    assert transport.address.startswith("127.0.0.1:")
 
 
 @pytest.mark.parametrize("hops", [0, 1, 5])
@@ -123,18 +123,18 @@ def test_a_busy_link_lets_others_have_their_turn(opened: Opener, gathered: Gathe
 
 
 def test_the_granted_buffer_is_told_as_payload(opened: Opener) -> None:
-    link = opened(local(receive_bytes=100_000))
-    assert link.receive_bytes == 100_000
-    with socket.socket(fileno=os.dup(link.fileno())) as sock:
+    transport = opened(local(receive_bytes=100_000))
+    assert transport.receive_bytes == 100_000
+    with socket.socket(fileno=os.dup(transport.fileno())) as sock:
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 200_000
 
 
 def test_a_link_closes_twice_and_leaves_nothing_open(files: Callable[[], int]) -> None:
     before = files()
-    link: Transport = open_udp(local(), "g")
+    transport: Transport = open_udp(local(), "g")
     assert files() == before + 2
-    link.close()
-    link.close()
+    transport.close()
+    transport.close()
     assert files() == before
 
 
@@ -161,7 +161,7 @@ def test_a_link_whose_address_is_gone_opens_new_sockets(
     one, two = opened(local()), opened(local())
     before, open_files = one.address, files()
     two.send(0, [b"waits in the old socket"])
-    monkeypatch.setattr(udp.Way, "stands", lambda way: False)
+    monkeypatch.setattr(udp.PacketRoute, "is_valid", lambda way: False)
     due = one.deadline()
     assert due is not None
     assert one.expire(due - 1) == []
@@ -180,8 +180,8 @@ def test_a_link_without_an_address_keeps_its_sockets_and_looks_again_soon(
     opened: Opener, gathered: Gather, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = opened(local()), opened(local())
-    monkeypatch.setattr(udp.Way, "stands", lambda way: False)
-    monkeypatch.setattr(udp, "_way", refuse)
+    monkeypatch.setattr(udp.PacketRoute, "is_valid", lambda way: False)
+    monkeypatch.setattr(udp, "_route", refuse)
     due = one.deadline()
     assert due is not None
     for _ in range(3):
@@ -199,27 +199,27 @@ def refuse(config: Any, group: str) -> Any:
 
 
 def test_a_refused_packet_makes_a_link_look_at_its_address_soon(opened: Opener) -> None:
-    link = opened(local())
-    calm = link.deadline()
-    link.send(0, [b"x"])
-    assert link.deadline() == calm
-    link.counts["unreachable"] += 1
-    link.send(0, [b"x"])
-    soon = link.deadline()
+    transport = opened(local())
+    calm = transport.deadline()
+    transport.send(0, [b"x"])
+    assert transport.deadline() == calm
+    transport.counts["unreachable"] += 1
+    transport.send(0, [b"x"])
+    soon = transport.deadline()
     assert calm is not None
     assert soon == calm - CHECK_NS + CHECK_SOON_NS
 
 
 def test_a_link_never_moves_from_a_network_to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's choice without any other address; there it would hear nobody, for ever."""
-    link = open_udp(local(), "g")
+    transport = open_udp(local(), "g")
     try:
-        gone = vanished(link._way.interface)
-        link._way = udp.Way(gone, link._way.own, link._way.to)
+        gone = vanished(transport._route.interface)
+        transport._route = udp.PacketRoute(gone, transport._route.own, transport._route.to)
         with pytest.raises(NetworkError, match="it is gone"):
-            link._next_way()
+            transport._next_route()
     finally:
-        link.close()
+        transport.close()
 
 
 def vanished(interface: Interface) -> Interface:

@@ -1,4 +1,4 @@
-"""A link that cannot be had: one line with the field and the remedy, and nothing left open."""
+"""A transport that cannot be had: one line with the field and the remedy, and nothing left open."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def refusal(config: Config) -> ConfigurationError | NetworkError:
     [
         ({"address": "10.0.0.1"}, "address", "not a multicast address; take one of 239.0.0.0/8"),
         ({"address": "orders"}, "address", "not an IP address; write it like 239.192.7.7"),
-        ({"address": "ff02::1%lo"}, "address", "leave out what follows the %"),
-        ({"interface": "nonet9"}, "interface", "there is no such interface; choose one of: lo"),
+        ({"address": "ff02::1%lo"}, "address", "remove the % and the text after it"),
+        ({"interface": "nonet9"}, "interface", "no such interface; choose one of: lo"),
         ({"interface": "203.0.113.9"}, "interface", "no interface has this address"),
         ({"interface": "::1"}, "interface", "not an IPv4 address"),
         ({"interface": "127.0.0.1", "address": "ff05::1"}, "interface", "not an IPv6 address"),

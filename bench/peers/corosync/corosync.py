@@ -3,7 +3,7 @@
 A member is a daemon and a client (`cpgbench.c`). Each pair sees directories of its own in place of
 the few that Corosync always uses, so that many run on one host and leave nothing behind. Settings
 are Corosync's defaults (transport knet, token 3000 ms and 650 more for each member over two) but
-for two: no encryption, as on our side; and `sched_rr: no`, because with real-time priority the
+for two: no encryption, as on our system; and `sched_rr: no`, because with real-time priority the
 daemons take both cores of a small machine from the clients and the rate falls to a fifth.
 
     python bench/peers/corosync/corosync.py [--members 4] [--size 100] [--ahead 262144]
@@ -105,7 +105,7 @@ logging {{
 """
 
 
-class CorosyncCrew(ProcessGroup):
+class CorosyncGroup(ProcessGroup):
     """Clients, each with the daemon that it depends on."""
 
     def __init__(
@@ -173,7 +173,7 @@ class CorosyncCrew(ProcessGroup):
 
 
 class Corosync:
-    """One side of a benchmark."""
+    """One system of a benchmark."""
 
     name = "corosync"
     services = ("agreed",)
@@ -184,16 +184,16 @@ class Corosync:
         self._ahead = ahead
 
     @contextmanager
-    def crew(self, task: Trial) -> Iterator[ProcessGroup]:
+    def start_group(self, task: Trial) -> Iterator[ProcessGroup]:
         prefix = "phalanx-corosync-"
         with (
             tempfile.TemporaryDirectory(prefix=prefix) as folder,
             tempfile.TemporaryDirectory(prefix=prefix, dir=MEMORY) as memory,
-            CorosyncCrew(
+            CorosyncGroup(
                 self._lan, Path(folder), Path(memory), build(Path(folder)), task, self._ahead
-            ) as crew,
+            ) as group,
         ):
-            yield crew
+            yield group
 
 
 def main() -> None:
@@ -207,10 +207,10 @@ def main() -> None:
         sys.exit(f"corosync: {reason}")
     with (
         Lan(args.members) as lan,
-        Corosync(lan, args.ahead).crew(Trial(mode="flood", size=args.size)) as crew,
+        Corosync(lan, args.ahead).start_group(Trial(mode="flood", size=args.size)) as group,
     ):
-        crew.window(1.0, args.seconds)
-        rates = [round(r["messages"] / r["ns"] * 1e9) for r in crew.results()]
+        group.window(1.0, args.seconds)
+        rates = [round(r["messages"] / r["ns"] * 1e9) for r in group.results()]
     print(json.dumps({"corosync": version(), "size": args.size, "messages_per_second": rates}))
 
 

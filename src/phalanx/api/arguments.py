@@ -1,9 +1,9 @@
-"""Checks of the arguments that an application gives to a group.
+"""Checks of the arguments of API calls.
 
-Every value is checked in the caller's thread, before anything is queued: a mistake raises a
-`PhalanxError` that names the argument and the remedy, and never reaches the engine's thread.
-Iterables are read once, so that generators work, and what the caller may change later (lists,
-bytearrays) is copied.
+Every argument is checked in the caller's thread, before anything is queued: a mistake raises a
+`PhalanxError` that names the argument and the remedy, and never reaches the event loop's thread.
+Iterables are read once, so that generators work, and mutable arguments (lists, bytearrays) are
+copied. Whether messages can be sent in the present view is checked by `core/submission.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def checked_group(group: object) -> str:
 
 
 def checked_name(name: object) -> str | None:
-    """A member's name as a plain str; what it may hold is checked with the identity."""
+    """A member's name as a plain str. `runtime/identity.py` checks its characters."""
     if name is None:
         return None
     if not isinstance(name, str):
@@ -48,7 +48,7 @@ def checked_name(name: object) -> str | None:
 
 
 def checked_folder(field: str, folder: object) -> Path | None:
-    """A directory; also as bytes, as file names of the system are."""
+    """A directory, as a str, bytes or path."""
     if folder is None:
         return None
     try:
@@ -73,7 +73,7 @@ def checked_journal_settings(settings: object) -> JournalSettings:
 
 
 def checked_bodies(bodies: object) -> tuple[bytes, ...]:
-    """Messages to send. The caller may go on to change what it gave."""
+    """Messages to send, copied if the caller could change them."""
     if isinstance(bodies, bytes | bytearray | memoryview | str):
         kind = type(bodies).__name__
         raise InvalidSubmission("bodies", kind, "give an iterable of messages; send() takes one")
@@ -95,7 +95,7 @@ def _checked_body(body: object) -> bytes:
 
 
 def checked_service(service: object) -> Service:
-    """A service, or the one of this name in any case."""
+    """A service, given as such or by its name in any case."""
     if isinstance(service, Service):
         return service
     found = _SERVICES.get(service.upper()) if isinstance(service, str) else None
@@ -127,7 +127,7 @@ def checked_receivers(to: object) -> tuple[str | MemberId, ...] | None:
 
 
 def checked_timeout(timeout: object) -> float | None:
-    """Seconds to wait, or None for no limit: infinity and more than a lock can wait are none."""
+    """Seconds to wait, or None for no limit, also for infinity and times a lock cannot wait for."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):

@@ -5,8 +5,8 @@
         async for event in group:
             ...
 
-The protocol runs in a thread of its own; the event loop only reads and sends. A loop that is
-blocked for a while costs nothing but its own delay.
+The protocol runs in a thread of its own; the asyncio loop only reads and sends. A loop that is
+blocked for a while delays its own reads and sends, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from phalanx.api.arguments import (
     checked_service,
     checked_timeout,
 )
-from phalanx.api.base import Arm, GroupBase, Opening, ReceiptBase, open_member
+from phalanx.api.base import GroupBase, MemberOpener, ReceiptBase, Subscribe, open_member
 from phalanx.api.view_condition import Named, ViewCondition, Wanted
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
@@ -44,43 +45,44 @@ T = TypeVar("T")
 
 
 class Receipt(ReceiptBase):
-    """What became of messages that were sent. Waiting for it is never needed for delivery.
+    """The progress of messages that were sent. Delivery does not depend on waiting for it.
 
-    Each call returns an `Outcome`: which of the members that the messages were meant for have them,
-    and in which view. Those are the members of the view at the time of `send`, or those named by
-    `to`. docs/receipts.md states what each call promises in every situation.
+    Each call returns an `Outcome`: which of the intended members have the messages, and in which
+    view. The intended members are those of the view at the time of `send`, or those named by `to`.
+    docs/receipts.md states what each call promises in every situation.
     """
 
     async def ordered(self) -> Outcome:
-        """Until the place of the messages can no longer change at this member. Raises NotDelivered
-        if all their receivers are gone, and MemberClosed or why this member has ended."""
+        """Wait until the position of the messages can no longer change at this member. Raises
+        NotDelivered if all their receivers have left the view, and MemberClosed or the error that
+        ended the membership."""
         return await self._reach(State.ORDERED, True)
 
     async def stable(self, *, allow_missing: bool = False) -> Outcome:
-        """Until it is known which members have the messages. Raises NotEverywhere, which names
-        them, if members that the messages were meant for may not: they failed, left or were cut off
-        before they acknowledged. With `allow_missing` stability among those that stay is enough,
-        and the outcome names the others."""
+        """Wait until it is known which members have the messages. Raises NotEverywhere, which names
+        the members, if intended members may not have them: they failed, left or were cut off before
+        they acknowledged. With `allow_missing` stability among the remaining members is enough, and
+        the outcome names the others."""
         return await self._reach(State.STABLE, allow_missing)
 
     async def delivered(self, *, allow_missing: bool = False) -> Outcome:
-        """Until it is known which members have delivered the messages to their applications. Raises
-        and returns as `stable` does. In an idle group this takes two keep-alives longer."""
-        if not self._ticket.error:
+        """Wait until it is known which members have delivered the messages to their applications.
+        Raises and returns as `stable` does. In an idle group this takes two keep-alives longer."""
+        if not self._pending.error:
             await self._reach(State.STABLE, True)
             self._ask_for_delivery()
         return await self._reach(State.DELIVERED, allow_missing)
 
     async def _reach(self, state: State, allow_missing: bool) -> Outcome:
-        ticket = self._ticket
-        if ticket.state < state and ticket.error is None:
-            await _wait(lambda call: ticket.when(state, call))
-        return ticket.checked(state, allow_missing)
+        pending = self._pending
+        if pending.state < state and pending.error is None:
+            await _wait(lambda call: pending.when(state, call))
+        return pending.checked(state, allow_missing)
 
 
 class Group(GroupBase):
-    """A member of a group. Events come once, in order, to whoever iterates; two tasks that iterate
-    share them."""
+    """A member of a group. Each event is delivered once, in order, to the task that iterates; two
+    tasks that iterate share the events."""
 
     async def send(
         self,
@@ -90,9 +92,9 @@ class Group(GroupBase):
         to: Receivers | None = None,
     ) -> Receipt:
         """Send a message to the whole view, or to the members `to` of it: a name, a MemberId, or
-        an iterable of them. `service` may be the name of one, as "safe".
+        an iterable of them. `service` may be given by name, as "safe".
 
-        Returns when the message is accepted; waits while the window is closed. A SubmissionError
+        Returns when the message is accepted; waits while the queue is full. A SubmissionError
         means that it was not and will not be sent. Once accepted it is delivered here and at every
         member that stays, in the order of its service, unless this process ends first.
         """
@@ -105,14 +107,14 @@ class Group(GroupBase):
         *,
         to: Receivers | None = None,
     ) -> Receipt:
-        """Send messages one after the other, as `send` does; all are accepted or none. The receipt
-        of no messages is complete at once. What was given may be changed afterwards."""
+        """Send messages in order, as `send` does; all are accepted or none. The receipt of no
+        messages is complete at once. The caller may change the arguments afterwards."""
         checked, kind = checked_bodies(bodies), checked_service(service)
         receivers = checked_receivers(to)
-        node = self._node
-        if not node.has_room:
-            await _wait(self._until(lambda: node.has_much_room), self._unwatch)
-        return Receipt(self._submit(checked, kind, receivers), node, self._engine)
+        runner = self._runner
+        if not runner.has_room:
+            await _wait(self._until(lambda: runner.has_much_room), self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers), runner, self._loop)
 
     # -------------------------------------------------------------- events
 
@@ -126,10 +128,10 @@ class Group(GroupBase):
                 return event
             if not self._check_open():
                 raise StopAsyncIteration
-            await self._something()
+            await self._wait_for_event()
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Everything that can be read at once, in batches: for throughput."""
+        """Events in batches, each with all events that can be read at once: for throughput."""
         while True:
             batch = self._take()
             if batch is not None:
@@ -137,10 +139,10 @@ class Group(GroupBase):
             elif not self._check_open():
                 return
             else:
-                await self._something()
+                await self._wait_for_event()
 
-    async def _something(self) -> None:
-        buffer = self._node.buffer
+    async def _wait_for_event(self) -> None:
+        buffer = self._runner.buffer
         await _wait(buffer.when_put, buffer.forget)
 
     # -------------------------------------------------------------- membership
@@ -153,43 +155,44 @@ class Group(GroupBase):
         majority_of: int | Named | None = None,
         gone: Named | None = None,
     ) -> View:
-        """Wait until a view fits, and return the first that does: the present one, or a later one.
+        """Wait for a view that meets the conditions, and return the first: the present one or a
+        later one.
 
-        `members` is a number (at least so many), a name or names (all of these are in the view; a
-        MemberId means that incarnation), or a function of the view that returns whether it fits.
-        `majority_of=5` wants more than half of five members, `majority_of=names` more than half of
-        those; `gone` names members of which none is in the view, whether they have left or were
-        never there. Several together must all hold. Reads no events.
+        `members` is a number (at least this many), a name or names (all of them are in the view; a
+        MemberId means that incarnation), or a function that is given the view and returns a bool.
+        `majority_of=5` means more than half of five members, `majority_of=names` more than half of
+        those; `gone` names members that must not be in the view, whether they have left or never
+        joined. All given conditions must hold. Reads no events.
 
-        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
-        the membership, if this member has left or leaves meanwhile. An exception of the function
-        reaches the caller. ConfigurationError for values that no view could fit.
+        Raises TimedOut after `timeout` seconds, which undoes nothing; MemberClosed, or the error
+        that ended the membership, if this member has left or leaves meanwhile; exceptions of the
+        function; ConfigurationError for conditions that no view can meet.
         """
         condition = ViewCondition(members, majority_of, gone)
-        return await self._first_view(condition, Limit(checked_timeout(timeout)))
+        return await self._first_view(condition, Deadline(checked_timeout(timeout)))
 
     async def settled(self, timeout: float | None = None) -> View:
         """Wait until the membership has settled, and return its view.
 
-        A member starts alone and finds the others by itself, so right after `join` its view holds
-        nobody else, and messages go to nobody else. The membership has settled when no view change
-        is under way and four times `hello_ns` have passed since this member began to look for
-        others and since the last view change: one second with the settings of `lan()`. That is time
-        enough to find every group that can be heard, also if three packets in a row are lost; it is
-        no promise that nobody comes later. To wait for members that you know, use `wait_for`.
+        A member starts alone and discovers the others, so right after `join` its view holds only
+        itself, and messages go to nobody else. The membership has settled when no view change is
+        under way and four times `hello_ns` have passed since discovery began and since the last
+        view change: one second with the settings of `lan()`. That is enough to find every group
+        that can be heard, even if three packets in a row are lost; it does not promise that nobody
+        joins later. To wait for members that you know, use `wait_for`.
 
-        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
-        the membership, if this member has left or leaves meanwhile.
+        Raises TimedOut after `timeout` seconds, which undoes nothing; MemberClosed, or the error
+        that ended the membership, if this member has left or leaves meanwhile.
         """
-        limit = Limit(checked_timeout(timeout))
+        limit = Deadline(checked_timeout(timeout))
         self._check_member()
-        node = self._node
-        arm = self._until(lambda: node.stopped or node.settled)
-        await limit.wait("a settled membership", arm, self._unwatch)
+        runner = self._runner
+        subscribe = self._until(lambda: runner.stopped or runner.settled)
+        await limit.wait("a settled membership", subscribe, self._unwatch)
         self._check_member()
-        return node.view
+        return runner.view
 
-    async def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
+    async def _first_view(self, condition: ViewCondition, limit: Deadline) -> View:
         self._check_member()
         seen = self.view
         if condition.fits(seen):
@@ -205,12 +208,12 @@ class Group(GroupBase):
                     return view
 
     async def leave(self) -> None:
-        """Send what was accepted, say goodbye, and be gone. Safe to call twice. Even if the wait
-        is cancelled the member leaves."""
-        node = self._node
-        arm = self._begin_leaving()
-        await _wait(arm)
-        await _in_thread(lambda: node.wait_for_disk(node.config.leave_ns / 1e9 + 5), _nothing)
+        """Send the accepted messages, leave the group, and wait until that is done. Safe to call
+        twice. The member leaves even if the wait is cancelled."""
+        runner = self._runner
+        subscribe = self._begin_leaving()
+        await _wait(subscribe)
+        await _in_thread(lambda: runner.wait_for_disk(runner.config.leave_ns / 1e9 + 5), _nothing)
 
     async def __aenter__(self) -> Group:
         return self
@@ -225,27 +228,27 @@ class Group(GroupBase):
 
 
 class PendingJoin(Coroutine[Any, Any, Group]):
-    """A group that is about to be joined: `await` it, enter it with `async with`, or give it to
+    """A join that has not begun: `await` it, enter it with `async with`, or give it to
     `asyncio.create_task`, `gather`, `wait_for` or `run`, as any coroutine. Once."""
 
     def __init__(
         self,
         group: str,
-        opening: Opening,
+        opener: MemberOpener,
         condition: ViewCondition | None,
         timeout: float | None,
     ) -> None:
         self._begun = False
         self._name = group
-        self._opening = opening
+        self._opener = opener
         self._condition = condition
         self._timeout = timeout
         self._driven: Coroutine[Any, Any, Group] | None = None
-        """What a task drives with `send`."""
+        """The coroutine that a task drives with `send`."""
         self._group: Group | None = None
 
     def __repr__(self) -> str:
-        return f"<Joining {self._name!r}>"
+        return f"<PendingJoin {self._name!r}>"
 
     def _begin(self) -> Coroutine[Any, Any, Group]:
         if self._begun:
@@ -277,23 +280,23 @@ class PendingJoin(Coroutine[Any, Any, Group]):
             warnings.warn(text, RuntimeWarning, stacklevel=2, source=self)
 
     async def _join(self) -> Group:
-        limit = Limit(self._timeout)
+        limit = Deadline(self._timeout)
         group = await self._named(limit)
         if self._condition is not None:
             async with _leaving_on_error(group):
                 await group._first_view(self._condition, limit)
         return group
 
-    async def _named(self, limit: Limit) -> Group:
+    async def _named(self, limit: Deadline) -> Group:
         """The group, once this member has its name."""
         while True:
-            node = await _in_thread(self._opening, MemberRunner.abandon)
-            group = Group(node, PROCESS.run(node))
+            runner = await _in_thread(self._opener, MemberRunner.abandon)
+            group = Group(runner, PROCESS.run(runner))
             async with _leaving_on_error(group):
-                await limit.wait("joining", group._until(node.is_named_or_stopped))
-            if not self._opening.is_due_again(node):
+                await limit.wait("joining", group._until(runner.is_named_or_stopped))
+            if not self._opener.must_reopen(runner):
                 break
-        if node.stopped:
+        if runner.stopped:
             group._check_open()
         return group
 
@@ -313,7 +316,7 @@ class PendingJoin(Coroutine[Any, Any, Group]):
 
 @contextlib.asynccontextmanager
 async def _leaving_on_error(group: Group) -> AsyncIterator[None]:
-    """A join that fails leaves; one that is cancelled does not wait for that."""
+    """Leave if the join fails; if it is cancelled, without waiting for that."""
     try:
         yield
     except asyncio.CancelledError:
@@ -338,50 +341,50 @@ def join(
 ) -> PendingJoin:
     """Join a group: `group = await join("orders")`, or `async with join("orders") as group:`.
 
-    The member starts alone and finds the others by itself. `name` tells it from them; by
-    default it is made of the host's name and the process id. With a `state` directory the member
-    is known to be the same one, in a new life, when it comes back under its name. With a
-    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
-    `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
-    reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
+    The member starts alone and discovers the others. `name` identifies it among them; the default
+    is made of host name and process id. With a `state` directory its incarnation numbers never
+    repeat, even if the clock is set back. With a `journal` directory it records what it does, for
+    `phalanx check` and the pipeline. With `receive=False` it only sends: no events are kept for it,
+    so it never slows the group down by not reading them; `view`, `wait_for` and receipts work, and
+    iterating raises NotReceiving.
 
-    With `members` it returns only when a view fits, as `wait_for(members)` does: a number, a name,
-    names, or a function of the view. `timeout` limits the whole call, in seconds; after TimedOut or
-    another error the member has left again. Without `members` the first view holds this member
-    alone: see `wait_for` and `settled`.
+    With `members` it returns when a view meets the condition, as `wait_for(members)` does: a
+    number, a name, names, or a function of the view. `timeout` limits the whole call, in seconds;
+    after TimedOut or another error the member has left again. Without `members` the first view
+    holds this member alone: see `wait_for` and `settled`.
 
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
-    opening = Opening(
-        lambda above: open_member(
-            group, name, settings, state, journal, journal_settings, receive, above
-        )
+    opener = MemberOpener(
+        partial(open_member, group, name, settings, state, journal, journal_settings, receive)
     )
-    return PendingJoin(group, opening, condition, checked_timeout(timeout))
+    return PendingJoin(group, opener, condition, checked_timeout(timeout))
 
 
 # ---------------------------------------------------------------------------- waiting
 
 
-class Limit:
-    """A time limit for several waits in a row; TimedOut when it is over."""
+class Deadline:
+    """A time limit for several waits in a row. Raises TimedOut when it is over."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
 
-    async def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
+    async def wait(
+        self, what: str, subscribe: Subscribe, unsubscribe: Subscribe | None = None
+    ) -> None:
         try:
             async with asyncio.timeout_at(self._end):
-                await _wait(arm, disarm)
+                await _wait(subscribe, unsubscribe)
         except TimeoutError:
             raise TimedOut(what, self._seconds or 0.0) from None
 
 
-async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
-    """Until the other thread calls. `disarm` takes the call back if the wait is cancelled."""
+async def _wait(subscribe: Subscribe, unsubscribe: Subscribe | None = None) -> None:
+    """Wait until the other thread calls back. A cancelled wait ends the subscription."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -390,15 +393,15 @@ async def _wait(arm: Arm, disarm: Arm | None = None) -> None:
             done.set_result(None)
 
     def call() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
+        with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: nobody waits
             loop.call_soon_threadsafe(finish)
 
-    arm(call)
+    subscribe(call)
     try:
         await done
     except asyncio.CancelledError:
-        if disarm is not None:
-            disarm(call)
+        if unsubscribe is not None:
+            unsubscribe(call)
         raise
 
 
@@ -407,8 +410,8 @@ def _nothing(result: object) -> None:
 
 
 async def _in_thread(work: Callable[[], T], discard: Callable[[T], object]) -> T:
-    """What may take a while, in a thread that is gone afterwards. A result that nobody waits for
-    any more is discarded."""
+    """Run blocking work in a thread of its own. If the wait is cancelled, the result is given to
+    `discard`."""
     results: list[T] = []
     errors: list[BaseException] = []
     lock = threading.Lock()
@@ -428,7 +431,7 @@ async def _in_thread(work: Callable[[], T], discard: Callable[[T], object]) -> T
         call()
 
     def start(call: Callable[[], None]) -> None:
-        threading.Thread(target=run, args=(call,), name="phalanx-opening", daemon=True).start()
+        threading.Thread(target=run, args=(call,), name="phalanx-open", daemon=True).start()
 
     try:
         await _wait(start)

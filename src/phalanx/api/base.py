@@ -1,8 +1,8 @@
-"""What both faces of a group share: everything but the waiting.
+"""The common base of the asyncio and the blocking API: everything except waiting.
 
-`open_member` checks the configuration, takes the name, opens the link and the journal, and gives
-everything back if any of that fails: no member is ever half in a group. A `GroupBase` is what the
-application holds; the asyncio and the blocking group add how one waits.
+`open_member` checks the configuration, takes the name, and opens the transport and the journal. If
+one of these fails it releases the others, so that no member is partly in a group. `GroupBase` is
+the group that the application holds; the asyncio and the blocking group add the ways to wait.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from phalanx.transport.open_transport import open_transport
 
 log = logging.getLogger("phalanx")
 
-Arm = Callable[[Callable[[], None]], None]
-"""Has its argument called, from any thread, when something has happened."""
+Subscribe = Callable[[Callable[[], None]], None]
+"""Registers a function that is called, from any thread, when the awaited event has happened."""
 RENEWALS_MAX = 8
-"""So often a member takes a later incarnation because its own was used before."""
+"""How often a member takes a later incarnation because an earlier process had the one it took."""
 IPV6_BYTES = 20
-"""So much longer than that of IPv4 is a header of IPv6: the default must fit an Ethernet frame."""
+"""The difference between the headers of IPv6 and IPv4: the default must fit an Ethernet frame."""
 
 
 def open_member(
@@ -69,7 +69,7 @@ def open_member(
     receive: bool,
     above: int = 0,
 ) -> MemberRunner:
-    """A member that is ready to be driven, with an incarnation above `above`."""
+    """A member that the event loop can drive, with an incarnation above `above`."""
     group, name = checked_group(group), checked_name(name)
     state_folder, journal_folder = (
         checked_folder("state", state),
@@ -85,21 +85,23 @@ def open_member(
         where = None if state_folder is None else str(state_folder)
         identity = identify(config.cluster, group, name, where, above)
         undo.callback(identity.close)
-        link = open_transport(config, group, FaultInjector())
-        undo.callback(link.close)
-        sized = _sized(config, link)
-        diary = None
+        transport = open_transport(config, group, FaultInjector())
+        undo.callback(transport.close)
+        sized = _sized(config, transport)
+        adapter = None
         if journal_folder is not None:
-            diary = open_journal(journal_folder, group, identity.member, sized, keep)
-            undo.callback(diary.close)
-        node = MemberRunner(group, identity, sized, link, diary, secrets.randbits(62), receive)
+            adapter = open_journal(journal_folder, group, identity.member, sized, keep)
+            undo.callback(adapter.close)
+        entropy = secrets.randbits(62)
+        runner = MemberRunner(group, identity, sized, transport, adapter, entropy, receive)
         undo.pop_all()
-        return node
+        return runner
 
 
-class Opening:
-    """Opens a member, and once more with a later incarnation when others say that an earlier
-    process had the first one."""
+class MemberOpener:
+    """Opens a member, and opens it again with a later incarnation when other members report that an
+    earlier process had the first one. `open_above` opens one with an incarnation above its
+    argument."""
 
     def __init__(self, open_above: Callable[[int], MemberRunner]) -> None:
         self._open_above = open_above
@@ -109,10 +111,10 @@ class Opening:
     def __call__(self) -> MemberRunner:
         return self._open_above(self._used)
 
-    def is_due_again(self, node: MemberRunner) -> bool:
-        """Whether the member has stopped because its incarnation was used before it claimed its
-        name, and is to be opened again."""
-        error = node.error
+    def must_reopen(self, runner: MemberRunner) -> bool:
+        """Whether the member has stopped because its incarnation had been used before, and is to be
+        opened again."""
+        error = runner.error
         if not isinstance(error, IncarnationUsed) or not self._left:
             return False
         self._used = max(self._used, error.incarnation)
@@ -121,70 +123,70 @@ class Opening:
         return True
 
 
-def _sized(config: Config, link: Transport) -> Config:
-    """The settings as the network allows them (rule W-14)."""
+def _sized(config: Config, transport: Transport) -> Config:
+    """The settings, limited to what the network and the system allow (rule W-14)."""
     datagram = config.datagram_bytes_max
-    if link.address.startswith("[") and datagram == Config().datagram_bytes_max:
+    if transport.address.startswith("[") and datagram == Config().datagram_bytes_max:
         datagram -= IPV6_BYTES
     return msgspec.structs.replace(
         config,
         datagram_bytes_max=datagram,
-        window_bytes_max=min(config.window_bytes_max, link.receive_bytes),
-        window_bytes_min=min(config.window_bytes_min, link.receive_bytes),
+        window_bytes_max=min(config.window_bytes_max, transport.receive_bytes),
+        window_bytes_min=min(config.window_bytes_min, transport.receive_bytes),
     )
 
 
 class ReceiptBase:
-    """What both receipts share."""
+    """The common base of both receipts."""
 
-    def __init__(self, ticket: PendingReceipt, node: MemberRunner, engine: EventLoop) -> None:
-        self._ticket = ticket
-        self._node = node
-        self._engine = engine
+    def __init__(self, pending: PendingReceipt, runner: MemberRunner, loop: EventLoop) -> None:
+        self._pending = pending
+        self._runner = runner
+        self._loop = loop
 
     def _ask_for_delivery(self) -> None:
-        """Have the engine watch a ticket that is stable, unless the member has ended: nobody looks
-        at it then."""
-        ticket, node = self._ticket, self._node
-        self._engine.order(lambda now: node.report_delivery(now, ticket))
-        node.fail_if_over(ticket)
+        """Have the event loop follow a stable receipt until its messages are delivered. If the
+        member has stopped, the receipt fails."""
+        pending, runner = self._pending, self._runner
+        self._loop.call_soon(lambda now: runner.report_delivery(now, pending))
+        runner.fail_if_stopped(pending)
 
     @property
     def numbers(self) -> tuple[int, int] | None:
-        """First and last number of the messages among those of this member; None while they wait
-        for the window."""
-        ticket = self._ticket
-        return (ticket.first, ticket.last) if ticket.first else None
+        """The numbers of the first and last message among those of this member; None while they
+        wait in the queue."""
+        pending = self._pending
+        return (pending.first, pending.last) if pending.first else None
 
 
 class GroupBase:
-    """A member of a group, as the application sees it."""
+    """A member of a group, as the application uses it."""
 
-    def __init__(self, node: MemberRunner, engine: EventLoop) -> None:
-        self._node = node
-        self._engine = engine
+    def __init__(self, runner: MemberRunner, loop: EventLoop) -> None:
+        self._runner = runner
+        self._loop = loop
         self._lock = threading.Lock()
         self._unread: list[Event] = []
-        """Single events of a batch that was begun, the next one last."""
+        """The rest of a batch that is being read event by event, the next one last."""
         self._pid = os.getpid()
         self._leaving = False
-        """Leaving was asked for."""
+        """The application has asked to leave."""
 
     def __del__(self) -> None:
-        """Dropped without `leave`: nobody can read its events or send any more, so it leaves in the
-        background. Any thread may come here, at any point: nothing here waits or takes a lock. At
-        the end of the process, `process.py` has left already; in the child of a fork the member is
-        the parent's."""
-        if getattr(self, "_leaving", True) or self._node.stopped or sys.is_finalizing():
+        """Leave in the background if the application dropped the group without `leave`: nobody can
+        read its events or send any more. Any thread may run this at any point, so it neither waits
+        nor takes a lock. At the exit of the process `lifecycle.py` has left already; in the child
+        of a fork the member belongs to the parent."""
+        if getattr(self, "_leaving", True) or self._runner.stopped or sys.is_finalizing():
             return
         if self._pid != os.getpid():
             return
-        node = self._node
+        runner = self._runner
         try:
-            text = f"group {node.group!r}: {node.me} was dropped without leave(); it leaves now"
+            text = f"group {runner.group!r}: {runner.me} was dropped without leave(); it leaves now"
             warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
         finally:
-            self._engine.order(node.leave)
+            self._loop.call_soon(runner.leave)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a group can be neither copied nor pickled: join again where you need it")
@@ -195,53 +197,61 @@ class GroupBase:
     @property
     def name(self) -> str:
         """The group's name."""
-        return self._node.group
+        return self._runner.group
 
     @property
     def me(self) -> MemberId:
         """This member: its name and its incarnation."""
-        return self._node.me
+        return self._runner.me
 
     @property
     def view(self) -> View:
         """The view that is installed now. Events that led to it may not have been read yet."""
-        return self._node.view
+        return self._runner.view
 
     @property
     def config(self) -> Config:
-        """The settings in force: the window follows the buffer that the system granted."""
-        return self._node.config
+        """The settings in force. The window is limited by the receive buffer that the system
+        granted."""
+        return self._runner.config
 
     @property
     def address(self) -> str:
         """Where this member's packets come from, as host:port."""
-        return self._node.link.address
+        return self._runner.transport.address
 
     @property
     def refused(self) -> dict[str, int]:
-        """Packets that were dropped as nonsense, by reason."""
-        return dict(self._node.refused)
+        """The number of packets dropped as invalid, by reason."""
+        return dict(self._runner.refused)
 
     @property
     def blocked_by(self) -> dict[MemberId, Wait]:
-        """The members that messages of this one wait for, if they may not be sent, and why: its
-        application is behind with reading (`unread`), it has not acknowledged (`unacknowledged`),
-        or it has not answered a view change (`unanswered`). A quarter of a second old at most."""
-        return self._node.blocked_by
+        """The members that keep this one from sending, and why: the member's application reads too
+        slowly (`unread`), the member has not acknowledged (`unacknowledged`), or it has not
+        answered a view change (`unanswered`). Empty while messages are sent. At most a quarter of a
+        second old."""
+        return self._runner.blocked_by
 
     @property
     def faults(self) -> FaultInjector:
-        """Cut, lose or delay what comes from others, to try how the application bears it."""
-        return self._node.link.faults
+        """Drops or delays packets from other members, to test the application under faults."""
+        return self._runner.transport.faults
 
-    # -------------------------------------------------------------- for the faces
+    @property
+    def clock_stretch(self) -> float:
+        """How many times longer than configured this member's time-outs are now: 1.0, or up to 16.0
+        on an overloaded machine if `stretch_clock` is set."""
+        return self._runner.clock.factor
+
+    # -------------------------------------------------------------- for the subclasses
 
     def _submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId | str] | None
     ) -> PendingReceipt:
-        """Arguments are checked. Names are looked up now: the view may have changed since."""
+        """Queue messages whose arguments are checked. Names are looked up in the present view."""
         receivers = None if to is None else self._members(to)
-        return self._node.submit(bodies, service, receivers)
+        return self._runner.submit(bodies, service, receivers)
 
     def _members(self, to: Sequence[MemberId | str]) -> list[MemberId]:
         named = {member.name: member for member in self.view.members}
@@ -253,76 +263,76 @@ class GroupBase:
             out.append(found)
         return list(dict.fromkeys(out))
 
-    def _until(self, condition: Callable[[], bool]) -> Arm:
-        """For a condition of the node: looked at by the engine after each step."""
+    def _until(self, condition: Callable[[], bool]) -> Subscribe:
+        """Subscribes to a condition of the runner, which the event loop checks after each step."""
         self._check_process()
-        node = self._node
+        watchers = self._runner.watchers
 
-        def arm(call: Callable[[], None]) -> None:
-            self._engine.order(lambda now: node.watch(condition, call))
+        def subscribe(call: Callable[[], None]) -> None:
+            self._loop.call_soon(lambda now: watchers.add(condition, call))
 
-        return arm
+        return subscribe
 
     def _unwatch(self, call: Callable[[], None]) -> None:
-        """Take back what was armed with `_until`: nobody waits for it any more."""
-        node = self._node
-        self._engine.order(lambda now: node.unwatch(call))
+        """Cancel a subscription of `_until`: the caller no longer waits."""
+        watchers = self._runner.watchers
+        self._loop.call_soon(lambda now: watchers.remove(call))
 
     @contextmanager
     def _following(self) -> Iterator[ViewFeed]:
-        """The view that is installed and those after it, for a caller that waits for one."""
+        """The installed view and the later ones, for a caller that waits for one of them."""
         self._check_process()
-        node, feed = self._node, ViewFeed()
-        self._engine.order(lambda now: node.feeds.add(feed, node.view))
+        runner, feed = self._runner, ViewFeed()
+        self._loop.call_soon(lambda now: runner.feeds.add(feed, runner.view))
         try:
             yield feed
         finally:
-            self._engine.order(lambda now: node.feeds.remove(feed))
+            self._loop.call_soon(lambda now: runner.feeds.remove(feed))
 
     def _check_member(self) -> None:
-        """Raises why this member is in no view any more."""
-        node = self._node
+        """Raise the reason if this member has stopped."""
+        runner = self._runner
         self._check_process()
-        if node.stopped:
-            raise node.error or MemberClosed(str(node.me))
+        if runner.stopped:
+            raise runner.error or MemberClosed(str(runner.me))
 
     def _check_process(self) -> None:
-        if self._node.forked:
-            raise Forked(self._node.group)
+        if self._runner.forked:
+            raise Forked(self._runner.group)
 
     def _take(self) -> Batch | None:
-        """What can be read at once; None if nothing can."""
+        """The events that can be read now; None if there are none."""
         self._check_reader()
         with self._lock:
             if self._unread:
                 rest, self._unread = self._unread[::-1], []
                 return Batch([*rest])
-            runs = self._node.buffer.take()
+            runs = self._runner.buffer.take()
         return Batch(runs) if runs else None
 
     def _take_one(self) -> Event | None:
         self._check_reader()
         with self._lock:
             if not self._unread:
-                runs = self._node.buffer.take()
+                runs = self._runner.buffer.take()
                 self._unread = list(Batch(runs))[::-1]
             return self._unread.pop() if self._unread else None
 
     def _check_reader(self) -> None:
         self._check_process()
-        if not self._node.buffer.receive:
-            raise NotReceiving(self._node.group)
+        if not self._runner.buffer.receive:
+            raise NotReceiving(self._runner.group)
 
     def _check_open(self) -> bool:
-        """Whether more events may come; raises why not, if that was not asked for."""
-        buffer = self._node.buffer
+        """Whether more events may come. Raises the error that ended the membership, if any."""
+        buffer = self._runner.buffer
         if buffer.closed and buffer.error is not None:
             raise buffer.error
         return not buffer.closed
 
-    def _begin_leaving(self) -> Arm:
+    def _begin_leaving(self) -> Subscribe:
         self._check_process()
-        node = self._node
+        runner = self._runner
         self._leaving = True
-        self._engine.order(node.leave)  # now: whether or not somebody waits for it
-        return self._until(lambda: node.stopped)
+        self._loop.call_soon(runner.leave)  # at once, whether or not the caller waits
+        return self._until(lambda: runner.stopped)

@@ -1,12 +1,12 @@
-"""A group for programs without an event loop: the names of the asyncio group, and plain calls.
+"""A group for programs without asyncio: the same names as the asyncio group, as plain calls.
 
     with phalanx.blocking.join("orders") as group:
         group.send(b"hello", phalanx.AGREED)
         for event in group:
             ...
 
-All calls may come from any thread. Calls that wait for others take a `timeout` in seconds; joining
-and leaving end by themselves within a second or two.
+All calls may come from any thread. Calls that wait for other members take a `timeout` in seconds;
+joining and leaving take at most a second or two.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 
 from phalanx.api.arguments import (
@@ -26,7 +27,7 @@ from phalanx.api.arguments import (
     checked_service,
     checked_timeout,
 )
-from phalanx.api.base import Arm, GroupBase, Opening, ReceiptBase, open_member
+from phalanx.api.base import GroupBase, MemberOpener, ReceiptBase, Subscribe, open_member
 from phalanx.api.view_condition import Named, ViewCondition, Wanted
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
@@ -38,43 +39,44 @@ from phalanx.runtime.receipt_tracker import Outcome, State
 
 
 class Receipt(ReceiptBase):
-    """What became of messages that were sent. Waiting for it is never needed for delivery.
+    """The progress of messages that were sent. Delivery does not depend on waiting for it.
 
-    Each call returns an `Outcome`: which of the members that the messages were meant for have them,
-    and in which view. Those are the members of the view at the time of `send`, or those named by
-    `to`. docs/receipts.md states what each call promises in every situation.
+    Each call returns an `Outcome`: which of the intended members have the messages, and in which
+    view. The intended members are those of the view at the time of `send`, or those named by `to`.
+    docs/receipts.md states what each call promises in every situation.
     """
 
     def ordered(self, timeout: float | None = None) -> Outcome:
-        """Until the place of the messages can no longer change at this member. Raises NotDelivered
-        if all their receivers are gone, and MemberClosed or why this member has ended."""
+        """Wait until the position of the messages can no longer change at this member. Raises
+        NotDelivered if all their receivers have left the view, and MemberClosed or the error that
+        ended the membership."""
         return self._reach(State.ORDERED, True, timeout)
 
     def stable(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
-        """Until it is known which members have the messages. Raises NotEverywhere, which names
-        them, if members that the messages were meant for may not: they failed, left or were cut off
-        before they acknowledged. With `allow_missing` stability among those that stay is enough,
-        and the outcome names the others."""
+        """Wait until it is known which members have the messages. Raises NotEverywhere, which names
+        the members, if intended members may not have them: they failed, left or were cut off before
+        they acknowledged. With `allow_missing` stability among the remaining members is enough, and
+        the outcome names the others."""
         return self._reach(State.STABLE, allow_missing, timeout)
 
     def delivered(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
-        """Until it is known which members have delivered the messages to their applications. Raises
-        and returns as `stable` does. In an idle group this takes two keep-alives longer."""
-        if not self._ticket.error:
+        """Wait until it is known which members have delivered the messages to their applications.
+        Raises and returns as `stable` does. In an idle group this takes two keep-alives longer."""
+        if not self._pending.error:
             self._reach(State.STABLE, True, timeout)
             self._ask_for_delivery()
         return self._reach(State.DELIVERED, allow_missing, timeout)
 
     def _reach(self, state: State, allow_missing: bool, timeout: float | None) -> Outcome:
-        ticket = self._ticket
-        if ticket.state < state and ticket.error is None:
-            _wait(lambda call: ticket.when(state, call), f"{state.name.lower()}", timeout)
-        return ticket.checked(state, allow_missing)
+        pending = self._pending
+        if pending.state < state and pending.error is None:
+            _wait(lambda call: pending.when(state, call), f"{state.name.lower()}", timeout)
+        return pending.checked(state, allow_missing)
 
 
 class Group(GroupBase):
-    """A member of a group. Events come once, in order, to whoever iterates; two threads that
-    iterate share them."""
+    """A member of a group. Each event is delivered once, in order, to the thread that iterates; two
+    threads that iterate share the events."""
 
     def send(
         self,
@@ -85,9 +87,9 @@ class Group(GroupBase):
         timeout: float | None = None,
     ) -> Receipt:
         """Send a message to the whole view, or to the members `to` of it: a name, a MemberId, or
-        an iterable of them. `service` may be the name of one, as "safe".
+        an iterable of them. `service` may be given by name, as "safe".
 
-        Returns when the message is accepted; waits while the window is closed. A SubmissionError
+        Returns when the message is accepted; waits while the queue is full. A SubmissionError
         or TimedOut means that it was not and will not be sent. Once accepted it is delivered
         here and at every member that stays, in the order of its service, unless this process
         ends first.
@@ -102,16 +104,16 @@ class Group(GroupBase):
         to: Receivers | None = None,
         timeout: float | None = None,
     ) -> Receipt:
-        """Send messages one after the other, as `send` does; all are accepted or none. The receipt
-        of no messages is complete at once. What was given may be changed afterwards."""
+        """Send messages in order, as `send` does; all are accepted or none. The receipt of no
+        messages is complete at once. The caller may change the arguments afterwards."""
         checked, kind = checked_bodies(bodies), checked_service(service)
         receivers = checked_receivers(to)
         limit = checked_timeout(timeout)
-        node = self._node
-        if not node.has_room:
-            arm = self._until(lambda: node.has_much_room)
-            _wait(arm, "room to send", limit, self._unwatch)
-        return Receipt(self._submit(checked, kind, receivers), node, self._engine)
+        runner = self._runner
+        if not runner.has_room:
+            subscribe = self._until(lambda: runner.has_much_room)
+            _wait(subscribe, "room to send", limit, self._unwatch)
+        return Receipt(self._submit(checked, kind, receivers), runner, self._loop)
 
     # -------------------------------------------------------------- events
 
@@ -125,17 +127,17 @@ class Group(GroupBase):
         return event
 
     def receive(self, timeout: float | None = None) -> Event | None:
-        """The next event; None when the member has left and all is read. TimedOut if none comes
-        in time."""
+        """The next event; None when the member has left and all events are read. Raises TimedOut
+        if none comes in time."""
         timeout = checked_timeout(timeout)
         while True:
             event = self._take_one()
             if event is not None or not self._check_open():
                 return event
-            self._something(timeout)
+            self._wait_for_event(timeout)
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
-        """Everything that can be read at once, in batches: for throughput."""
+        """Events in batches, each with all events that can be read at once: for throughput."""
         timeout = checked_timeout(timeout)
         while True:
             batch = self._take()
@@ -144,10 +146,10 @@ class Group(GroupBase):
             elif not self._check_open():
                 return
             else:
-                self._something(timeout)
+                self._wait_for_event(timeout)
 
-    def _something(self, timeout: float | None) -> None:
-        buffer = self._node.buffer
+    def _wait_for_event(self, timeout: float | None) -> None:
+        buffer = self._runner.buffer
         _wait(buffer.when_put, "an event", timeout, buffer.forget)
 
     # -------------------------------------------------------------- membership
@@ -160,43 +162,44 @@ class Group(GroupBase):
         majority_of: int | Named | None = None,
         gone: Named | None = None,
     ) -> View:
-        """Wait until a view fits, and return the first that does: the present one, or a later one.
+        """Wait for a view that meets the conditions, and return the first: the present one or a
+        later one.
 
-        `members` is a number (at least so many), a name or names (all of these are in the view; a
-        MemberId means that incarnation), or a function of the view that returns whether it fits.
-        `majority_of=5` wants more than half of five members, `majority_of=names` more than half of
-        those; `gone` names members of which none is in the view, whether they have left or were
-        never there. Several together must all hold. Reads no events.
+        `members` is a number (at least this many), a name or names (all of them are in the view; a
+        MemberId means that incarnation), or a function that is given the view and returns a bool.
+        `majority_of=5` means more than half of five members, `majority_of=names` more than half of
+        those; `gone` names members that must not be in the view, whether they have left or never
+        joined. All given conditions must hold. Reads no events.
 
-        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
-        the membership, if this member has left or leaves meanwhile. An exception of the function
-        reaches the caller. ConfigurationError for values that no view could fit.
+        Raises TimedOut after `timeout` seconds, which undoes nothing; MemberClosed, or the error
+        that ended the membership, if this member has left or leaves meanwhile; exceptions of the
+        function; ConfigurationError for conditions that no view can meet.
         """
         condition = ViewCondition(members, majority_of, gone)
-        return self._first_view(condition, Limit(checked_timeout(timeout)))
+        return self._first_view(condition, Deadline(checked_timeout(timeout)))
 
     def settled(self, timeout: float | None = None) -> View:
         """Wait until the membership has settled, and return its view.
 
-        A member starts alone and finds the others by itself, so right after `join` its view holds
-        nobody else, and messages go to nobody else. The membership has settled when no view change
-        is under way and four times `hello_ns` have passed since this member began to look for
-        others and since the last view change: one second with the settings of `lan()`. That is time
-        enough to find every group that can be heard, also if three packets in a row are lost; it is
-        no promise that nobody comes later. To wait for members that you know, use `wait_for`.
+        A member starts alone and discovers the others, so right after `join` its view holds only
+        itself, and messages go to nobody else. The membership has settled when no view change is
+        under way and four times `hello_ns` have passed since discovery began and since the last
+        view change: one second with the settings of `lan()`. That is enough to find every group
+        that can be heard, even if three packets in a row are lost; it does not promise that nobody
+        joins later. To wait for members that you know, use `wait_for`.
 
-        TimedOut after `timeout` seconds: nothing is undone. MemberClosed, or the error that ended
-        the membership, if this member has left or leaves meanwhile.
+        Raises TimedOut after `timeout` seconds, which undoes nothing; MemberClosed, or the error
+        that ended the membership, if this member has left or leaves meanwhile.
         """
-        limit = Limit(checked_timeout(timeout))
+        limit = Deadline(checked_timeout(timeout))
         self._check_member()
-        node = self._node
-        arm = self._until(lambda: node.stopped or node.settled)
-        limit.wait("a settled membership", arm, self._unwatch)
+        runner = self._runner
+        subscribe = self._until(lambda: runner.stopped or runner.settled)
+        limit.wait("a settled membership", subscribe, self._unwatch)
         self._check_member()
-        return node.view
+        return runner.view
 
-    def _first_view(self, condition: ViewCondition, limit: Limit) -> View:
+    def _first_view(self, condition: ViewCondition, limit: Deadline) -> View:
         self._check_member()
         seen = self.view
         if condition.fits(seen):
@@ -212,10 +215,11 @@ class Group(GroupBase):
                     return view
 
     def leave(self) -> None:
-        """Send what was accepted, say goodbye, and be gone. Safe to call twice."""
-        node = self._node
+        """Send the accepted messages, leave the group, and wait until that is done. Safe to call
+        twice."""
+        runner = self._runner
         _wait(self._begin_leaving(), "leaving", None)
-        node.wait_for_disk(node.config.leave_ns / 1e9 + 5)
+        runner.wait_for_disk(runner.config.leave_ns / 1e9 + 5)
 
     def __enter__(self) -> Group:
         return self
@@ -243,36 +247,34 @@ def join(
 ) -> Group:
     """Join a group, and leave it with `leave()` or at the end of a `with` block.
 
-    The member starts alone and finds the others by itself. `name` tells it from them; by
-    default it is made of the host's name and the process id. With a `state` directory the member
-    is known to be the same one, in a new life, when it comes back under its name. With a
-    `journal` directory it writes down what it sees, for `phalanx check` and the pipeline. With
-    `receive=False` it only sends: no events are kept for it, so it never holds up the group by not
-    reading them; `view`, `wait_for` and receipts work, and iterating raises NotReceiving.
+    The member starts alone and discovers the others. `name` identifies it among them; the default
+    is made of host name and process id. With a `state` directory its incarnation numbers never
+    repeat, even if the clock is set back. With a `journal` directory it records what it does, for
+    `phalanx check` and the pipeline. With `receive=False` it only sends: no events are kept for it,
+    so it never slows the group down by not reading them; `view`, `wait_for` and receipts work, and
+    iterating raises NotReceiving.
 
-    With `members` it returns only when a view fits, as `wait_for(members)` does: a number, a name,
-    names, or a function of the view. `timeout` limits the whole call, in seconds; after TimedOut or
-    another error the member has left again. Without `members` the first view holds this member
-    alone: see `wait_for` and `settled`.
+    With `members` it returns when a view meets the condition, as `wait_for(members)` does: a
+    number, a name, names, or a function of the view. `timeout` limits the whole call, in seconds;
+    after TimedOut or another error the member has left again. Without `members` the first view
+    holds this member alone: see `wait_for` and `settled`.
 
     A PhalanxError names the field and the remedy; then nothing was joined.
     """
     settings = lan() if config is None else config
     condition = None if members is None else ViewCondition(members)
-    limit = Limit(checked_timeout(timeout))
-    opening = Opening(
-        lambda above: open_member(
-            group, name, settings, state, journal, journal_settings, receive, above
-        )
+    limit = Deadline(checked_timeout(timeout))
+    opener = MemberOpener(
+        partial(open_member, group, name, settings, state, journal, journal_settings, receive)
     )
     while True:
-        node = opening()
-        joined = Group(node, PROCESS.run(node))
+        runner = opener()
+        joined = Group(runner, PROCESS.run(runner))
         with _leaving_on_error(joined):
-            limit.wait("joining", joined._until(node.is_named_or_stopped))
-        if not opening.is_due_again(node):
+            limit.wait("joining", joined._until(runner.is_named_or_stopped))
+        if not opener.must_reopen(runner):
             break
-    if node.stopped:
+    if runner.stopped:
         joined._check_open()
     if condition is not None:
         with _leaving_on_error(joined):
@@ -282,7 +284,7 @@ def join(
 
 @contextmanager
 def _leaving_on_error(group: Group) -> Iterator[None]:
-    """A join that fails leaves; one that is interrupted does not wait for that."""
+    """Leave if the join fails; if it is interrupted, without waiting for that."""
     try:
         yield
     except Exception:
@@ -293,27 +295,29 @@ def _leaving_on_error(group: Group) -> Iterator[None]:
         raise
 
 
-def _wait(arm: Arm, what: str, timeout: float | None, disarm: Arm | None = None) -> None:
-    """Until the engine's thread calls. `disarm` takes the call back if that is too late."""
-    Limit(checked_timeout(timeout)).wait(what, arm, disarm)
+def _wait(
+    subscribe: Subscribe, what: str, timeout: float | None, unsubscribe: Subscribe | None = None
+) -> None:
+    """Wait until the event loop's thread calls back. After a time-out the subscription ends."""
+    Deadline(checked_timeout(timeout)).wait(what, subscribe, unsubscribe)
 
 
-class Limit:
-    """A time limit for several waits in a row; TimedOut when it is over."""
+class Deadline:
+    """A time limit for several waits in a row. Raises TimedOut when it is over."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
 
-    def wait(self, what: str, arm: Arm, disarm: Arm | None = None) -> None:
+    def wait(self, what: str, subscribe: Subscribe, unsubscribe: Subscribe | None = None) -> None:
         done = threading.Event()
-        arm(done.set)
+        subscribe(done.set)
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
         came = False
         try:
             came = done.wait(left)
         finally:
-            if not came and disarm is not None:
-                disarm(done.set)
+            if not came and unsubscribe is not None:
+                unsubscribe(done.set)
         if not came:
             raise TimedOut(what, self._seconds or 0.0)

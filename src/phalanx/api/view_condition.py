@@ -1,15 +1,15 @@
-"""What a caller of `wait_for` waits for: a condition on the members of a view.
+"""The conditions of `wait_for`: conditions on the members of a view.
 
     members=3                       at least three members
     members="ada"                   the member with this name
     members=["ada", bea.me]         all of these; a MemberId means that incarnation only
     members=lambda view: ...        views for which this function returns true
     majority_of=5                   more than half of five members
-    majority_of=["ada", "bea", ...] more than half of those that are named
+    majority_of=["ada", "bea", ...] more than half of these
     gone="cyd", gone=["cyd", ...]   none of these
 
-Several together must all hold. The condition is tested in the thread or task of the caller, so an
-exception of its function reaches the caller.
+All given conditions must hold. They are tested in the thread or task of the caller, so an exception
+of the function reaches the caller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMES_REMEDY = "give a member's name or MemberId, or an iterable of them"
 
 
 class ViewCondition:
-    """A condition on a view. ConfigurationError for values that no view could fit."""
+    """A condition on a view. Raises ConfigurationError for a condition that no view can meet."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ViewCondition:
     ) -> None:
         if members is None and majority_of is None and gone is None:
             raise ConfigurationError("members", None, f"{_REMEDY}; or give majority_of or gone")
-        # A generator can be read once: keep what it gave, for the tests and for the message.
+        # A generator can be read once: keep its items, for the tests and for the message.
         members, majority_of, gone = map(_kept, (members, majority_of, gone))
         self._tests: list[Callable[[View], bool]] = []
         words: list[str] = []
@@ -56,10 +56,10 @@ class ViewCondition:
             self._tests.append(_gone_test(gone))
             words.append(f"gone = {_shown(gone)}")
         self.text = f"a view with {', '.join(words)}"
-        """What is waited for, for messages."""
+        """The condition in words, for error messages."""
 
     def fits(self, view: View) -> bool:
-        """Whether all of it holds. Raises what the caller's function raises."""
+        """Whether all conditions hold. Raises what the caller's function raises."""
         return all(test(view) for test in self._tests)
 
 
@@ -99,7 +99,7 @@ def _predicate(members: Callable[[View], bool]) -> Callable[[View], bool]:
 
 
 def _count(field: str, value: object) -> int | None:
-    """The value as a number of members; None if it is no number."""
+    """The value as a number of members; None if it is not a number."""
     if isinstance(value, bool):
         raise ConfigurationError(field, value, _REMEDY)
     try:
@@ -112,7 +112,7 @@ def _count(field: str, value: object) -> int | None:
 
 
 def _names(field: str, value: object, remedy: str) -> frozenset[str | MemberId]:
-    """Names and ids; ConfigurationError for anything that no member could be called."""
+    """Names and ids. Raises ConfigurationError for a name that no member can have."""
     if isinstance(value, str | MemberId):
         value = (value,)
     if not isinstance(value, Iterable):

@@ -1,4 +1,4 @@
-"""What the checkers say of the journals of a trial."""
+"""The verdict of `phalanx check` on the journals of a trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHECK_SECONDS = 600
 
 
 def verdict(folder: Path) -> str:
-    """`holds`, `VIOLATED: ...`, or `not verified: ...` with the reason, of the journals there."""
+    """`holds`, `VIOLATED: ...`, or `not verified: ...` with the reason, for the journals."""
     command = [sys.executable, "-m", "phalanx.cli.main", "check", str(folder), "--json"]
     try:
         done = subprocess.run(
@@ -24,18 +24,18 @@ def verdict(folder: Path) -> str:
         return f"holds{_tested(done.stdout)}"
     if done.returncode == 1:
         return f"VIOLATED{_violated(done.stdout)}: see {folder}"
-    said = done.stderr.strip().splitlines() or ["no message"]
-    return f"not verified: {said[-1].removeprefix('phalanx: ')}"
+    lines = done.stderr.strip().splitlines() or ["no message"]
+    return f"not verified: {lines[-1].removeprefix('phalanx: ')}"
 
 
 def _tested(text: str) -> str:
-    """How many properties were put to the test, where the answer tells."""
+    """The number of properties that were checked, if the output has it."""
     names = _with_verdict(text, "holds")
-    return f" ({len(names)} properties put to the test)" if names else ""
+    return f" ({len(names)} properties checked)" if names else ""
 
 
 def _violated(text: str) -> str:
-    """The names of what was violated, where the answer tells."""
+    """The names of the violated properties, if the output has them."""
     names = _with_verdict(text, "violated")
     return f" ({', '.join(names)})" if names else ""
 

@@ -1,9 +1,9 @@
-"""One trial of each kind, the same for every side.
+"""One trial of each kind, the same for every benchmarked system.
 
-Flood: every member sends as fast as it may and delivers everything. Latency: some send now and
-then, and time how long their own messages take to come back. Idle: nobody sends; what does being a
-member cost? Failover: a member is killed, or cut off and healed; how long until the last of those
-concerned has the new view?
+Flood: every member sends as fast as it may and delivers everything. Latency: some members send at a
+low rate and measure how long their own messages take to come back. Idle: nobody sends; measures the
+cost of membership. Failover: a member is killed, or cut off and healed; measures the time until the
+last member concerned has the new view.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from phalanx.benchmark.usage import Cost
 
 VIEW_SECONDS = 60.0
 SETTLE_SECONDS = 1.5
-"""A group is left alone for this long before it is called idle."""
+"""How long a group rests before the idle measurement."""
 
 
 class Flood(NamedTuple):
-    """Means over the members, and what each member costs meanwhile."""
+    """Means over the members, and the cost of a member meanwhile."""
 
     messages_per_second: float
     bytes_per_second: float
     cpu_share: float
     rss_bytes: int
     views_changed: int
-    """Views that were installed while the group should have stayed as it was."""
+    """Views that were installed although no member joined or left."""
     others: float
-    """Cores that were busy with something else meanwhile."""
+    """Cores that were busy with other work meanwhile."""
     complaints: list[str]
-    """Of members that did not leave as they should."""
+    """One line for each member that did not leave."""
 
 
-def flood(side: BenchmarkedSystem, task: Trial, warm: float, seconds: float) -> Flood:
-    with side.crew(task) as crew:
-        views = crew.views_seen
-        window = crew.window(warm, seconds)
-        results = crew.results()
-        views = crew.views_seen - views
+def flood(system: BenchmarkedSystem, task: Trial, warm: float, seconds: float) -> Flood:
+    with system.start_group(task) as group:
+        views = group.views_seen
+        window = group.window(warm, seconds)
+        results = group.results()
+        views = group.views_seen - views
     if not all(r["ns"] for r in results):
-        raise TrialFailed(f"{side.name}: a member did not run at all while it should have measured")
+        raise TrialFailed(f"{system.name}: a member was not scheduled during the measurement")
     costs = window.costs()
     return Flood(
         fmean(r["messages"] / r["ns"] * 1e9 for r in results),
@@ -55,36 +55,36 @@ def flood(side: BenchmarkedSystem, task: Trial, warm: float, seconds: float) -> 
         round(fmean(c.rss_bytes for c in costs)),
         views,
         window.others(),
-        crew.complaints,
+        group.complaints,
     )
 
 
 class Times(NamedTuple):
-    """Nanoseconds from `send` to one's own delivery, of all senders together, sorted."""
+    """Nanoseconds from `send` to the sender's own delivery, over all senders, sorted."""
 
     times: list[int]
     others: float
 
 
-def latency(side: BenchmarkedSystem, task: Trial, warm: float, seconds: float) -> Times:
-    with side.crew(task) as crew:
-        window = crew.window(warm, seconds)
-        times = sorted(ns for result in crew.results() for ns in result["latencies_ns"])
+def latency(system: BenchmarkedSystem, task: Trial, warm: float, seconds: float) -> Times:
+    with system.start_group(task) as group:
+        window = group.window(warm, seconds)
+        times = sorted(ns for result in group.results() for ns in result["latencies_ns"])
     if not times:
-        raise TrialFailed(f"{side.name}: no message came back")
+        raise TrialFailed(f"{system.name}: no message came back")
     return Times(times, window.others())
 
 
 def percentile(values: Sequence[int], share: float) -> int:
-    """The least of the sorted values that is not below this share of them."""
+    """The smallest of the sorted values that is not below this share of them."""
     return values[min(len(values) - 1, int(len(values) * share))]
 
 
-def idle(side: BenchmarkedSystem, seconds: float) -> Cost:
+def idle(system: BenchmarkedSystem, seconds: float) -> Cost:
     """The mean cost of one member."""
-    with side.crew(Trial(mode="views")) as crew:
-        costs = crew.window(SETTLE_SECONDS, seconds).costs()
-        crew.results()
+    with system.start_group(Trial(mode="views")) as group:
+        costs = group.window(SETTLE_SECONDS, seconds).costs()
+        group.results()
     return Cost(
         fmean(c.cpu_share for c in costs),
         round(fmean(c.rss_bytes for c in costs)),
@@ -93,7 +93,7 @@ def idle(side: BenchmarkedSystem, seconds: float) -> Cost:
     )
 
 
-class LossCounts(Protocol):
+class CuttableNetwork(Protocol):
     """A network that can be cut."""
 
     def isolate(self, i: int) -> None: ...
@@ -108,47 +108,50 @@ class Change(NamedTuple):
 
 
 def failover(
-    side: BenchmarkedSystem, trials: int, network: LossCounts | None, done: Callable[[], None]
+    system: BenchmarkedSystem,
+    trials: int,
+    network: CuttableNetwork | None,
+    done: Callable[[], None],
 ) -> Iterator[Change]:
     """Each trial kills one member, starts it again, and with a `network` cuts it off and heals the
-    cut; every member has its turn. `done` is called after each trial."""
-    with side.crew(Trial(mode="views")) as crew:
+    cut, for each member in turn. `done` is called after each trial."""
+    with system.start_group(Trial(mode="views")) as group:
         for trial in range(trials):
-            victim = trial % crew.n
-            yield _kill(crew, victim)
+            victim = trial % group.n
+            yield _kill(group, victim)
             if network is not None:
-                yield from _cut(crew, victim, network)
+                yield from _cut(group, victim, network)
             done()
 
 
-def _kill(crew: ProcessGroup, victim: int) -> Change:
-    others = [i for i in range(crew.n) if i != victim]
+def _kill(group: ProcessGroup, victim: int) -> Change:
+    others = [i for i in range(group.n) if i != victim]
     _rest()
-    at = crew.kill(victim)
-    last = crew.wait_for_view(others, at, VIEW_SECONDS)
-    crew.start(victim)
-    crew.wait_for_view(range(crew.n), at, VIEW_SECONDS)
+    at = group.kill(victim)
+    last = group.wait_for_view(others, at, VIEW_SECONDS)
+    group.start(victim)
+    group.wait_for_view(range(group.n), at, VIEW_SECONDS)
     return Change("kill", (last - at) / 1e9)
 
 
-def _cut(crew: ProcessGroup, victim: int, network: LossCounts) -> Iterator[Change]:
-    others = [i for i in range(crew.n) if i != victim]
+def _cut(group: ProcessGroup, victim: int, network: CuttableNetwork) -> Iterator[Change]:
+    others = [i for i in range(group.n) if i != victim]
     _rest()
     try:
         at = monotonic_ns()
         network.isolate(victim)
-        last = crew.wait_for_view(others, at, VIEW_SECONDS)
-        crew.wait_for_view([victim], at, VIEW_SECONDS)
+        last = group.wait_for_view(others, at, VIEW_SECONDS)
+        group.wait_for_view([victim], at, VIEW_SECONDS)
         yield Change("cut", (last - at) / 1e9)
         _rest()
     finally:
         at = monotonic_ns()
         network.heal()
-    last = crew.wait_for_view(range(crew.n), at, VIEW_SECONDS)
+    last = group.wait_for_view(range(group.n), at, VIEW_SECONDS)
     yield Change("heal", (last - at) / 1e9)
 
 
 def _rest() -> None:
-    """Long enough for what came before to end, and by chance, so that a fault falls on every phase
-    of the protocol's timers."""
+    """Wait for the previous step to end, for a random time, so that faults meet every phase of the
+    protocol's timers."""
     time.sleep(0.5 + random.random())

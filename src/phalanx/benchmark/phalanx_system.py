@@ -1,4 +1,4 @@
-"""Phalanx as one side of a benchmark: workers in some place, a network or this machine alone."""
+"""Phalanx as a benchmarked system: worker processes in network namespaces or on loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = count()
 
 
 class BenchPlace(Protocol):
-    """Where processes run: `run(i, argv, ...)` starts one where member `i` is at home."""
+    """Where processes run: `run(i, argv, ...)` starts the process of member `i`."""
 
     n: int
 
@@ -39,9 +39,9 @@ class Loopback:
         return subprocess.Popen(argv, **{"start_new_session": True, **popen})
 
 
-class Members:
-    """One side of a benchmark. With a `journal` folder every trial gets a folder of its own in it,
-    which `journals` lists."""
+class PhalanxSystem:
+    """Groups of Phalanx members. With a `journal` folder, every trial gets a folder of its own in
+    it, which `journals` lists."""
 
     def __init__(
         self, name: str, place: BenchPlace, *, journal: Path | None = None, **settings: Any
@@ -52,11 +52,11 @@ class Members:
         self._place = place
         self._journal = journal
         make = local if isinstance(place, Loopback) else lan
-        cluster = f"bench-{os.getpid()}"  # other runs on this machine are not heard
+        cluster = f"bench-{os.getpid()}"  # so that runs on one machine do not meet
         self._config = make(**{"cluster": cluster, **settings})
 
     @contextmanager
-    def crew(self, task: Trial) -> Iterator[ProcessGroup]:
+    def start_group(self, task: Trial) -> Iterator[ProcessGroup]:
         turn = next(_numbers)
         journal = None
         if self._journal is not None:
@@ -74,12 +74,12 @@ class Members:
             worker = [sys.executable, "-m", "phalanx.benchmark.worker"]
             return self._place.run(i, [*worker, msgspec.json.encode(plan).decode()], **popen)
 
-        with ProcessGroup(self._place.n, start) as crew:
-            yield crew
+        with ProcessGroup(self._place.n, start) as group:
+            yield group
 
 
 def _folder(root: Path) -> Path:
-    """A new folder there."""
+    """A new folder in `root`."""
     for k in count():
         folder = root / f"trial-{k:03}"
         with suppress(FileExistsError):

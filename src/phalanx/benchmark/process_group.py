@@ -1,40 +1,39 @@
-"""A crew: the processes of one trial, one a member, and what they say.
+"""The processes of one trial, one for each member, and the messages that they write.
 
-Whoever is measured speaks the same language, a JSON object a line: `{"view": [names], "at":
-nanoseconds}` for each view, and `{"result": {...}}` once. It is told one line, `FROM UNTIL`, and at
-the end of its input it leaves. All times are CLOCK_MONOTONIC, which the processes of one host
-share, so that what one did and what another saw can be compared.
+All benchmarked systems use the same protocol, one JSON object per line: `{"view": [names], "at":
+nanoseconds}` for each view, and `{"result": {...}}` once. A process reads one line, `FROM UNTIL`,
+and leaves at the end of its input. All times are CLOCK_MONOTONIC, which the processes of one host
+share, so that times of different processes can be compared.
 """
 
 from __future__ import annotations
 
-import json
 import queue
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from functools import partial
 from time import monotonic, monotonic_ns, sleep
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from phalanx.benchmark.usage import Cost, Usage, busy_seconds, cost, usage
 from phalanx.errors import PhalanxError
+from phalanx.harness.line_process import LineProcess, ProcessEnded
 
 BEGIN_SECONDS = 30.0
 LEAVE_SECONDS = 15.0
 RESULT_SECONDS = 20.0
 
 Start = Callable[..., "subprocess.Popen[str]"]
-"""`start(i, stdin=..., stdout=..., stderr=..., text=True)` starts the process of a member."""
+"""`start(i, stdin=..., stdout=..., stderr=..., text=True)` starts the process of member i."""
 
 
 class TrialFailed(PhalanxError):
-    """A trial that could not be measured: names the member and what it said last."""
+    """A trial that could not be measured. Names the member and its last line of standard error."""
 
 
-class Seen(NamedTuple):
+class ReportedView(NamedTuple):
     """The view that a member is in, and since when."""
 
     at: int
@@ -42,8 +41,8 @@ class Seen(NamedTuple):
 
 
 class MeasuredWindow(NamedTuple):
-    """What each member had cost when a stretch of time began and when it ended, and what the whole
-    machine spent in between."""
+    """The resources that each member had used at the begin and at the end of the measurement, and
+    the processor time of the whole machine in between."""
 
     before: list[Usage]
     after: list[Usage]
@@ -53,32 +52,45 @@ class MeasuredWindow(NamedTuple):
         return list(map(cost, self.before, self.after))
 
     def others(self) -> float:
-        """Cores that were busy with something else, the kernel's work for no process included."""
+        """Cores that were busy with other work, including the kernel's own."""
         seconds = (self.after[0].at_ns - self.before[0].at_ns) / 1e9
         return max(0.0, self.busy_seconds / seconds - sum(c.cpu_share for c in self.costs()))
 
 
 class _Member:
-    """One process and its last words."""
+    """One process and what it has reported."""
 
-    def __init__(self, process: subprocess.Popen[str], errors: IO[str]) -> None:
-        self.process = process
-        self.errors = errors
-        self.view = Seen(0, frozenset())
+    def __init__(self, start: Callable[..., subprocess.Popen[str]], messages: MessageQueue) -> None:
+        self.view = ReportedView(0, frozenset())
         self.result: dict[str, Any] | None = None
-        self.listener = threading.Thread()
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the group
+        self.lines = LineProcess(start, lambda message: messages.put((self, message)), self.errors)
+
+    def close(self) -> None:
+        """Release everything, once the process has ended."""
+        self.lines.release(LEAVE_SECONDS)
+        self.errors.close()
+
+    def last_error(self) -> str:
+        """The last line of its standard error."""
+        self.errors.seek(0)
+        lines = [line for line in self.errors.read().splitlines() if line.strip()]
+        return lines[-1].strip() if lines else ""
+
+
+MessageQueue = queue.SimpleQueue[tuple[_Member, dict[str, Any] | None]]
 
 
 class ProcessGroup:
-    """`n` members, named m0, m1, ...; they are ended with the block."""
+    """`n` members, named m0, m1, ...; they stop at the end of the `with` block."""
 
     def __init__(self, n: int, start: Start) -> None:
         self.n = n
         self.views_seen = 0
         self.complaints: list[str] = []
-        """Of members that did not leave as they should."""
+        """One line for each member that did not leave."""
         self._start = start
-        self._said: queue.SimpleQueue[tuple[_Member, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._messages: MessageQueue = queue.SimpleQueue()
         self._members: dict[int, _Member] = {}
         self._ended: list[_Member] = []
 
@@ -105,81 +117,65 @@ class ProcessGroup:
     def start(self, i: int) -> None:
         """Start a member that does not run."""
         assert i not in self._members
-        errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the crew
-        pipe = subprocess.PIPE
-        process = self._start(i, stdin=pipe, stdout=pipe, stderr=errors, text=True)
-        member = self._members[i] = _Member(process, errors)
-        member.listener = threading.Thread(target=self._listen, args=(member,), daemon=True)
-        member.listener.start()
+        self._members[i] = _Member(partial(self._start, i), self._messages)
 
     def kill(self, i: int) -> int:
-        """End a member without warning, and forget it; the time just before."""
+        """Kill a member, and remove it from the group. Returns the time just before."""
         member = self._members.pop(i)
         self._ended.append(member)
         at = monotonic_ns()
-        member.process.kill()
-        member.process.wait()
+        member.lines.kill()
         return at
 
     def pids(self, i: int) -> list[int]:
         """The processes that make up a member."""
-        return [self._members[i].process.pid]
+        return [self._members[i].lines.pid]
 
     def usages(self) -> list[Usage]:
-        """What each member has cost so far."""
+        """The resources that each member has used so far."""
         return [usage(self.pids(i)) for i in sorted(self._members)]
 
     def close(self, gently: bool = True) -> None:
-        """End all; gently: let them leave first, for a while."""
+        """Stop all members. With `gently` they may leave first, for LEAVE_SECONDS."""
         leaving = {f"m{i}": member for i, member in self._members.items()} if gently else {}
         members = [*self._members.values(), *self._ended]
         self._members.clear()
         self._ended.clear()
         for member in members:
             if not gently:
-                member.process.kill()
-            _close(member.process.stdin)
-        give_up = monotonic() + LEAVE_SECONDS
-        for member in members:
-            try:
-                member.process.wait(max(0.0, give_up - monotonic()))
-            except subprocess.TimeoutExpired:
-                member.process.kill()
-                member.process.wait()
+                member.lines.process.kill()
+            member.lines.end_input()
+        until = monotonic() + LEAVE_SECONDS
+        codes = {id(member): member.lines.stop(until) for member in members}
         for name, member in leaving.items():
-            if member.process.returncode:
-                why = _last(member.errors) or f"exit {member.process.returncode}"
+            if code := codes[id(member)]:
+                why = member.last_error() or f"exit {code}"
                 self.complaints.append(f"{name} did not leave: {why}")
         for member in members:
-            member.listener.join(LEAVE_SECONDS)
-            if not member.listener.is_alive():  # nobody inherited the pipe
-                _close(member.process.stdout)
-            _close(member.errors)
+            member.close()
 
-    # ------------------------------------------------------------------ talking
+    # ------------------------------------------------------------------ messages
 
-    def tell(self, line: str) -> None:
-        """The same line to all."""
+    def write(self, line: str) -> None:
+        """Send the same line to all members."""
         for i, member in self._members.items():
-            assert member.process.stdin is not None
             try:
-                member.process.stdin.write(f"{line}\n")
-                member.process.stdin.flush()
-            except BrokenPipeError:
-                raise self._failed(i, "ended before it was told what to do") from None
+                member.lines.write(line)
+            except ProcessEnded:
+                raise self._failed(i, "ended before the measurement") from None
 
     def window(self, warm: float, seconds: float) -> MeasuredWindow:
-        """Have all measure one stretch of time, and wait until it is over."""
+        """Have all members measure the same period, and wait until it is over."""
         begin = monotonic_ns() + int(warm * 1e9)
         end = begin + int(seconds * 1e9)
-        self.tell(f"{begin} {end}")
+        self.write(f"{begin} {end}")
         _sleep_until(begin)
         busy, before = busy_seconds(), self.usages()
         _sleep_until(end)
         return MeasuredWindow(before, self.usages(), busy_seconds() - busy)
 
     def results(self) -> list[dict[str, Any]]:
-        """What each of them measured."""
+        """The results of all members."""
         self._until(
             lambda: all(member.result is not None for member in self._members.values()),
             RESULT_SECONDS,
@@ -188,71 +184,48 @@ class ProcessGroup:
         return [self._members[i].result or {} for i in sorted(self._members)]
 
     def wait_for_view(self, members: Iterable[int], since: int, within: float) -> int:
-        """Until each of these is in a view, installed after `since`, of just these; when the last
-        of them installed it."""
+        """Wait until each of these members is in a view of exactly these, installed after `since`.
+        Returns when the last of them installed it."""
         waited = list(members)
         names = frozenset(f"m{i}" for i in waited)
 
-        def there() -> bool:
+        def is_installed() -> bool:
             views = [self._members[i].view for i in waited]
             return all(view.names == names and view.at >= since for view in views)
 
-        self._until(there, within, f"view of {', '.join(sorted(names))}")
+        self._until(is_installed, within, f"view of {', '.join(sorted(names))}")
         return max(self._members[i].view.at for i in waited)
 
     def _until(self, done: Callable[[], bool], within: float, what: str) -> None:
-        give_up = monotonic() + within
+        until = monotonic() + within
         while not done():
             try:
-                member, said = self._said.get(timeout=max(0.0, give_up - monotonic()))
+                member, message = self._messages.get(timeout=max(0.0, until - monotonic()))
             except queue.Empty:
                 raise self._failed(None, f"no {what} within {within:.0f} s") from None
-            self._hear(member, said)
+            self._handle(member, message)
 
-    def _hear(self, member: _Member, said: dict[str, Any] | None) -> None:
+    def _handle(self, member: _Member, message: dict[str, Any] | None) -> None:
         place = next((i for i, m in self._members.items() if m is member), None)
-        if place is None:  # the last words of one that was killed
+        if place is None:  # it was killed
             return
-        match said:
+        match message:
             case None:
                 raise self._failed(place, "ended early")
             case {"view": list(names), "at": int(at)}:
-                member.view = Seen(at, frozenset(names))
+                member.view = ReportedView(at, frozenset(names))
                 self.views_seen += 1
             case {"result": dict(result)}:
                 member.result = result
             case _:
-                raise self._failed(place, f"said {said}")
-
-    def _listen(self, member: _Member) -> None:
-        """All that a process says, until it ends."""
-        assert member.process.stdout is not None
-        for line in member.process.stdout:
-            try:
-                said = json.loads(line)
-            except ValueError:
-                said = {"line": line.rstrip()}
-            self._said.put((member, said if isinstance(said, dict) else {"line": line.rstrip()}))
-        self._said.put((member, None))
+                raise self._failed(place, f"wrote {message}")
 
     def _failed(self, i: int | None, what: str) -> TrialFailed:
-        """The failure, with the last line that somebody wrote about it."""
+        """The failure, with the last line of standard error of a member concerned."""
         places = self._members if i is None else [i]
-        last = [f"m{k}: {text}" for k in places if (text := _last(self._members[k].errors))]
+        last = [f"m{k}: {text}" for k in places if (text := self._members[k].last_error())]
         who = "trial" if i is None else f"member m{i}"
         return TrialFailed(f"{who}: {what}" + "".join(f"; {text}" for text in last[:1]))
-
-
-def _last(errors: IO[str]) -> str:
-    errors.seek(0)
-    lines = [line for line in errors.read().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
-
-
-def _close(pipe: IO[str] | None) -> None:
-    if pipe is not None:
-        with suppress(OSError):  # what was still to be written to it
-            pipe.close()
 
 
 def _sleep_until(at: int) -> None:

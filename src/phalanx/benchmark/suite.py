@@ -1,9 +1,9 @@
-"""What is measured, in which order, and what is made of it.
+"""The benchmark suite: which trials run, in which order, and the rows of results.
 
-The sides of a comparison take turns, trial by trial, in one run: what else the machine does
-meanwhile meets all of them. It need not slow all alike, so each row tells how many cores others
-took, and a fixed piece of work before each trial how fast the machine was. Results are medians of
-the trials; a ratio is one of medians.
+The systems of a comparison take turns, trial by trial, in one run, so that other load on the
+machine affects all of them. It may not slow them alike: each row has the number of cores that other
+programs used, and a fixed loop before each trial measures the speed of the machine. Results are
+medians of the trials; a ratio is a ratio of medians.
 """
 
 from __future__ import annotations
@@ -18,33 +18,41 @@ from typing import Any
 import msgspec
 
 from phalanx.benchmark.journal_verdict import verdict
-from phalanx.benchmark.measure import Flood, LossCounts, failover, flood, idle, latency, percentile
-from phalanx.benchmark.phalanx_system import Members
+from phalanx.benchmark.measure import (
+    CuttableNetwork,
+    Flood,
+    failover,
+    flood,
+    idle,
+    latency,
+    percentile,
+)
+from phalanx.benchmark.phalanx_system import PhalanxSystem
 from phalanx.benchmark.process_group import TrialFailed
 from phalanx.benchmark.trial import BenchmarkedSystem, Trial
-from phalanx.benchmark.usage import load, yardstick
+from phalanx.benchmark.usage import calibration_loop, load
 
 BUSY = 0.3
-"""More load than this before a run, and results will suffer."""
+"""A load above this before a run distorts the results."""
 
 
 class SuiteRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One measure of one side."""
+    """One measurement of one system."""
 
     what: str
     """throughput, latency, failover, idle."""
     side: str
     measure: str
-    """What the values are, unit included."""
+    """What the values mean, with the unit."""
     values: list[float]
-    """One a trial, in order."""
+    """One value per trial, in order."""
     members: int
     size: int | None = None
     service: str | None = None
     more: dict[str, Any] = {}
-    """What was seen on the way."""
+    """Further measurements of the same trials."""
     ratios: dict[str, float] = {}
-    """This median divided by that of other sides."""
+    """This median divided by that of other systems."""
 
     @property
     def median(self) -> float:
@@ -52,8 +60,8 @@ class SuiteRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Suite:
-    """Runs trials and gathers rows. `say` tells people what is going on, `show` gets the rows of
-    each comparison when it is complete."""
+    """Runs trials and collects rows. `say` prints progress; `show` gets the rows of each comparison
+    when it is complete."""
 
     def __init__(
         self,
@@ -67,11 +75,11 @@ class Suite:
         self.rows: list[SuiteRow] = []
         self.verdicts: dict[str, str] = {}
         self.failures: list[str] = []
-        """Trials that could not be measured; the others go on."""
-        self.yardsticks: list[float] = []
-        """Before each trial: how long a fixed piece of work took."""
+        """Trials that could not be measured; the suite continues."""
+        self.calibrations: list[float] = []
+        """The duration of a fixed loop before each trial."""
         self.complaints: list[str] = []
-        """What was wrong in trials that could."""
+        """Problems in trials that were measured."""
         self._seconds = seconds
         self._warm = warm
         self._trials = trials
@@ -80,51 +88,56 @@ class Suite:
 
     @property
     def violated(self) -> bool:
-        """Whether the checkers found something."""
+        """Whether the checkers found a violation."""
         return any(text.startswith("VIOLATED") for text in self.verdicts.values())
 
-    def throughput(self, sides: Sequence[BenchmarkedSystem], size: int, service: str) -> None:
-        title = f"throughput, {sides[0].n} members, {service}, {size} B"
+    def throughput(self, systems: Sequence[BenchmarkedSystem], size: int, service: str) -> None:
+        title = f"throughput, {systems[0].n} members, {service}, {size} B"
         task = Trial(mode="flood", size=size, service=service)
-        able = [side for side in sides if service in services(side)]
-        rows = {side.name: self._row("throughput", side, "messages/s", task) for side in able}
-        seen: dict[str, list[Flood]] = {side.name: [] for side in able}
+        able = [system for system in systems if service in services(system)]
+        rows = {system.name: self._row("throughput", system, "messages/s", task) for system in able}
+        seen: dict[str, list[Flood]] = {system.name: [] for system in able}
         for trial in range(self._trials):
-            for side in able:
-                self._say(f"{title}: {side.name}, trial {trial + 1} of {self._trials}")
-                with self._trial(title, side):
-                    result = flood(side, task, self._warm, self._seconds)
-                    rows[side.name].values.append(result.messages_per_second)
-                    seen[side.name].append(result)
-                    self.complaints += [f"{title}: {side.name}: {c}" for c in result.complaints]
+            for system in able:
+                self._say(f"{title}: {system.name}, trial {trial + 1} of {self._trials}")
+                with self._trial(title, system):
+                    result = flood(system, task, self._warm, self._seconds)
+                    rows[system.name].values.append(result.messages_per_second)
+                    seen[system.name].append(result)
+                    self.complaints += [f"{title}: {system.name}: {c}" for c in result.complaints]
         for name, row in rows.items():
             if row.values:
-                row.more = _on_the_way(seen[name])
+                row.more = _flood_details(seen[name])
         self._finish(title, list(rows.values()))
 
     def latency(
-        self, sides: Sequence[BenchmarkedSystem], size: int, service: str, rate: float, senders: int
+        self,
+        systems: Sequence[BenchmarkedSystem],
+        size: int,
+        service: str,
+        rate: float,
+        senders: int,
     ) -> None:
         who = "one member sends" if senders == 1 else "each member sends"
-        title = f"latency, {sides[0].n} members, {service}, {size} B, {who} {rate:g}/s"
+        title = f"latency, {systems[0].n} members, {service}, {size} B, {who} {rate:g}/s"
         task = Trial(mode="latency", size=size, service=service, rate=rate, senders=senders)
-        able = [side for side in sides if service in services(side)]
+        able = [system for system in systems if service in services(system)]
         shares = {"p50 us": 0.5, "p99 us": 0.99}
-        others: dict[str, list[float]] = {side.name: [] for side in able}
+        others: dict[str, list[float]] = {system.name: [] for system in able}
         rows = {
-            (side.name, measure): self._row("latency", side, measure, task)
+            (system.name, measure): self._row("latency", system, measure, task)
             for measure in shares
-            for side in able
+            for system in able
         }
         for trial in range(self._trials):
-            for side in able:
-                self._say(f"{title}: {side.name}, trial {trial + 1} of {self._trials}")
-                with self._trial(title, side):
-                    seen = latency(side, task, self._warm, self._seconds)
-                    others[side.name].append(seen.others)
+            for system in able:
+                self._say(f"{title}: {system.name}, trial {trial + 1} of {self._trials}")
+                with self._trial(title, system):
+                    seen = latency(system, task, self._warm, self._seconds)
+                    others[system.name].append(seen.others)
                     for measure, share in shares.items():
                         value = percentile(seen.times, share) / 1e3
-                        rows[side.name, measure].values.append(value)
+                        rows[system.name, measure].values.append(value)
         for row in rows.values():
             if row.values:
                 row.more = {"rate": rate, "senders": min(senders, row.members)}
@@ -132,41 +145,41 @@ class Suite:
         self._finish(title, list(rows.values()))
 
     def failover(
-        self, sides: Sequence[BenchmarkedSystem], trials: int, network: LossCounts | None
+        self, systems: Sequence[BenchmarkedSystem], trials: int, network: CuttableNetwork | None
     ) -> None:
-        """Here the sides do not take turns: a group is made once, and goes through all trials."""
-        title = f"failover, {sides[0].n} members, seconds until the last has the new view"
+        """The systems do not take turns here: one group goes through all trials."""
+        title = f"failover, {systems[0].n} members, seconds until the last has the new view"
         rows: dict[tuple[str, str], SuiteRow] = {}
-        for side in sides:
+        for system in systems:
             count = 0
 
-            def done(side: BenchmarkedSystem = side) -> None:
+            def done(system: BenchmarkedSystem = system) -> None:
                 nonlocal count
                 count += 1
-                self._say(f"{title}: {side.name}, {count} of {trials} done")
+                self._say(f"{title}: {system.name}, {count} of {trials} done")
 
-            self._say(f"{title}: {side.name}")
-            with self._trial(title, side):
-                for change in failover(side, trials, network, done):
-                    key = change.kind, side.name
+            self._say(f"{title}: {system.name}")
+            with self._trial(title, system):
+                for change in failover(system, trials, network, done):
+                    key = change.kind, system.name
                     if key not in rows:
-                        rows[key] = self._row("failover", side, f"{change.kind} s")
+                        rows[key] = self._row("failover", system, f"{change.kind} s")
                     rows[key].values.append(change.seconds)
         self._finish(title, sorted(rows.values(), key=lambda row: _KINDS.index(row.measure)))
 
-    def idle(self, sides: Sequence[BenchmarkedSystem], seconds: float) -> None:
-        title = f"idle, {sides[0].n} members, cost of one"
+    def idle(self, systems: Sequence[BenchmarkedSystem], seconds: float) -> None:
+        title = f"idle, {systems[0].n} members, cost of one"
         rows: dict[tuple[str, str], SuiteRow] = {}
-        for side in sides:
-            self._say(f"{title}: {side.name}, {seconds:.0f} s")
-            with self._trial(title, side):
-                seen = idle(side, seconds)
+        for system in systems:
+            self._say(f"{title}: {system.name}, {seconds:.0f} s")
+            with self._trial(title, system):
+                seen = idle(system, seconds)
                 values = {"cpu %": seen.cpu_share * 100, "rss MB": seen.rss_bytes / 1e6}
-                if seen.sent_per_second:  # nobody can tell members apart on the loopback
+                if seen.sent_per_second:  # the loopback interface does not count by member
                     values["sent B/s"] = seen.sent_per_second
                     values["received B/s"] = seen.received_per_second
                 for measure, value in values.items():
-                    row = rows[measure, side.name] = self._row("idle", side, measure)
+                    row = rows[measure, system.name] = self._row("idle", system, measure)
                     row.values.append(value)
         order = list(dict.fromkeys(measure for measure, _ in rows))
         self._finish(title, sorted(rows.values(), key=lambda row: order.index(row.measure)))
@@ -174,25 +187,25 @@ class Suite:
     # ------------------------------------------------------------------ rows
 
     @contextmanager
-    def _trial(self, title: str, side: BenchmarkedSystem) -> Iterator[None]:
-        """A trial that fails is told, and the rest goes on."""
-        self.yardsticks.append(yardstick())
+    def _trial(self, title: str, system: BenchmarkedSystem) -> Iterator[None]:
+        """Record a trial that fails, and continue with the next."""
+        self.calibrations.append(calibration_loop())
         try:
             yield
         except TrialFailed as error:
-            self.failures.append(f"{title}: {side.name}: {error}")
+            self.failures.append(f"{title}: {system.name}: {error}")
             self._say(f"FAILED {self.failures[-1]}")
-        self._verify(side)
+        self._verify(system)
 
     def _row(
-        self, what: str, side: BenchmarkedSystem, measure: str, task: Trial | None = None
+        self, what: str, system: BenchmarkedSystem, measure: str, task: Trial | None = None
     ) -> SuiteRow:
         return SuiteRow(
             what=what,
-            side=side.name,
+            side=system.name,
             measure=measure,
             values=[],
-            members=side.n,
+            members=system.n,
             size=None if task is None else task.size,
             service=None if task is None else task.service,
         )
@@ -206,10 +219,10 @@ class Suite:
         self.rows += rows
         self._show(title, rows)
 
-    def _verify(self, side: BenchmarkedSystem) -> None:
-        """The checkers have the last word on a trial that kept journals."""
-        if isinstance(side, Members):
-            for folder in side.journals:
+    def _verify(self, system: BenchmarkedSystem) -> None:
+        """Check the journals of the trial, if it kept any."""
+        if isinstance(system, PhalanxSystem):
+            for folder in system.journals:
                 if str(folder) not in self.verdicts:
                     self._say(f"checking {folder.name}")
                     self.verdicts[str(folder)] = verdict(folder)
@@ -218,7 +231,7 @@ class Suite:
 _KINDS = ["kill s", "cut s", "heal s"]
 
 
-def _on_the_way(floods: Sequence[Flood]) -> dict[str, Any]:
+def _flood_details(floods: Sequence[Flood]) -> dict[str, Any]:
     return {
         "mb_per_s": median(f.bytes_per_second for f in floods) / 1e6,
         "cpu_share": median(f.cpu_share for f in floods),
@@ -228,9 +241,9 @@ def _on_the_way(floods: Sequence[Flood]) -> dict[str, Any]:
     }
 
 
-def services(side: BenchmarkedSystem) -> Sequence[str]:
-    """What a side offers; all four, unless it says otherwise."""
-    return getattr(side, "services", ("basic", "causal", "agreed", "safe"))
+def services(system: BenchmarkedSystem) -> Sequence[str]:
+    """The services of a system; all four by default."""
+    return getattr(system, "services", ("basic", "causal", "agreed", "safe"))
 
 
 # ---------------------------------------------------------------------------- the machine
@@ -247,25 +260,25 @@ def machine() -> dict[str, Any]:
 
 
 def warning(load_before: float | None) -> str:
-    """Empty when the machine is quiet, or else a line to tell."""
+    """A warning if the machine is busy, otherwise empty."""
     if load_before is None or load_before <= BUSY:
         return ""
-    told = f"the machine was busy in the last minute (load {load_before:.2f})"
-    return f"{told}: if others still are, do not trust the results, nor the ratios"
+    text = f"the machine was busy in the last minute (load {load_before:.2f})"
+    return f"{text}: if it still is, neither the results nor the ratios are reliable"
 
 
 def summary(suite: Suite, about: dict[str, Any]) -> dict[str, Any]:
     """Everything as one JSON object."""
     rows = []
     for row in suite.rows:
-        told: dict[str, Any] = msgspec.to_builtins(row)
-        told |= {"median": row.median, "low": min(row.values), "high": max(row.values)}
-        rows.append(told)
+        result: dict[str, Any] = msgspec.to_builtins(row)
+        result |= {"median": row.median, "low": min(row.values), "high": max(row.values)}
+        rows.append(result)
     return {
         "machine": about,
         "rows": rows,
         "verdicts": suite.verdicts,
         "failures": suite.failures,
         "complaints": suite.complaints,
-        "yardsticks": suite.yardsticks,
+        "calibrations": suite.calibrations,
     }

@@ -1,4 +1,4 @@
-"""Results for people: a small table for each comparison."""
+"""Results as text: a small table for each comparison."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ WIDTH = 26
 SHOWN_MAX = 11
 UNSTEADY = 1.3
 OTHERS_MAX = 0.4
-"""Cores; beyond this a row carries a mark."""
+"""A row is marked if other programs used more cores than this."""
 
 
 def table(title: str, rows: Sequence[SuiteRow], reference: str) -> list[str]:
-    """Medians, least and greatest; ratios to the side `reference` where it was measured, too."""
+    """Medians, minima and maxima; ratios to the system `reference` if it was measured too."""
     header = f"  {'':{WIDTH}}{'':13}{'median':>12}{'low':>12}{'high':>12}"
     if any(reference in row.ratios for row in rows):
         header += f"  x {reference}"
@@ -32,7 +32,7 @@ def table(title: str, rows: Sequence[SuiteRow], reference: str) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count, or all of those before the point."""
+    """Three significant digits, or all digits before the point."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -45,15 +45,15 @@ def _note(row: SuiteRow) -> str:
     busy = f"OTHERS TOOK {more['others']:.2g} CORES" if more.get("others", 0) > OTHERS_MAX else ""
     if row.what != "throughput":
         return busy
-    told = f"{number(more['mb_per_s'])} MB/s, {more['cpu_share']:.0%} of a core"
-    told += f" and {number(more['rss_mb'])} MB a member"
+    text = f"{number(more['mb_per_s'])} MB/s, {more['cpu_share']:.0%} of a core"
+    text += f" and {number(more['rss_mb'])} MB a member"
     if more["views_changed"]:
-        told += f"; VIEWS CHANGED {more['views_changed']} times"
-    return f"{told}; {busy}" if busy else told
+        text += f"; VIEWS CHANGED {more['views_changed']} times"
+    return f"{text}; {busy}" if busy else text
 
 
 def _some(ordered: Sequence[float]) -> Sequence[float]:
-    """All values of a distribution, or a few of them at even distances, both ends included."""
+    """All values, or a few of them at even distances, both ends included."""
     if len(ordered) <= SHOWN_MAX:
         return ordered
     last = len(ordered) - 1
@@ -61,16 +61,16 @@ def _some(ordered: Sequence[float]) -> Sequence[float]:
 
 
 def closing(suite: Suite) -> list[str]:
-    """What the checkers said, and what failed."""
+    """The verdicts of the checkers, and the failures."""
     lines = []
     if suite.verdicts:
-        said = list(suite.verdicts.values())
-        lines.append(f"journals of {len(said)} trials checked:")
-        lines += [f"  {said.count(text)}: {text}" for text in dict.fromkeys(said)]
-    if len(suite.yardsticks) > 1:
-        low, high = min(suite.yardsticks), max(suite.yardsticks)
-        told = f"a fixed loop took {low * 1e3:.0f} to {high * 1e3:.0f} ms before the trials"
-        lines.append(f"{told}: {'steady' if high < UNSTEADY * low else 'UNSTEADY'} machine")
+        verdicts = list(suite.verdicts.values())
+        lines.append(f"journals of {len(verdicts)} trials checked:")
+        lines += [f"  {verdicts.count(text)}: {text}" for text in dict.fromkeys(verdicts)]
+    if len(suite.calibrations) > 1:
+        low, high = min(suite.calibrations), max(suite.calibrations)
+        text = f"a fixed loop took {low * 1e3:.0f} to {high * 1e3:.0f} ms before the trials"
+        lines.append(f"{text}: {'steady' if high < UNSTEADY * low else 'UNSTEADY'} machine")
     lines += suite.complaints
     lines += [f"FAILED {text}" for text in suite.failures]
     return lines

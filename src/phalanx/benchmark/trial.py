@@ -1,4 +1,4 @@
-"""What is asked of the members of a trial, whichever system they belong to."""
+"""The description of a trial, and the interface of a benchmarked system."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The same for all members of a trial."""
 
     mode: Mode
-    """`flood`: send as fast as one may; `latency`: send now and then; `views`: send nothing."""
+    """`flood`: send as fast as possible; `latency`: send at a low rate; `views`: send nothing."""
     size: int = 100
     service: str = "agreed"
     rate: float = 0.0
-    """With `latency`: messages a second of each sender."""
+    """With `latency`: messages per second of each sender."""
     senders: int = 1 << 30
-    """With `latency`: how many of the members send, the first ones."""
+    """With `latency`: how many members send."""
 
     def rate_of(self, i: int) -> float:
         return self.rate if i < self.senders else 0.0
@@ -32,10 +32,10 @@ class BenchmarkedSystem(Protocol):
     """A system that can be measured."""
 
     name: str
-    """As it is told in results."""
+    """Its name in the results."""
     n: int
     """Members."""
 
-    def crew(self, task: Trial) -> AbstractContextManager[ProcessGroup]:
-        """Members for one trial, all in one view when the block begins."""
+    def start_group(self, task: Trial) -> AbstractContextManager[ProcessGroup]:
+        """Start the members of one trial; all are in one view when the block begins."""
         ...

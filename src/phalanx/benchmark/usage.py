@@ -1,4 +1,4 @@
-"""What a process costs, as Linux counts it: processor time, memory, and traffic of its network."""
+"""The resource usage of a process on Linux: processor time, memory, and network traffic."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Cost(NamedTuple):
 
 
 def usage(pids: Sequence[int]) -> Usage:
-    """Of the processes that make up one member. Traffic is that of their network namespace, all
-    cards but the loopback; a process that is gone counts nothing."""
+    """The usage of the processes of one member. Traffic is that of their network namespace, without
+    loopback; a process that has ended counts nothing."""
     at = monotonic_ns()
     cpu, rss = 0.0, 0
     for pid in pids:
@@ -53,19 +53,19 @@ def cost(before: Usage, after: Usage) -> Cost:
 
 
 def busy_seconds() -> float:
-    """Processor time that all cores together have spent on anything; 0 where it is not told."""
+    """Processor time of all cores together; 0 if the system does not report it."""
     try:
         line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     except OSError:
         return 0.0
-    spent = list(map(int, line.split()[1:9]))  # what guests use is in the first two again
+    spent = list(map(int, line.split()[1:9]))  # guest time is included in the first two
     idle, waiting = spent[3], spent[4]
     return (sum(spent) - idle - waiting) / _TICKS
 
 
-def yardstick() -> float:
-    """Seconds that a fixed piece of work takes: how fast the machine is just now. A virtual machine
-    may run at half its speed while nobody in it does anything."""
+def calibration_loop() -> float:
+    """The duration of a fixed loop in seconds: the present speed of the machine. A virtual machine
+    may run at half its speed without any load of its own."""
     before = perf_counter()
     total = 0
     for i in range(1_000_000):
@@ -75,7 +75,7 @@ def yardstick() -> float:
 
 
 def load() -> float | None:
-    """How busy the machine was in the last minute; None where it is not told."""
+    """The load average of the last minute; None if the system does not report it."""
     try:
         return os.getloadavg()[0]
     except OSError:

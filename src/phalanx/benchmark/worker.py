@@ -1,9 +1,9 @@
-"""One member of a benchmark: a process that sends, delivers everything, and says what it saw.
+"""One member of a benchmark: a process that sends, delivers everything, and prints its result.
 
-It joins, prints each view, and waits to be told `FROM UNTIL` (nanoseconds of CLOCK_MONOTONIC).
-From then on one thread sends and another reads every batch and touches every body, as an
-application would; what was delivered between the two times is the result. At the end of its input
-it leaves. `crew.py` runs it; `python -m phalanx.benchmark.worker` takes a `WorkerPlan` as JSON.
+It joins, prints each view, and reads a line `FROM UNTIL` (nanoseconds of CLOCK_MONOTONIC). Then one
+thread sends and another reads every batch and touches every body, as an application would; the
+result counts the deliveries between the two times. At the end of its input it leaves.
+`process_group.py` starts it; `python -m phalanx.benchmark.worker` takes a `WorkerPlan` as JSON.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from phalanx.blocking import Group, join
 from phalanx.config import Config
 
 BURST_BYTES = 60_000
-"""Handed over in one call when flooding: what one frame carries at most."""
+"""The size of one call when flooding: the capacity of a frame."""
 STAMP_BYTES = 8
 QUIET_SECONDS = 0.3
 DRAIN_SECONDS = 5.0
 
 
 class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one member is to do."""
+    """The task of one member."""
 
     task: Trial
     i: int
@@ -41,20 +41,20 @@ class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Counts in one thread what was sent, in another what came."""
+    """Counts sent messages in one thread and delivered messages in another."""
 
     def __init__(self, group: Group, plan: WorkerPlan) -> None:
         self._group = group
         self._task = plan.task
         self._rate = plan.task.rate_of(plan.i)
         self._service = Service[plan.task.service.upper()]
-        self._begin = self._end = 1 << 62
+        self._begin = self._end = 0
         self._over = False
         self._messages = self._bytes = self._sent = 0
         self._latencies: list[int] = []
 
     def run(self) -> None:
-        """Until the input ends."""
+        """Run until the input ends."""
         reader = threading.Thread(target=self._guarded, args=(self._read,), daemon=True)
         reader.start()
         line = sys.stdin.readline()
@@ -64,10 +64,10 @@ class Worker:
         self._drain()
 
     def _drain(self) -> None:
-        """What was sent comes to all before anybody leaves, so that journals are whole."""
-        give_up = time.monotonic() + DRAIN_SECONDS
+        """Wait until no more messages arrive, so that all journals have all of them."""
+        until = time.monotonic() + DRAIN_SECONDS
         before = -1
-        while before != self._messages and time.monotonic() < give_up:
+        while before != self._messages and time.monotonic() < until:
             before = self._messages
             time.sleep(QUIET_SECONDS)
 
@@ -88,7 +88,7 @@ class Worker:
             "ns": after - before,
             "latencies_ns": self._latencies,
         }
-        _say({"result": result})
+        _print({"result": result})
 
     # ------------------------------------------------------------------ sending
 
@@ -101,16 +101,16 @@ class Worker:
             self._sent += count
 
     def _trickle(self) -> None:
-        """Half to one and a half times the mean distance: the senders fall in step neither with
-        each other nor with the protocol's own timers."""
+        """Send at random intervals, half to one and a half times the mean, so that the senders are
+        synchronised neither with each other nor with the protocol's timers."""
         if not self._rate:
             return
-        chance = random.Random()
+        rng = random.Random()
         every = 1e9 / self._rate
         padding = bytes(max(0, self._task.size - STAMP_BYTES))
         due = time.monotonic_ns()
         while not self._over:
-            due += int(every * (0.5 + chance.random()))
+            due += int(every * (0.5 + rng.random()))
             _sleep_until(due)
             stamp = time.monotonic_ns().to_bytes(STAMP_BYTES, "little")
             self._group.send(stamp + padding, self._service)
@@ -129,7 +129,7 @@ class Worker:
             for run in batch.runs:
                 if isinstance(run, View):
                     at = time.monotonic_ns()
-                    _say({"view": [member.name for member in run.members], "at": at})
+                    _print({"view": [member.name for member in run.members], "at": at})
 
     def _time(self, batch: Batch) -> None:
         now, me = time.monotonic_ns(), self._group.me
@@ -142,7 +142,7 @@ class Worker:
                         self._latencies.append(now - stamp)
 
     def _guarded(self, work: Any) -> None:
-        """A thread that fails ends the process: a trial without it would measure nothing."""
+        """End the process if a thread fails: a trial without it would measure nothing."""
         try:
             work()
         except PhalanxError as error:
@@ -157,8 +157,8 @@ def _sleep_until(at: int) -> None:
     time.sleep(max(0, at - time.monotonic_ns()) / 1e9)
 
 
-def _say(what: dict[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.encode(what).decode() + "\n")
+def _print(message: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(message).decode() + "\n")
     sys.stdout.flush()
 
 

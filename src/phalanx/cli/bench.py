@@ -1,6 +1,6 @@
-"""`phalanx bench`: what this machine and this version do, members as processes on the loopback.
+"""`phalanx bench`: measure groups of processes on the loopback interface.
 
-In a checkout `bench/bench_real.py` runs the same in network namespaces and against Corosync; it
+In a checkout, `bench/bench_real.py` measures the same in network namespaces and beside Corosync; it
 takes its options from here.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import click
 
-from phalanx.benchmark.phalanx_system import Loopback, Members
+from phalanx.benchmark.phalanx_system import Loopback, PhalanxSystem
 from phalanx.benchmark.suite import Suite, SuiteRow, machine, summary, warning
 from phalanx.benchmark.tables_text import closing, table
 from phalanx.benchmark.trial import BenchmarkedSystem
@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Several(click.ParamType[tuple[Any, ...]]):
-    """One or more values of another type, with commas between."""
+    """One or more values of another type, separated by commas."""
 
     def __init__(self, of: click.ParamType[Any]) -> None:
         self._of = of
@@ -48,8 +48,9 @@ class Several(click.ParamType[tuple[Any, ...]]):
         return tuple(self._of.convert(part, param, ctx) for part in str(value).split(","))
 
 
-class Told:
-    """Progress on stderr, results on stdout: tables as they come, or one JSON object at the end."""
+class BenchOutput:
+    """Progress on stderr, results on stdout: tables as they are measured, or one JSON object at the
+    end."""
 
     def __init__(self, reference: str, as_json: bool) -> None:
         self._reference = reference
@@ -57,8 +58,8 @@ class Told:
         self._about = machine()
 
     def suite(self, *, seconds: float, trials: int) -> Suite:
-        if told := warning(self._about["load_before"]):
-            self.say(f"warning: {told}")
+        if text := warning(self._about["load_before"]):
+            self.say(f"warning: {text}")
         warm = min(1.0, seconds / 2)
         return Suite(seconds=seconds, warm=warm, trials=trials, say=self.say, show=self.show)
 
@@ -70,7 +71,7 @@ class Told:
             click.echo("\n".join([*table(title, rows, self._reference), ""]))
 
     def close(self, suite: Suite, **about: Any) -> None:
-        """The rest, and exit 1 if something was violated or failed."""
+        """Print the rest, and exit with 1 if a trial failed or a guarantee was violated."""
         if self._json:
             click.echo(json.dumps(summary(suite, {**self._about, **about})))
         else:
@@ -88,24 +89,50 @@ def options(command: F) -> F:
     for option in reversed(
         [
             click.argument("what", nargs=-1, type=click.Choice(KINDS)),
-            click.option("--members", type=members, default=(4,), help="How many; 4."),
-            click.option("--size", "sizes", type=sizes, default=(100,), help="Bytes; 100."),
+            click.option("--members", type=members, default=(4,), help="Group sizes; default 4."),
             click.option(
-                "--service", "services", type=services, default=("agreed",), help="agreed"
+                "--size",
+                "sizes",
+                type=sizes,
+                default=(100,),
+                help="Message sizes in bytes; default 100.",
             ),
             click.option(
-                "--seconds", type=WholeNumber(1, 3600), default=3, help="Of each trial; 3."
+                "--service",
+                "services",
+                type=services,
+                default=("agreed",),
+                help="Services; default agreed.",
             ),
-            click.option("--trials", type=WholeNumber(1, 1000), default=3, help="Of each kind; 3."),
             click.option(
-                "--rate", type=WholeNumber(1, 10_000), default=200, help="For latency; 200."
+                "--seconds",
+                type=WholeNumber(1, 3600),
+                default=3,
+                help="Length of a trial; default 3.",
             ),
-            click.option("--no-offload", is_flag=True, help="Without UDP_SEGMENT and UDP_GRO."),
             click.option(
-                "--journal", type=click.Path(file_okay=False), metavar="DIR", help="Keep journals."
+                "--trials",
+                type=WholeNumber(1, 1000),
+                default=3,
+                help="Trials of each kind; default 3.",
             ),
-            click.option("--no-journal", is_flag=True, help="Write none, check nothing."),
-            click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
+            click.option(
+                "--rate",
+                type=WholeNumber(1, 10_000),
+                default=200,
+                help="Messages per second for latency; default 200.",
+            ),
+            click.option("--no-offload", is_flag=True, help="Do not use UDP_SEGMENT and UDP_GRO."),
+            click.option(
+                "--journal",
+                type=click.Path(file_okay=False),
+                metavar="DIR",
+                help="Keep the journals in this directory.",
+            ),
+            click.option("--no-journal", is_flag=True, help="Write and check no journals."),
+            click.option(
+                "--json", "as_json", is_flag=True, help="Print one JSON object on stdout."
+            ),
         ]
     ):
         command = option(command)
@@ -129,27 +156,27 @@ def bench(
 ) -> None:
     """Measure throughput, latency, failover and idle cost of groups on this machine.
 
-    Members are processes that talk over the loopback interface. WHAT is one or more of throughput,
-    latency, failover and idle; all of them if left out. Members write journals, which are checked
-    after each trial and removed, unless --journal says where to keep them.
+    Members are processes that communicate over the loopback interface. WHAT is one or more of
+    throughput, latency, failover and idle; by default all of them. Members write journals, which
+    are checked after each trial and then removed, unless --journal names a directory for them.
 
     \b
     Example:
       phalanx bench throughput --members 2,4 --size 100,1000 --service agreed,safe
     """
-    told = Told("phalanx", as_json)
-    suite = told.suite(seconds=seconds, trials=trials)
+    output = BenchOutput("phalanx", as_json)
+    suite = output.suite(seconds=seconds, trials=trials)
     for n in members:
         place = Loopback(n)
         with journals(suite, journal, no_journal) as folder:
-            side = Members("phalanx", place, journal=folder, offload=not no_offload)
-            play(suite, [side], what or KINDS, sizes, services, rate, trials, seconds)
-    told.close(suite, network="loopback")
+            system = PhalanxSystem("phalanx", place, journal=folder, offload=not no_offload)
+            run_suite(suite, [system], what or KINDS, sizes, services, rate, trials, seconds)
+    output.close(suite, network="loopback")
 
 
-def play(
+def run_suite(
     suite: Suite,
-    sides: Sequence[BenchmarkedSystem],
+    systems: Sequence[BenchmarkedSystem],
     what: Sequence[str],
     sizes: Sequence[int],
     services: Sequence[str],
@@ -158,27 +185,27 @@ def play(
     seconds: float,
     network: Any = None,
 ) -> None:
-    """All that was asked for, of all sides."""
+    """Run the selected measurements on all systems."""
     for service in services:
         for size in sizes:
             if "throughput" in what:
-                suite.throughput(sides, size, service)
+                suite.throughput(systems, size, service)
             if "latency" in what:
-                suite.latency(sides, size, service, rate, senders=1)
-                suite.latency(sides, size, service, rate, senders=EVERYBODY)
+                suite.latency(systems, size, service, rate, senders=1)
+                suite.latency(systems, size, service, rate, senders=EVERYBODY)
     if "failover" in what:
-        suite.failover(sides, trials, network)
+        suite.failover(systems, trials, network)
     if "idle" in what:
-        suite.idle(sides, seconds)
+        suite.idle(systems, seconds)
 
 
 @contextmanager
 def journals(suite: Suite, wanted: str | None, none: bool) -> Iterator[Path | None]:
-    """The folder for journals, to be kept where that is wanted; None if there are to be none."""
+    """The folder for journals: the one to keep, or a temporary one; None without journals."""
     if none:
         yield None
     elif wanted is None:
-        with passing_journals(suite) as folder:
+        with temporary_journals(suite) as folder:
             yield folder
     else:
         Path(wanted).mkdir(parents=True, exist_ok=True)
@@ -186,8 +213,8 @@ def journals(suite: Suite, wanted: str | None, none: bool) -> Iterator[Path | No
 
 
 @contextmanager
-def passing_journals(suite: Suite) -> Iterator[Path]:
-    """A folder for journals that are checked and then removed, unless they are evidence."""
+def temporary_journals(suite: Suite) -> Iterator[Path]:
+    """A folder for journals, which is removed unless they show a violation."""
     folder = Path(tempfile.mkdtemp(prefix="phalanx-journals-"))
     try:
         yield folder

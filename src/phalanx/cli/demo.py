@@ -1,4 +1,4 @@
-"""`phalanx demo`: five real members, a crash, a partition, a merge; what their journals prove."""
+"""`phalanx demo`: run five real members through a crash, a partition and a merge; check them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from phalanx.verify.render.verdict_table import verdicts
 
 
 @click.command("demo")
-@click.option("--keep", metavar="DIR", help="Keep the journals there.")
-@click.option("--report", metavar="FILE", help="Audit them on Spark too, and make this page.")
-@click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
+@click.option("--keep", metavar="DIR", help="Keep the journals in this directory.")
+@click.option("--report", metavar="FILE", help="Audit them on Spark too; write this page.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def demo(keep: str | None, report: str | None, as_json: bool) -> None:
-    """Five real processes on this machine: traffic, kill -9, a partition, a merge, a restart.
+    """Run five real members through a kill -9, a partition, a merge and a restart.
 
-    They use multicast on the loopback interface and need no rights. Afterwards the checkers read
-    the journals and give each guarantee its verdict; with --report the audit on Spark does so as
-    well, and the run becomes a page to look at. Exit 1 if a guarantee is violated.
+    They use multicast on the loopback interface and need no privileges. Afterwards the checkers
+    read the journals and print a verdict for each guarantee; with --report the audit on Spark does
+    so too, and writes a page about the run. Exit 1 if a guarantee is violated.
 
     \b
     Examples:
@@ -48,9 +48,9 @@ def demo(keep: str | None, report: str | None, as_json: bool) -> None:
         check_places(report)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
     try:
-        play = perform(folder, f"demo-{os.getpid()}", lambda line: _say(line, as_json))
+        script = perform(folder, f"demo-{os.getpid()}", lambda line: _print(line, as_json))
         (evidence,) = judge(reader.read_all([folder / "journals"]))
-        facts = _told(evidence, play, as_json)
+        facts = _results(evidence, script, as_json)
         violated = len(evidence.report.violations)
         if report is not None:
             audited = _audit(str(folder / "journals"), report, as_json)
@@ -64,12 +64,12 @@ def demo(keep: str | None, report: str | None, as_json: bool) -> None:
     sys.exit(1 if violated else 0)
 
 
-def _told(evidence: JournalEvidence, play: DemoScript, quietly: bool) -> dict[str, Any]:
-    """What the checkers say, for people unless quietly, and as facts."""
+def _results(evidence: JournalEvidence, script: DemoScript, as_json: bool) -> dict[str, Any]:
+    """The verdicts of the checkers as a dictionary; prints them unless `as_json`."""
     rows, found = evidence.rows, evidence.report
-    if not quietly:
+    if not as_json:
         click.echo("\nViews over time (not to scale):\n")
-        click.echo("\n".join(bands(_side_by_side(rows, play.killed_ns))))
+        click.echo("\n".join(bands(_side_by_side(rows, script.killed_ns))))
         click.echo(f"\nWhat {len(rows):,} rows of the journals prove:\n")
         click.echo("\n".join(verdicts(found)))
         for violation in found.violations:
@@ -77,7 +77,7 @@ def _told(evidence: JournalEvidence, play: DemoScript, quietly: bool) -> dict[st
     return {
         "members": list(NAMES),
         "rows": len(rows),
-        "seconds": play.timings,
+        "seconds": script.timings,
         "properties": {
             name: {
                 "verdict": result.verdict,
@@ -90,14 +90,14 @@ def _told(evidence: JournalEvidence, play: DemoScript, quietly: bool) -> dict[st
     }
 
 
-def _audit(journals: str, out: str, quietly: bool) -> dict[str, Any]:
-    """The same journals on Spark: verdicts, and a page of them."""
+def _audit(journals: str, out: str, as_json: bool) -> dict[str, Any]:
+    """Audit the journals on Spark and write the page."""
     from phalanx.pipeline.audit import audit
     from phalanx.pipeline.report.collect import collect
     from phalanx.pipeline.report.html import assemble
     from phalanx.pipeline.report.verdicts import findings_of
 
-    _say("\nThe same journals on Spark:\n", quietly)
+    _print("\nThe same journals on Spark:\n", as_json)
     began = time.monotonic()
     with asked([journals], None) as tables:
         found = audit(tables)
@@ -106,20 +106,20 @@ def _audit(journals: str, out: str, quietly: bool) -> dict[str, Any]:
     text = assemble(page)
     write_or_explain(out, lambda: write_page(Path(out), text))
     tally = Counter(result.verdict for result in found.properties.values())
-    _say(
+    _print(
         f"  audit: {tally['holds']} guarantees hold, {tally['violated']} violated, "
         f"{tally['unverifiable']} not verified ({judged - began:.0f} s)",
-        quietly,
+        as_json,
     )
     for line in lines(found) if found.violated else ():
-        _say(line, quietly)
-    _say(f"  report: {out}, {len(text.encode()) // 1024} kB; open it in a browser", quietly)
+        _print(line, as_json)
+    _print(f"  report: {out}, {len(text.encode()) // 1024} kB; open it in a browser", as_json)
     return {"verdicts": dict(tally), "violated": list(found.violated), "report": out}
 
 
 def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:
-    """The rows on one clock: one machine has one that only grows. The killed one wrote no last row,
-    and lost those of its last tenth of a second; we know when it was."""
+    """The rows with times since the first: the members share the clock of one machine. The killed
+    member wrote no last row and lost those of its last tenth of a second; a row is added for it."""
     ends = {(row.node, row.inc) for row in rows if isinstance(row, Life) and row.op == "STOP"}
     last = {(row.node, row.inc): row for row in sorted(rows, key=lambda row: row.lseq)}
     killed: list[Event] = [
@@ -141,5 +141,5 @@ def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:
     return [msgspec.structs.replace(row, sim_ns=row.t_ns - first) for row in [*rows, *killed]]
 
 
-def _say(line: str, quietly: bool) -> None:
-    click.echo(line, err=quietly)
+def _print(line: str, as_json: bool) -> None:
+    click.echo(line, err=as_json)

@@ -1,4 +1,4 @@
-"""`phalanx doctor`: what on this machine will hold a group back, and how to mend it."""
+"""`phalanx doctor`: diagnose this machine's network and suggest fixes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,30 @@ from phalanx.transport.settings_probe import group_settings
 
 
 @click.command("doctor")
-@click.option("--interface", default="", metavar="NAME", help="Name or address; as by default.")
-@click.option("--port", type=WholeNumber(1, 65_535), default=7117, help="UDP port; 7117.")
-@click.option("--group", metavar="NAME", help="Listen for its members, and compare settings.")
-@click.option("--cluster", default="phalanx", metavar="NAME", help="Of that group; phalanx.")
+@click.option(
+    "--interface",
+    default="",
+    metavar="NAME",
+    help="Name or address of the interface; default: the route's.",
+)
+@click.option("--port", type=WholeNumber(1, 65_535), default=7117, help="UDP port; default 7117.")
+@click.option(
+    "--group", metavar="NAME", help="Listen for members of this group and compare their settings."
+)
+@click.option(
+    "--cluster",
+    default="phalanx",
+    metavar="NAME",
+    help="The cluster of that group; default phalanx.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def doctor(interface: str, port: int, group: str | None, cluster: str, as_json: bool) -> None:
-    """Check that this machine can carry a group.
+    """Diagnose this machine's network and suggest fixes.
 
-    Prints a line for each check: ok, note, warning or problem, and how to mend it. Exit code 0
-    without problems, 1 with one, 2 if there is no such interface. With --group it listens for two
-    seconds, by multicast, and tells whether the settings of that group's members differ where they
-    must agree.
+    Prints one line for each check: ok, note, warning or problem, and how to fix it. Exit code 0
+    without problems, 1 with a problem, 2 if the interface does not exist. With --group it listens
+    for two seconds, by multicast, and reports whether the members of that group differ in settings
+    that must agree.
 
     \b
     Example:
@@ -49,5 +61,5 @@ def doctor(interface: str, port: int, group: str | None, cluster: str, as_json: 
 
 
 def line_of(finding: Diagnosis) -> str:
-    mend = f"; {finding.remedy}" if finding.remedy else ""
-    return one_line(f"{finding.verdict:<8} {finding.check:<15} {finding.told}{mend}")
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return one_line(f"{finding.verdict:<8} {finding.check:<15} {finding.text}{remedy}")

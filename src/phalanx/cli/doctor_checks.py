@@ -1,4 +1,4 @@
-"""What `phalanx doctor` asks of the machine besides its network: Python, clock, Java."""
+"""The checks of `phalanx doctor` besides the network: Python, clock, Java."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _TIME_ERROR = 5
 
 
 def machine_findings() -> list[Diagnosis]:
-    return [python(), clock(clock_state()), java(java_says())]
+    return [python(), clock(clock_state()), java(java_version())]
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Diagnosis:
-    told = ".".join(map(str, version))
+    text = ".".join(map(str, version))
     if version >= PYTHON_LEAST:
-        return Diagnosis("python", "ok", told)
+        return Diagnosis("python", "ok", text)
     least = ".".join(map(str, PYTHON_LEAST))
-    return Diagnosis("python", "problem", told, f"install Python {least} or newer")
+    return Diagnosis("python", "problem", text, f"install Python {least} or newer")
 
 
 class _Timex(ctypes.Structure):
-    """`struct timex` of Linux, as far as it is read, and room for the rest."""
+    """The beginning of Linux's `struct timex`, and space for the rest."""
 
     _fields_ = [
         ("modes", ctypes.c_uint),
@@ -46,15 +46,15 @@ class _Timex(ctypes.Structure):
 
 
 def clock_state() -> tuple[bool, int] | None:
-    """Whether the clock is kept in step with others, and by how many microseconds it may be wrong.
-    None where the kernel does not say."""
+    """Whether the clock is synchronised, and its maximum error in microseconds. None if the kernel
+    does not report it."""
     if sys.platform != "linux":
         return None
     try:
         ask = ctypes.CDLL(None, use_errno=True).adjtimex
     except (OSError, AttributeError):
         return None
-    answer = _Timex()  # modes = 0: ask, and change nothing
+    answer = _Timex()  # modes = 0: read only
     state = ask(ctypes.byref(answer))
     if state < 0:
         return None
@@ -62,20 +62,20 @@ def clock_state() -> tuple[bool, int] | None:
 
 
 def clock(state: tuple[bool, int] | None) -> Diagnosis:
-    """The protocol never compares the clocks of two machines; whoever reads journals does."""
+    """The protocol never compares the clocks of two machines; readers of journals do."""
     if state is None:
-        return Diagnosis("clock", "note", "the kernel does not say whether it is synchronised")
+        return Diagnosis("clock", "note", "the kernel does not report whether it is synchronised")
     synchronised, error_us = state
     if synchronised:
-        return Diagnosis("clock", "ok", f"synchronised, wrong by at most {error_us / 1000:.1f} ms")
-    told = "not synchronised: times in the journals of several machines will not fit together"
+        return Diagnosis("clock", "ok", f"synchronised, error at most {error_us / 1000:.1f} ms")
+    text = "not synchronised: times in journals of different machines cannot be compared"
     return Diagnosis(
-        "clock", "warning", told, "run chrony, systemd-timesyncd or another NTP client"
+        "clock", "warning", text, "run chrony, systemd-timesyncd or another NTP client"
     )
 
 
-def java_says() -> str | None:
-    """What `java -version` prints; None if there is no Java, empty if it does not answer."""
+def java_version() -> str | None:
+    """The output of `java -version`; None without Java, empty if it does not answer."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if command is None:
@@ -90,14 +90,14 @@ def java_says() -> str | None:
     return done.stderr + done.stdout
 
 
-def java(said: str | None) -> Diagnosis:
+def java(output: str | None) -> Diagnosis:
     """Only the Spark extra needs Java."""
     remedy = f"for the Spark extra install Java {JAVA_LEAST} or newer"
-    if said is None:
+    if output is None:
         return Diagnosis("java", "note", "not found; only the Spark extra needs it", remedy)
-    hit = re.search(r'version "(?:1\.)?(\d+)', said)
+    hit = re.search(r'version "(?:1\.)?(\d+)', output)
     if hit is None:
-        return Diagnosis("java", "warning", "does not tell its version", remedy)
+        return Diagnosis("java", "warning", "its version is unknown", remedy)
     version = int(hit.group(1))
     if version < JAVA_LEAST:
         return Diagnosis("java", "warning", f"version {version} is too old for Spark", remedy)

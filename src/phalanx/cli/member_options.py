@@ -1,4 +1,4 @@
-"""Options of the commands that join a group, and how they show what it tells them."""
+"""Options of the commands that join a group, and the format of the events they print."""
 
 from __future__ import annotations
 
@@ -25,27 +25,37 @@ WAIT_SECONDS = 60.0
 SERVICES = [service.name.lower() for service in Service]
 
 _OPTIONS = (
-    click.option("--name", metavar="NAME", help="This member's name; host and process id."),
-    click.option("--cluster", metavar="NAME", help="Others of this name only; phalanx."),
+    click.option(
+        "--name", metavar="NAME", help="This member's name; default: host and process id."
+    ),
+    click.option(
+        "--cluster", metavar="NAME", help="Ignore members of other clusters; default phalanx."
+    ),
     click.option(
         "--network",
         type=click.Choice(["multicast", "broadcast", "fanout"]),
-        help="How packets travel; multicast.",
+        help="How packets are sent; default multicast.",
     ),
-    click.option("--address", metavar="ADDRESS", help="The group's address; made of its name."),
-    click.option("--port", type=click.IntRange(0, 65_535), help="The UDP port; 7117."),
+    click.option(
+        "--address", metavar="ADDRESS", help="The group's address; default: derived from its name."
+    ),
+    click.option("--port", type=click.IntRange(0, 65_535), help="The UDP port; default 7117."),
     click.option("--interface", metavar="NAME", help="Network interface, by name or address."),
     click.option(
         "--peer",
         "peers",
         metavar="HOST:PORT",
         multiple=True,
-        help="With fanout, where others may be; may be repeated.",
+        help="With fanout, the address of a member; may be repeated.",
     ),
-    click.option("--local", is_flag=True, help="This machine only."),
-    click.option("--crowded", is_flag=True, help="Longer time-outs: many processes, few cores."),
-    click.option("--state", metavar="DIR", help="Remember this member's incarnation here."),
-    click.option("--journal", metavar="DIR", help="Write what this member sees here."),
+    click.option("--local", is_flag=True, help="Only members on this machine."),
+    click.option(
+        "--crowded", is_flag=True, help="Longer time-outs, for many processes on few cores."
+    ),
+    click.option(
+        "--state", metavar="DIR", help="Store this member's incarnation in this directory."
+    ),
+    click.option("--journal", metavar="DIR", help="Write this member's journal to this directory."),
 )
 
 _WAITING = (
@@ -53,14 +63,14 @@ _WAITING = (
         "--members",
         metavar="N",
         type=click.IntRange(1, MEMBERS_MAX),
-        help="Send nothing before the view has so many members; until then lines wait.",
+        help="Send nothing before the view has this many members.",
     ),
     click.option(
         "--timeout",
         metavar="SECONDS",
         type=click.FloatRange(0, min_open=True),
         default=WAIT_SECONDS,
-        help=f"Wait so long for the members before the first line; {WAIT_SECONDS:g}.",
+        help=f"How long to wait for members before the first line; default {WAIT_SECONDS:g}.",
     ),
 )
 
@@ -80,7 +90,7 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_of(given: dict[str, Any]) -> Config:
-    """The settings that the options make. Takes them out of `given`."""
+    """The settings for the options, which are removed from `given`."""
     settings: dict[str, Any] = dict(CROWDED) if given.pop("crowded") else {}
     if given.pop("local"):
         settings |= {"interface": "127.0.0.1", "hops": 0}
@@ -95,11 +105,11 @@ def config_of(given: dict[str, Any]) -> Config:
 
 
 _NAMES = ShortNames()
-"""Of the members in this process's output: one that came back is told from its former life."""
+"""Distinguishes the incarnations of a member in this process's output."""
 
 
 def as_text(event: Event) -> str:
-    """One line for a person."""
+    """The event as one line of text."""
     match event:
         case View():
             parts = [f"view {event.id}:", *map(_NAMES.of, event.members)]
@@ -114,7 +124,7 @@ def as_text(event: Event) -> str:
             sender, service = _NAMES.of(event.sender), event.service.name.lower()
             return f"{sender}#{event.number}{late} {service}: {text}"
         case Transitional():
-            return f"the view {event.view} is ending; {_names(event.members)} go on"
+            return f"view {event.view} is ending; {_names(event.members)} continue"
         case NotSent(first, last, members, rest):
             who = _names(members) if rest else f"anybody: {_names(members)} left the view"
             return f"messages {first} to {last} do not go to {who}"
@@ -123,7 +133,7 @@ def as_text(event: Event) -> str:
 
 
 def as_row(event: Event) -> dict[str, Any]:
-    """The same for a program."""
+    """The event as a JSON object."""
     match event:
         case View():
             row: dict[str, Any] = {

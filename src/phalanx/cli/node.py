@@ -25,7 +25,7 @@ from phalanx.runtime.events import Event, Message, View
 from phalanx.text import one_line
 
 STABLE_SECONDS = 60.0
-"""How long --until-eof waits for the last message to be at every member."""
+"""How long --until-eof waits until every member has the last message."""
 
 
 @click.command("node")
@@ -33,20 +33,23 @@ STABLE_SECONDS = 60.0
 @joining_options
 @waiting_options
 @click.option(
-    "--service", type=click.Choice(SERVICES), default="agreed", help="For the lines; agreed."
+    "--service",
+    type=click.Choice(SERVICES),
+    default="agreed",
+    help="The service of the messages; default agreed.",
 )
-@click.option("--until-eof", is_flag=True, help="Leave when the input has ended.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--until-eof", is_flag=True, help="Leave at the end of the input.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any) -> None:
-    """Join GROUP, print what happens in it, and send each line of the input as a message.
+    """Join GROUP, print its events, and send each line of the input as a message.
 
-    A message holds the bytes of its line, of any encoding, without the end of the line. Lines from
-    a file or a pipe wait until the membership has settled, about a second, so that the members that
-    are there get them; with --members, until so many are in the view. At a terminal lines are sent
-    at once. Exit 2 if the members do not come in --timeout seconds; then nothing was sent.
+    A message holds the bytes of its line, in any encoding, without the line end. Lines from a file
+    or a pipe wait until the membership has settled, about a second, so that the present members
+    receive them; with --members, until the view has that many. At a terminal, lines are sent at
+    once. Exit 2 if the members do not appear within --timeout seconds; then nothing was sent.
 
-    Leaves at Ctrl-C or SIGTERM; with --until-eof when the input ends, once all it sent is at every
-    member.
+    Leaves on Ctrl-C or SIGTERM; with --until-eof at the end of the input, once every member has all
+    messages.
 
     \b
     Examples:
@@ -58,7 +61,7 @@ def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any)
     def show(event: Event) -> None:
         click.echo(json.dumps(as_row(event)) if as_json else one_line(as_text(event)))
 
-    _take_part(group, given, service, until_eof, show)
+    _run_member(group, given, service, until_eof, show)
 
 
 @click.command("chat")
@@ -66,9 +69,9 @@ def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any)
 @joining_options
 @waiting_options
 def chat(group: str, **given: Any) -> None:
-    """Talk with everybody in GROUP, in one order for all. Ctrl-D or Ctrl-C ends it.
+    """Chat with all members of GROUP, in the same order for all. Ctrl-D or Ctrl-C ends it.
 
-    Lines from a file or a pipe wait for the others as with `phalanx node`.
+    Lines from a file or a pipe wait for other members as with `phalanx node`.
 
     \b
     Example:
@@ -84,10 +87,10 @@ def chat(group: str, **given: Any) -> None:
                 here = ", ".join(member.name for member in event.members)
                 click.echo(f"* here now: {here}")
 
-    _take_part(group, given, "agreed", True, show)
+    _run_member(group, given, "agreed", True, show)
 
 
-def _take_part(
+def _run_member(
     group: str, given: dict[str, Any], service: str, until_eof: bool, show: Callable[[Event], None]
 ) -> None:
     config = config_of(given)
@@ -95,9 +98,9 @@ def _take_part(
     with blocking.join(group, config=config, **given) as member:
         failed: list[Exception] = []
 
-        def speak() -> None:
-            """Send the lines of the input; leave at its end if that was asked for. Whatever goes
-            wrong ends the membership, so that the reader of events does not wait in vain."""
+        def send() -> None:
+            """Send the lines of the input, and leave at its end with `until_eof`. Any error ends
+            the membership, so that the reader of events does not wait in vain."""
             try:
                 _wait_for_others(member, members, timeout)
                 _send_lines(member, Service[service.upper()], until_eof)
@@ -106,7 +109,7 @@ def _take_part(
             if failed or until_eof:
                 member.leave()
 
-        threading.Thread(target=speak, daemon=True).start()
+        threading.Thread(target=send, daemon=True).start()
         for event in member:
             show(event)
             if not until_eof:
@@ -116,8 +119,8 @@ def _take_part(
 
 
 def _wait_for_others(member: blocking.Group, members: int | None, timeout: float) -> None:
-    """A member starts alone. What a program sends at once must not go to this member only; a person
-    sees in the views who is there."""
+    """Wait before the first message: a member starts alone, and messages from a program would go to
+    this member only. A person at a terminal sees in the views who is present."""
     if members is not None:
         member.wait_for(members, timeout)
     elif sys.stdin is not None and not sys.stdin.isatty():
@@ -125,8 +128,8 @@ def _wait_for_others(member: blocking.Group, members: int | None, timeout: float
 
 
 def _send_lines(member: blocking.Group, service: Service, until_eof: bool) -> None:
-    """Each line as a message, in its bytes without the end of the line; then, if asked for, wait
-    until all are stable."""
+    """Send the bytes of each line without the line end; with `until_eof`, then wait until all
+    messages are stable."""
     receipt = None
     for line in _lines():
         receipt = member.send(line.removesuffix(b"\n").removesuffix(b"\r"), service)
@@ -135,7 +138,7 @@ def _send_lines(member: blocking.Group, service: Service, until_eof: bool) -> No
 
 
 def _lines() -> Iterator[bytes]:
-    if sys.stdin is None:  # it was closed when the command began
+    if sys.stdin is None:  # it was closed when the command started
         return
     try:
         yield from sys.stdin.buffer

@@ -1,1 +1,1 @@
-"""Real members played from outside: the demo, and what tests and benchmarks play theirs with."""
+"""Real members in processes of their own, controlled from outside: for demo, tests, benchmarks."""

@@ -1,12 +1,11 @@
-"""Puppets from the outside: start them, tell them what to do, and wait, never for ever.
+"""Controls member processes (`member_process.py`): start them, give commands, wait, stop them.
 
-Every wait has an end. What a puppet told is kept in order, so that one can wait for the first
-thing after another.
+Every wait has a limit. The events that a process reports are kept in order, so that a caller can
+wait for the first event of a kind after another.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -15,11 +14,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 from phalanx.errors import PhalanxError, TimedOut
+from phalanx.harness.line_process import LineProcess, ProcessEnded
 
-Told = dict[str, Any]
+READ_SECONDS = 5.0
+"""How long the last lines of a process that has ended may take."""
+
+Reported = dict[str, Any]
+"""An event of a member process: its kind as `event`, its time as `t_ns`, and more by kind."""
 
 
 class ProcessFailed(PhalanxError):
@@ -27,7 +33,7 @@ class ProcessFailed(PhalanxError):
 
 
 class MemberProcess:
-    """One puppet process."""
+    """One member in a process of its own."""
 
     def __init__(
         self,
@@ -38,104 +44,98 @@ class MemberProcess:
     ) -> None:
         self.name: str = part["name"]
         self.part = part
-        command = [*prefix, *program, json.dumps(part)]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            bufsize=1,
-        )
-        self.told: list[Told] = []
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.events: list[Reported] = []
         self.address = ""
+        self._changed = threading.Condition()
+        command = [*prefix, *program, json.dumps(part)]
+        self._lines = LineProcess(partial(subprocess.Popen, command), self._received, errors)
+        self.process = self._lines.process
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with contextlib.suppress(json.JSONDecodeError), self._news:
-                self.told.append(json.loads(line))
-                self._news.notify_all()
-        with self._news:
-            self.told.append({"told": "ended", "t_ns": time.monotonic_ns()})
-            self._news.notify_all()
+    def _received(self, message: Reported | None) -> None:
+        if message is None:
+            message = {"event": "ended", "t_ns": time.monotonic_ns()}
+        if "event" in message:
+            with self._changed:
+                self.events.append(message)
+                self._changed.notify_all()
 
-    # -------------------------------------------------------------- telling and waiting
+    # -------------------------------------------------------------- commands and waiting
 
-    def do(self, do: str, **order: Any) -> None:
-        assert self.process.stdin is not None
+    def do(self, command: str, **arguments: Any) -> None:
+        """Give a command, without waiting."""
         try:
-            self.process.stdin.write(json.dumps({"do": do, **order}) + "\n")
-            self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):
+            self._lines.write(json.dumps({"command": command, **arguments}))
+        except ProcessEnded:
             raise ProcessFailed(f"{self.name} has ended") from None
 
     def wait(
-        self, what: Callable[[Told], bool], seconds: float = 15.0, since: int = 0, why: str = ""
-    ) -> Told:
-        """The first thing told, from the `since`-th on, that is what was waited for."""
+        self,
+        fits: Callable[[Reported], bool],
+        seconds: float = 15.0,
+        since: int = 0,
+        why: str = "",
+    ) -> Reported:
+        """The first event that fits, from the `since`-th on. Raises ProcessFailed if the process
+        ends first, and TimedOut."""
         until = time.monotonic() + seconds
         at = since
-        with self._news:
+        with self._changed:
             while True:
-                while at < len(self.told):
-                    told = self.told[at]
-                    if what(told):
-                        return told
-                    if told["told"] in ("ended", "refused", "stopped"):
-                        raise ProcessFailed(f"{self.name}: {told.get('error', 'ended')}")
+                while at < len(self.events):
+                    event = self.events[at]
+                    if fits(event):
+                        return event
+                    if event["event"] in ("ended", "refused", "stopped"):
+                        raise ProcessFailed(f"{self.name}: {event.get('error', 'ended')}")
                     at += 1
                 left = until - time.monotonic()
-                if left <= 0 or not self._news.wait(left):
-                    raise TimedOut(f"{self.name}: {why or 'what was waited for'}", seconds)
+                if left <= 0 or not self._changed.wait(left):
+                    raise TimedOut(f"{self.name}: {why or 'an event'}", seconds)
 
     def joined(self, seconds: float = 30.0) -> None:
-        told = self.wait(lambda t: t["told"] == "joined", seconds, why="joined")
-        self.address = told["address"]
+        event = self.wait(lambda e: e["event"] == "joined", seconds, why="joined")
+        self.address = event["address"]
 
     def in_view(
         self, names: Sequence[str], seconds: float = 15.0, since: int | None = None
-    ) -> Told:
-        """Until it is in a view of exactly these, or was in one from the `since`-th thing told on;
-        what it told of it."""
+    ) -> Reported:
+        """Wait until it is in a view of exactly these members, or was in one from the `since`-th
+        event on. Returns the event."""
         wanted = sorted(names)
         return self.wait(
-            lambda t: t["told"] == "view" and t["members"] == wanted,
+            lambda e: e["event"] == "view" and e["members"] == wanted,
             seconds,
             self._last_view() if since is None else since,
             f"a view of {', '.join(wanted)}",
         )
 
     def _last_view(self) -> int:
-        views = [at for at, told in enumerate(self.told) if told["told"] == "view"]
+        views = [at for at, event in enumerate(self.events) if event["event"] == "view"]
         return views[-1] if views else 0
 
     @property
     def views(self) -> list[list[str]]:
-        """The members of every view that it told of."""
-        return [told["members"] for told in self.told if told["told"] == "view"]
+        """The members of every view that it reported."""
+        return [event["members"] for event in self.events if event["event"] == "view"]
 
-    def report(self, seconds: float = 15.0) -> Told:
-        at = len(self.told)
+    def report(self, seconds: float = 15.0) -> Reported:
+        at = len(self.events)
         self.do("report")
-        return self.wait(lambda t: t["told"] == "report", seconds, at, "a report")
+        return self.wait(lambda e: e["event"] == "report", seconds, at, "a report")
 
-    def obeys(self, do: str, seconds: float = 15.0, **order: Any) -> None:
-        at = len(self.told)
-        self.do(do, **order)
-        self.wait(lambda t: t["told"] == "obeyed", seconds, at, f"{do} done")
+    def run(self, command: str, seconds: float = 15.0, **arguments: Any) -> None:
+        """Give a command and wait until it is done."""
+        at = len(self.events)
+        self.do(command, **arguments)
+        self.wait(lambda e: e["event"] == "done", seconds, at, f"{command} done")
 
-    # -------------------------------------------------------------- ending
+    # -------------------------------------------------------------- stopping
 
     def kill(self) -> int:
-        """kill -9; when, by the clock that the puppets tell."""
+        """kill -9; returns the time of it, on the clock of the events."""
         now = time.monotonic_ns()
-        self._signal(signal.SIGKILL)
-        self.process.wait(10)
-        self._reader.join(5)
+        self._lines.kill()
+        self._lines.release(READ_SECONDS)
         return now
 
     def freeze(self) -> None:
@@ -149,38 +149,34 @@ class MemberProcess:
 
     def _signal(self, number: int) -> None:
         # With a prefix (`ip netns exec`, which execs) the process is still the member itself.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self._lines.pid, number)
 
-    def leave(self, seconds: float = 15.0) -> Told:
-        at = len(self.told)
+    def leave(self, seconds: float = 15.0) -> Reported:
+        at = len(self.events)
         self.do("leave")
-        told = self.wait(lambda t: t["told"] == "left", seconds, at, "left")
+        event = self.wait(lambda e: e["event"] == "left", seconds, at, "left")
         self.process.wait(seconds)
         self.close()
-        return told
+        return event
 
     def close(self) -> None:
-        """However it stands: end it, and give everything back."""
+        """Stop the process in whatever state it is, and release everything."""
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(10)
-        self._reader.join(5)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+            self._lines.kill()
+        self._lines.release(READ_SECONDS)
 
 
-def part_ways(sides: Sequence[Sequence[MemberProcess]]) -> None:
-    """Members hear only those of their own side."""
+def partition(sides: Sequence[Sequence[MemberProcess]]) -> None:
+    """Cut the sides apart: members hear only those of their own side."""
     for side in sides:
-        others = [r.address for other in sides if other is not side for r in other]
-        for remote in side:
-            remote.obeys("cut", addresses=others)
+        others = [m.address for other in sides if other is not side for m in other]
+        for member in side:
+            member.run("cut", addresses=others)
 
 
-def all_in_view(remotes: Sequence[MemberProcess], seconds: float = 15.0) -> None:
-    names = [remote.name for remote in remotes]
-    for remote in remotes:
-        remote.in_view(names, seconds)
+def all_in_view(members: Sequence[MemberProcess], seconds: float = 15.0) -> None:
+    """Wait until each of these members is in a view of exactly all of them."""
+    names = [member.name for member in members]
+    for member in members:
+        member.in_view(names, seconds)

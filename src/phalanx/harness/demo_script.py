@@ -1,7 +1,8 @@
-"""The play that `phalanx demo` gives: five real processes on this machine, and what befalls them.
+"""The script of `phalanx demo`: five real member processes on this machine.
 
-They find each other and talk with all four services; dov is killed; the others part three ways,
-talk on, and meet again; dov comes back. Each writes a journal, and the checkers read all of them.
+They form one view and send messages with all four services. Then dov is killed, the others are
+partitioned three ways, continue to send, and merge; dov is restarted. Each member writes a journal,
+and the checkers read them all.
 """
 
 from __future__ import annotations
@@ -12,30 +13,30 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from phalanx.harness.controller import MemberProcess, all_in_view, part_ways
+from phalanx.harness.controller import MemberProcess, all_in_view, partition
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
 SERVICES = ("basic", "causal", "agreed", "safe")
 ROUND = 250
-"""Messages that each sends with each service at a time."""
-Say = Callable[[str], None]
+"""Messages that each member sends with each service in one round."""
+Print = Callable[[str], None]
 
 
 class DemoScript:
-    """The processes, their clock and what is said about them."""
+    """The member processes, the time since the start, and the lines that are printed."""
 
-    def __init__(self, folder: Path, group: str, say: Say) -> None:
+    def __init__(self, folder: Path, group: str, print_line: Print) -> None:
         self._folder = folder
         self._group = group
-        self._tell = say
+        self._print = print_line
         self._began = time.monotonic()
-        self.cast: dict[str, MemberProcess] = {}
+        self.members: dict[str, MemberProcess] = {}
         self.timings: dict[str, float] = {}
         self.killed_ns = 0
-        """When dov was killed, by the clock of the journals."""
+        """When dov was killed, on the clock of the journals."""
 
-    def say(self, line: str) -> None:
-        self._tell(f"{time.monotonic() - self._began:6.2f} s  {line}")
+    def print(self, line: str) -> None:
+        self._print(f"{time.monotonic() - self._began:6.2f} s  {line}")
 
     def start(self, name: str) -> MemberProcess:
         part: dict[str, Any] = {
@@ -45,82 +46,84 @@ class DemoScript:
             "state": str(self._folder / "state"),
             "journal": str(self._folder / "journals"),
         }
-        self.cast[name] = MemberProcess(part)
-        return self.cast[name]
+        self.members[name] = MemberProcess(part)
+        return self.members[name]
 
     def of(self, *names: str) -> list[MemberProcess]:
-        return [self.cast[name] for name in names]
+        return [self.members[name] for name in names]
 
     @contextmanager
-    def timed(self, what: str, remotes: list[MemberProcess]) -> Iterator[None]:
-        """Until all of them are in one view together."""
-        marks = {remote.name: len(remote.told) for remote in remotes}
+    def timed(self, what: str, members: list[MemberProcess]) -> Iterator[None]:
+        """Measure the time until all of these members are in one view."""
+        marks = {member.name: len(member.events) for member in members}
         began = time.monotonic_ns()
         yield
-        names = [remote.name for remote in remotes]
-        ends = [r.in_view(names, since=marks[r.name])["t_ns"] for r in remotes]
+        names = [member.name for member in members]
+        ends = [m.in_view(names, since=marks[m.name])["t_ns"] for m in members]
         self.timings[what] = max(0, max(ends) - began) / 1e9
 
-    def talk(self, *names: str) -> int:
-        """Each says a round with every service; returns when all of it is at all of them."""
-        marks = {name: len(self.cast[name].told) for name in names}
-        for remote in self.of(*names):
+    def exchange(self, *names: str) -> int:
+        """Each member sends a round with every service. Returns the number of messages when all of
+        them are stable."""
+        marks = {name: len(self.members[name].events) for name in names}
+        for member in self.of(*names):
             for service in SERVICES:
-                remote.do("send", count=ROUND, service=service, stable=service == SERVICES[-1])
-        for remote in self.of(*names):
-            remote.wait(_said_last, 30, marks[remote.name], "its messages are everywhere")
+                member.do("send", count=ROUND, service=service, stable=service == SERVICES[-1])
+        for member in self.of(*names):
+            member.wait(_sent_last, 30, marks[member.name], "its messages are stable")
         return ROUND * len(SERVICES) * len(names)
 
 
-def _said_last(told: dict[str, Any]) -> bool:
-    return bool(told["told"] == "sent" and told["service"] == SERVICES[-1])
+def _sent_last(event: dict[str, Any]) -> bool:
+    return bool(event["event"] == "sent" and event["service"] == SERVICES[-1])
 
 
-def perform(folder: Path, group: str, say: Say) -> DemoScript:
-    """The whole play. What every member saw is then in `folder`/journals."""
-    play = DemoScript(folder, group, say)
-    with ExitStack() as curtain:
-        _acts(play, curtain)
-    return play
+def perform(folder: Path, group: str, print_line: Print) -> DemoScript:
+    """Run the whole script. The journals of the members are then in `folder`/journals."""
+    script = DemoScript(folder, group, print_line)
+    with ExitStack() as undo:
+        _run(script, undo)
+    return script
 
 
-def _acts(play: DemoScript, curtain: ExitStack) -> None:
+def _run(script: DemoScript, undo: ExitStack) -> None:
     everybody = []
     for name in NAMES:
-        everybody.append(play.start(name))
-        curtain.callback(everybody[-1].close)
-    for remote in everybody:
-        remote.joined()
+        everybody.append(script.start(name))
+        undo.callback(everybody[-1].close)
+    for member in everybody:
+        member.joined()
     all_in_view(everybody)
-    play.say(f"{', '.join(NAMES)}: five processes, one view")
-    said = play.talk(*NAMES)
-    play.say(f"{said:,} messages with all four services, delivered by all five")
+    script.print(f"{', '.join(NAMES)}: five processes, one view")
+    sent = script.exchange(*NAMES)
+    script.print(f"{sent:,} messages with all four services, delivered by all five")
 
-    rest = play.of("ada", "bea", "cyd", "eli")
-    with play.timed("kill", rest):
-        play.killed_ns = play.cast["dov"].kill()
-    play.say(f"dov is killed (kill -9); a view without it after {play.timings['kill']:.2f} s")
+    rest = script.of("ada", "bea", "cyd", "eli")
+    with script.timed("kill", rest):
+        script.killed_ns = script.members["dov"].kill()
+    script.print(f"dov is killed (kill -9); a view without it after {script.timings['kill']:.2f} s")
 
-    sides = [play.of("ada", "bea"), play.of("cyd"), play.of("eli")]
-    part_ways(sides)
+    sides = [script.of("ada", "bea"), script.of("cyd"), script.of("eli")]
+    partition(sides)
     for side in sides:
         all_in_view(side)
-    said = play.talk("ada", "bea", "cyd", "eli")
-    play.say(f"parted three ways: ada with bea, cyd, eli; {said:,} messages, each to its own part")
+    sent = script.exchange("ada", "bea", "cyd", "eli")
+    parts = "partitioned three ways: ada with bea, cyd, eli"
+    script.print(f"{parts}; {sent:,} messages, each within its part")
 
-    with play.timed("heal", rest):
-        for remote in rest:
-            remote.obeys("heal")
-    play.say(f"the network is whole again; one view after {play.timings['heal']:.2f} s")
+    with script.timed("heal", rest):
+        for member in rest:
+            member.run("heal")
+    script.print(f"the partition is healed; one view after {script.timings['heal']:.2f} s")
 
-    back = play.start("dov")
-    curtain.callback(back.close)
+    back = script.start("dov")
+    undo.callback(back.close)
     back.joined()
-    everybody = play.of(*NAMES)
+    everybody = script.of(*NAMES)
     all_in_view(everybody)
-    play.say("dov is back, in a new life under its name; one view of five")
-    said = play.talk(*NAMES)
-    play.say(f"{said:,} messages, delivered by all five")
-    for remote in everybody:
-        remote.leave()
-    play.say("all have left; their journals are read")
+    script.print("dov is restarted under its name; one view of five")
+    sent = script.exchange(*NAMES)
+    script.print(f"{sent:,} messages, delivered by all five")
+    for member in everybody:
+        member.leave()
+    script.print("all members have left; checking their journals")

@@ -1,11 +1,11 @@
-"""A member process that does what it is told: JSON lines in, JSON lines out.
+"""A member process that is controlled by JSON lines: commands in, events out.
 
     python -m phalanx.harness.member_process '{"group": "demo", "name": "ada", "journal": "/tmp/j"}'
 
-It joins at once and tells `joined`; then every view as it is installed, and an answer to each
-order. Orders: `send` (count, size, service, to), `flood` (seconds, size, service), `cut` and
-`cut_from` (addresses), `lose` (share), `heal`, `rest` (stop reading events for so many
-seconds), `step_clock` (by), `report`, `leave`. The end of its input is the order to leave.
+It joins at once and reports `joined`, then every view as it is installed, and an answer to each
+command. Commands: `send` (count, size, service, to), `flood` (seconds, size, service), `cut` and
+`cut_from` (addresses), `lose` (share), `heal`, `rest` (stop reading events for `period` seconds),
+`step_clock` (by), `report`, `leave`. At the end of its input it leaves.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ControlledMember:
         self._resting = threading.Event()
         self._resting.set()
         self._work: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._worker = threading.Thread(target=self._toil, name="worker", daemon=True)
-        self.tell(
+        self._worker = threading.Thread(target=self._run_slow, name="worker", daemon=True)
+        self.report(
             "joined",
             me=str(self.group.me),
             address=self.group.address,
@@ -61,12 +61,12 @@ class ControlledMember:
         self._reader.start()
         self._worker.start()
 
-    def tell(self, told: str, **more: Any) -> None:
-        line = json.dumps({"told": told, "t_ns": time.monotonic_ns(), **more})
+    def report(self, event: str, **more: Any) -> None:
+        line = json.dumps({"event": event, "t_ns": time.monotonic_ns(), **more})
         with self._lock, contextlib.suppress(BrokenPipeError):
             print(line, flush=True)
 
-    # -------------------------------------------------------------- what it sees
+    # -------------------------------------------------------------- events
 
     def _read(self) -> None:
         try:
@@ -76,7 +76,7 @@ class ControlledMember:
                     if isinstance(run, Messages):
                         self._delivered[run.service.name] += len(run.bodies)
                     elif isinstance(run, View):
-                        self.tell(
+                        self.report(
                             "view",
                             id=str(run.id),
                             members=[m.name for m in run.members],
@@ -85,32 +85,33 @@ class ControlledMember:
                     elif isinstance(run, EventsLost):
                         self._lost += run.count
         except PhalanxError as error:
-            self.tell("stopped", error=str(error))
+            self.report("stopped", error=str(error))
 
-    # -------------------------------------------------------------- what it does
+    # -------------------------------------------------------------- commands
 
-    def obey(self, lines: Iterable[str]) -> None:
+    def run(self, lines: Iterable[str]) -> None:
+        """Carry out the commands until one says to leave or the input ends."""
         for line in lines:
-            order = json.loads(line)
-            do = order.pop("do")
-            if do == "leave":
+            arguments = json.loads(line)
+            command = arguments.pop("command")
+            if command == "leave":
                 break
-            if do in ("send", "flood"):
-                self._work.put({"do": do, **order})
+            if command in ("send", "flood"):
+                self._work.put({"command": command, **arguments})
                 continue
-            getattr(self, f"_{do}")(**order)
+            getattr(self, f"_{command}")(**arguments)
         self.group.leave()
         self._reader.join(5)
         self._report("left")
 
-    def _toil(self) -> None:
+    def _run_slow(self) -> None:
         while True:
-            order = self._work.get()
-            do = order.pop("do")
+            arguments = self._work.get()
+            command = arguments.pop("command")
             try:
-                getattr(self, f"_{do}")(**order)
+                getattr(self, f"_{command}")(**arguments)
             except PhalanxError as error:
-                self.tell("failed", do=do, error=str(error))
+                self.report("failed", command=command, error=str(error))
 
     def _send(
         self,
@@ -124,7 +125,7 @@ class ControlledMember:
         receipt = self.group.send_many(bodies, Service[service.upper()], to=to)
         if stable:
             receipt.stable(30, allow_missing=True)
-        self.tell("sent", count=count, service=service)
+        self.report("sent", count=count, service=service)
 
     def _flood(self, seconds: float, size: int = 100, service: str = "agreed") -> None:
         bodies = [bytes([i % 251]) * size for i in range(max(1, FRAME // size))]
@@ -133,65 +134,65 @@ class ControlledMember:
         while time.monotonic() < until:
             try:
                 self.group.send_many(bodies, Service[service.upper()])
-            except EventsUnread:  # it rests
+            except EventsUnread:  # the reader rests
                 time.sleep(0.01)
                 continue
             sent += len(bodies)
-        self.tell("sent", count=sent, service=service)
+        self.report("sent", count=sent, service=service)
 
     def _cut(self, addresses: list[str]) -> None:
         self.group.faults.cut(*addresses)
-        self.tell("obeyed", do="cut")
+        self.report("done", command="cut")
 
     def _cut_from(self, addresses: list[str]) -> None:
         self.group.faults.cut_from(*addresses)
-        self.tell("obeyed", do="cut_from")
+        self.report("done", command="cut_from")
 
     def _lose(self, share: float) -> None:
         self.group.faults.lose(share)
-        self.tell("obeyed", do="lose")
+        self.report("done", command="lose")
 
     def _heal(self) -> None:
         self.group.faults.heal()
-        self.tell("obeyed", do="heal")
+        self.report("done", command="heal")
 
     def _rest(self, period: float) -> None:
-        """Stop reading; the group goes on, or waits, as it was configured."""
+        """Stop reading events; the group continues or waits, as configured."""
         self._resting.clear()
         threading.Timer(period, self._resting.set).start()
-        self.tell("obeyed", do="rest")
+        self.report("done", command="rest")
 
     def _step_clock(self, by: float) -> None:
-        """Set the wall clock, as this process sees it."""
+        """Move the wall clock of this process."""
         shift, real = int(by * 1e9), time.time_ns
         time.time_ns = lambda: real() + shift
-        self.tell("obeyed", do="step_clock")
+        self.report("done", command="step_clock")
 
-    def _report(self, told: str = "report") -> None:
-        self.tell(
-            told,
+    def _report(self, event: str = "report") -> None:
+        self.report(
+            event,
             delivered=dict(self._delivered),
             lost=self._lost,
             members=[m.name for m in self.group.view.members],
             refused=self.group.refused,
             rss_kb=resident_kb(),
-            waiting_bytes=self.group._node.buffer.waiting_bytes,
+            waiting_bytes=self.group._runner.buffer.waiting_bytes,
         )
 
 
 def resident_kb() -> int:
-    """What the process holds in memory now, in thousands of bytes."""
+    """The resident memory of the process in kB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def main() -> None:
     try:
-        puppet = ControlledMember(json.loads(sys.argv[1]))
+        member = ControlledMember(json.loads(sys.argv[1]))
     except PhalanxError as error:
-        print(json.dumps({"told": "refused", "error": str(error)}), flush=True)
+        print(json.dumps({"event": "refused", "error": str(error)}), flush=True)
         sys.exit(2)
-    puppet.obey(sys.stdin)
+    member.run(sys.stdin)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The thread that drives members with sockets, clocks and files, and what it hands to the faces."""
+"""The runtime: a thread that drives members with sockets, clocks and files, and feeds the API."""

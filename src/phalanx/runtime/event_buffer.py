@@ -1,11 +1,10 @@
-"""Events on their way from the engine's thread to the application's.
+"""The event buffer: events from the event loop's thread to the application's.
 
-One thread puts, any thread takes. A deque hands runs over; each side counts its bytes in a
-number that it alone writes, so neither waits for the other. The buffer is *full* when more than
-its limit waits to be read: then either the group waits for this reader (`level`, which the
-engine passes on as `Backlog`), or messages are dropped, and where they are missing the reader
-finds an `EventsLost`. The buffer of a member that only sends (`receive=False`) keeps nothing and
-is never full.
+One thread puts, any thread takes. A deque hands runs over; each side counts its bytes in a number
+that it alone writes, so neither waits for the other. The buffer is *full* when more than its limit
+waits to be read. Then either the group slows down for this reader (`level`, which the runner gives
+to the core as `ReaderLag`), or messages are dropped, and the reader finds an `EventsLost` in their
+place. The buffer of a member that only sends (`receive=False`) keeps nothing and is never full.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from phalanx.config import Config
 from phalanx.runtime.events import EventsLost, Messages, Run
 
 EVENT_BYTES = 256
-"""What an event holds beside its bodies, about."""
+"""The approximate size of an event without its bodies."""
 TAKE_BYTES = 1 << 20
-"""One batch holds about this much at most: what was taken no longer counts as waiting."""
+"""The approximate limit of one batch: bytes that were taken no longer count as waiting."""
 
 
 class EventBuffer:
@@ -36,14 +35,14 @@ class EventBuffer:
         self._lost = 0
         self._level: Literal[0, 1, 2] = 0
         self.dropped = 0
-        """Messages dropped in all."""
+        """The total number of dropped messages."""
         self.closed = False
-        """No more will come."""
+        """No more events will come."""
         self.error: BaseException | None = None
-        """Why, if that was not asked for."""
+        """Why, if the application did not ask to leave."""
         self._on_put: list[Callable[[], None]] = []
-        """Readers that wait. Any thread adds and removes its own; each is called once."""
-        self._on_room: Callable[[], None] | None = None
+        """Calls of waiting readers. Any thread adds and removes its own; each is made once."""
+        self._on_drained: Callable[[], None] | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -51,10 +50,10 @@ class EventBuffer:
 
     @property
     def has_drained(self) -> bool:
-        """So little waits that the others need not wait any more."""
+        """Whether so little is unread that the other members need not wait any more."""
         return 2 * self.waiting_bytes <= self._limit
 
-    # -------------------------------------------------------------- the engine's side
+    # -------------------------------------------------------------- the event loop's side
 
     def put(self, run: Run, size: int) -> None:
         if not self.receive:
@@ -73,8 +72,8 @@ class EventBuffer:
         self._runs.append((run, size))
 
     def wake(self) -> None:
-        """Tell the readers that wait that there is something. Those that find nothing left wait
-        again: with one call for all of them, none is forgotten."""
+        """Wake all readers that wait. Those that find nothing left wait again: as all are woken,
+        none is forgotten."""
         while self._on_put and (self._runs or self.closed):
             try:
                 call = self._on_put.pop()
@@ -90,8 +89,9 @@ class EventBuffer:
         self.closed = True
         self.wake()
 
-    def level(self, tell: Callable[[], None]) -> Literal[0, 1, 2]:
-        """How far the reader is behind; `tell` is called from its thread when it has caught up."""
+    def level(self, on_drained: Callable[[], None]) -> Literal[0, 1, 2]:
+        """The lag of the reader: 0 none, 1 more than the limit is unread, 2 twice as much.
+        `on_drained` is called from the reader's thread when it has caught up."""
         if self._lossy:
             return 0
         waiting = self.waiting_bytes
@@ -101,13 +101,13 @@ class EventBuffer:
             self._level = max(self._level, 1)
         elif self.has_drained:
             self._level = 0
-        self._on_room = tell if self._level else None
+        self._on_drained = on_drained if self._level else None
         return self._level
 
     # -------------------------------------------------------------- the reader's side
 
     def take(self) -> list[Run]:
-        """What waits, up to about TAKE_BYTES of it; empty if nothing does."""
+        """The runs that wait, up to about TAKE_BYTES; empty if there are none."""
         runs, out = self._runs, []
         size = 0
         while runs and size < TAKE_BYTES:
@@ -115,18 +115,18 @@ class EventBuffer:
             out.append(run)
             size += bytes_
         self._taken_bytes += size
-        call = self._on_room
+        call = self._on_drained
         if call is not None and self.has_drained:
-            self._on_room = None
+            self._on_drained = None
             call()
         return out
 
     def when_put(self, call: Callable[[], None]) -> None:
-        """Call once, from any thread, as soon as `take` has something or the end has come."""
+        """Call once, from any thread, as soon as `take` has something or the buffer is closed."""
         self._on_put.append(call)
-        self.wake()  # something may have come in between
+        self.wake()  # something may have come since the append
 
     def forget(self, call: Callable[[], None]) -> None:
-        """This reader waits no longer."""
-        with suppress(ValueError):  # it was called
+        """Remove the call of a reader that no longer waits."""
+        with suppress(ValueError):  # it was made already
             self._on_put.remove(call)

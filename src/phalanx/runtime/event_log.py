@@ -1,13 +1,14 @@
-"""The log of one member: what happens to it in its group, line by line, on the logger "phalanx".
+"""The log of one member on the logger "phalanx".
 
-INFO has the story: joining, every view (who joined, who left and why, how long the change took),
-merges, leaving. WARNING has what an operator should look at: this member cannot send and for which
-members it waits, its own application is behind, packets are refused or not sent, the engine runs
-late. DEBUG has the steps between: suspicions, the course of a view change, the outbox.
+INFO: joining, every view (who joined, who left and why, how long the change took), merges, leaving.
+WARNING: conditions that an operator should look at. This member cannot send and for which members
+it waits, its own application reads too slowly, packets are refused or not sent, the event loop runs
+late, settings differ. DEBUG: suspicions, the steps of a view change, the state of the outbox.
 
-The core does not log: lines are made here from its effects, and from what the node looks up four
-times a second (`watch`). A warning that could repeat is limited to one line in REPEAT_NS for each
-kind, with a count of what happened since the last one. No text is made for a level that is off.
+The core does not log. The lines are made here from its effects, and from samples that
+`StatusSampler` takes four times a second. A warning that could repeat is limited to one line in
+REPEAT_NS for each kind, with a count of the events since the last line. No text is formatted for a
+level that is off.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ from phalanx.runtime.short_names import ShortNames
 log = logging.getLogger("phalanx")
 
 REPEAT_NS = 10_000_000_000
-"""A warning of one kind comes at most this often."""
-WATCH_NS = 250_000_000
-"""How often the node looks for what no effect reports."""
+"""A warning of one kind is logged at most once in this time."""
 BLOCKED_NS = 1_000_000_000
-"""A member that could send nothing for so long says so."""
+"""A member that could send nothing for this long logs a warning."""
 VIEWS_MAX = 50
 """Lines about views in REPEAT_NS."""
 ADDRESSES_MAX = 4
@@ -48,7 +47,7 @@ REASONS: dict[fx.Evidence | None, str] = {
     "OPERATOR": "removed by an operator",
 }
 WAITS: dict[Wait, str] = {
-    "unread": "its application is behind with reading",
+    "unread": "its application reads events too slowly",
     "unacknowledged": "it has not acknowledged",
     "unanswered": "it has not answered the view change",
 }
@@ -57,44 +56,46 @@ UNSENT = {
     "unreachable": "the network refused them: no route, interface down, address gone or firewall",
     "oversized": "they are larger than any datagram",
     "truncated": "they arrived only in part",
-    "malformed": "introductions that make no sense",
+    "malformed": "introductions that cannot be decoded",
     "table-full": "introductions of more members than there is room for",
 }
-"""Counts of a link that are worth a line, and what they mean for packets."""
+"""The counts of a transport that are logged, and what happened to the packets."""
 STRANGERS = ("cluster", "group")
-"""Refused because they are somebody else's: no cause for alarm."""
-BEGINNINGS: tuple[fx.Action, ...] = ("START", "COMMIT", "FA", "FOLLOW")
+"""Reasons to refuse packets that belong to other groups: expected, so logged as INFO."""
+FIRST_STEPS: tuple[fx.Action, ...] = ("START", "COMMIT", "FA", "FOLLOW")
+"""The steps that a view change can begin with."""
 
 
 class Limiter:
-    """A few lines for each key in REPEAT_NS; what happens beyond that is counted."""
+    """Allows a few lines for each key in REPEAT_NS, and counts the events beyond that."""
 
     def __init__(self) -> None:
         self._period_ns: dict[str, int] = {}
         self._lines: dict[str, int] = {}
-        self._held: dict[str, int] = {}
+        self._suppressed: dict[str, int] = {}
 
     def count(self, now: int, key: str, count: int = 1, lines: int = 1) -> int:
-        """How many to report now, those held back included; 0 if there were `lines` already in
-        this period."""
+        """The number of events to report now, suppressed ones included; 0 if `lines` lines were
+        logged in this period already."""
         if now >= self._period_ns.get(key, 0):
             self._period_ns[key] = now + REPEAT_NS
             self._lines[key] = 0
-        count += self._held.pop(key, 0)
+        count += self._suppressed.pop(key, 0)
         if self._lines[key] >= lines:
-            self._held[key] = count
+            self._suppressed[key] = count
             return 0
         self._lines[key] += 1
         return count
 
 
 class EventLog:
-    """Lines about one member. Only the engine's thread calls it."""
+    """The log of one member. Only the event loop's thread calls it."""
 
-    def __init__(self, group: str, me: MemberId) -> None:
+    def __init__(self, group: str, me: MemberId, config: Config) -> None:
         self._names = ShortNames()
         self._who = f"{group}/{self._names.of(me)}"
         self._me = me
+        self._config = config
         self._limiter = Limiter()
         self._evidence: dict[MemberId, fx.PeerSuspicion] = {}
         """Why members of the view are about to be removed."""
@@ -103,17 +104,17 @@ class EventLog:
         self._left_ns = 0
         self._following = 0
         self._stuck_ns: int | None = None
-        """Since when no message left although some wait."""
+        """Since when no message was sent although some wait."""
         self._warned = False
-        self._behind = False
-        """The application is behind with reading, and that was logged."""
+        self._reader_is_slow = False
+        """The log says that the application reads too slowly."""
         self._counts: dict[str, int] = {}
         self._dropped = 0
 
     # -------------------------------------------------------------- effects
 
     def effect(self, now: int, effect: fx.Effect) -> None:
-        """An effect that does not come with every message."""
+        """Log an effect of a kind that does not come with every message."""
         match effect:
             case fx.ViewInstalled():
                 self._view(now, effect)
@@ -126,7 +127,7 @@ class EventLog:
             case fx.ViewChangeStep(action=action, failed_after=failed):
                 if action == "FORGET":
                     self._began_ns = None
-                elif action in BEGINNINGS and self._began_ns is None:
+                elif action in FIRST_STEPS and self._began_ns is None:
                     self._began_ns = now
                 self._debug("view change: %s, without %s", action, failed)
             case fx.Refused(reason, count):
@@ -137,6 +138,8 @@ class EventLog:
                 self._debug("outbox has room: %d bytes in %d frames in the window", size, frames)
             case fx.NotSent(first, last, members):
                 self._debug("messages %d to %d do not go to %s", first, last, members)
+            case fx.SettingsDiffer(peer, theirs):
+                self._settings_differ(peer, theirs)
 
     def _view(self, now: int, effect: fx.ViewInstalled) -> None:
         took = None if self._began_ns is None else now - self._began_ns
@@ -161,7 +164,7 @@ class EventLog:
                 parts.append(f"merged: {' | '.join(sides)}")
             parts.append(effect.cause if took is None else f"{effect.cause}, took {_time(took)}")
             log.info("%s: %s", self._who, "; ".join(parts))
-        # A suspicion outlives the view unless it was only an answer that came too late.
+        # A suspicion survives the view change, except for one that was caused by a late answer.
         self._evidence = {
             member: judged
             for member, judged in self._evidence.items()
@@ -181,7 +184,20 @@ class EventLog:
         if total and log.isEnabledFor(level):
             log.log(level, "%s: %d packets refused as %r", self._who, total, reason)
 
-    # -------------------------------------------------------------- coming and going
+    def _settings_differ(self, peer: MemberId, theirs: tuple[tuple[str, str], ...]) -> None:
+        named = [
+            f"{name} is {value!r} there, {str(getattr(self._config, name))!r} here"
+            for name, value in theirs
+        ]
+        log.warning(
+            "%s: refuses %s, whose settings differ (%s): no view is formed with it; "
+            "give all members of the group the same settings",
+            self._who,
+            self._names.of(peer),
+            "; ".join(named) or "unknown to this release",
+        )
+
+    # -------------------------------------------------------------- joining and leaving
 
     def joins(self, address: str) -> None:
         log.info("%s: joins as %s, from %s", self._who, self._me, address)
@@ -196,12 +212,13 @@ class EventLog:
     def stopped(self, why: Exception) -> None:
         log.warning("%s: stopped: %s", self._who, why)
 
-    # -------------------------------------------------------------- what no effect reports
+    # -------------------------------------------------------------- samples
 
     def sending(
         self, now: int, following: int, waiting: int, blocked_by: Mapping[MemberId, Wait]
     ) -> None:
-        """The next message to be sent, bytes that wait, and the members that they wait for."""
+        """Log that no message is sent, or that messages are sent again. `following` is the next
+        message to send, `waiting` the bytes that wait, `blocked_by` the members they wait for."""
         if not blocked_by or following != self._following:
             if self._warned and self._stuck_ns is not None:
                 log.info("%s: sends again after %s", self._who, _time(now - self._stuck_ns))
@@ -221,29 +238,29 @@ class EventLog:
 
     def _reasons(self, blocked_by: Mapping[MemberId, Wait]) -> str:
         shown = list(blocked_by.items())[:MEMBERS_SHOWN_MAX]
-        told = (f"{self._names.of(member)} ({WAITS[why]})" for member, why in shown)
-        return ", ".join(told) + _more(tuple(blocked_by))
+        texts = (f"{self._names.of(member)} ({WAITS[why]})" for member, why in shown)
+        return ", ".join(texts) + _more(tuple(blocked_by))
 
     def reading(self, now: int, level: int, waiting: int) -> None:
-        """How far this member's own application is behind has changed."""
+        """Log that the lag of this member's own application has changed."""
         if level and self._limiter.count(now, f"unread {level}"):
-            self._behind = True
+            self._reader_is_slow = True
             what = "this member sends nothing" if level > 1 else "the other members wait"
-            told = "%s: the application is behind with reading, %d bytes wait: %s"
-            log.warning(told, self._who, waiting, what)
-        elif not level and self._behind:
-            self._behind = False
-            log.info("%s: the application has caught up with reading", self._who)
+            text = "%s: the application reads events too slowly, %d bytes are unread: %s"
+            log.warning(text, self._who, waiting, what)
+        elif not level and self._reader_is_slow:
+            self._reader_is_slow = False
+            log.info("%s: the application has read its events", self._who)
 
     def counted(self, now: int, address: str, counts: Mapping[str, int], dropped: int = 0) -> None:
-        """The link's address and counts, and messages dropped because they were not read."""
+        """Log what the transport's counts show, and messages dropped because they were not read."""
         for kind, meaning in UNSENT.items():
             if new := self._grown(kind, counts):
                 self._lost(now, kind, new, f"{kind}: {meaning}")
         gone, changed = self._grown("address-lost", counts), self._grown("address-changed", counts)
         if (gone or changed) and self._limiter.count(now, "address", lines=ADDRESSES_MAX):
-            told = f"sends from {address} now" if changed else "sends nothing until there is one"
-            log.warning("%s: the address of its interface is gone, %s", self._who, told)
+            now_sends = f"sends from {address} now" if changed else "sends nothing until it has one"
+            log.warning("%s: the address of its interface is gone, %s", self._who, now_sends)
         if dropped > self._dropped:
             self._lost(now, "dropped", dropped - self._dropped, "messages not read in time")
             self._dropped = dropped
@@ -257,15 +274,15 @@ class EventLog:
         if total:
             log.warning("%s: %d lost here, %s", self._who, total, meaning)
 
-    # -------------------------------------------------------------- wording
+    # -------------------------------------------------------------- formatting
 
     def _members(self, members: tuple[MemberId, ...]) -> str:
         return self._names.listed(members[:MEMBERS_SHOWN_MAX]) + _more(members)
 
-    def _debug(self, told: str, *values: object) -> None:
+    def _debug(self, text: str, *values: object) -> None:
         if log.isEnabledFor(logging.DEBUG):
             shown = (self._shown(value) for value in values)
-            log.debug(f"%s: {told}", self._who, *shown)
+            log.debug(f"%s: {text}", self._who, *shown)
 
     def _shown(self, value: object) -> object:
         if isinstance(value, MemberId):
@@ -282,19 +299,3 @@ def _time(ns: int) -> str:
     if ns >= 1_000_000_000:
         return f"{ns / 1e9:.1f} s"
     return f"{ns / 1e6:.0f} ms" if ns >= 1_000_000 else "under 1 ms"
-
-
-def differing(
-    group: str,
-    me: MemberId,
-    ours: Config,
-    peer: MemberId,
-    theirs: tuple[tuple[str, str], ...],
-) -> tuple[object, ...]:
-    """The log line for a peer that runs with other settings."""
-    named = [
-        f"{name} is {value!r} there, {str(getattr(ours, name))!r} here" for name, value in theirs
-    ]
-    text = "group %r: %s: refuses %s, whose settings differ (%s): no view is formed with it; "
-    text += "give all members of the group the same settings"
-    return text, group, me, peer, "; ".join(named) or "unknown to this release"

@@ -1,11 +1,11 @@
-"""The engine: one thread that drives every group of this process.
+"""The event loop: one thread that drives every group of this process.
 
-A thread of its own keeps a member alive while the application computes or its event loop is
-blocked: Python code of another thread gives the interpreter up every few milliseconds. It
-takes what waits at the sockets before it fires a timer, because a packet that is already here
-may be the very sign of life that the timer misses.
+A thread of its own keeps a member alive while the application computes or blocks its own event
+loop: Python code of another thread releases the interpreter every few milliseconds. The loop reads
+the packets that wait at the sockets before it fires a timer, because one of them may be the sign of
+life whose absence the timer would report.
 
-The thread begins with the first group of the process and ends with the last (`process.py`).
+The thread starts with the first group of the process and ends with the last (`lifecycle.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from collections.abc import Callable
 from phalanx.errors import EngineFailed
 from phalanx.runtime.event_log import Limiter, log
 from phalanx.runtime.member_runner import MemberRunner
-from phalanx.runtime.starvation_clock import ONE, SchedulerStats, StretchedClock
+from phalanx.runtime.starvation_clock import ONE, ProcessClock
 
 FD_LIMIT = 1024
 """`select` takes descriptors below this."""
 SLEEP_MAX_NS = 1_000_000_000
 LATE = 4
-"""The thread is late if it runs this part of `fail_ns` after its time."""
+"""The thread is late if it runs this part (a quarter) of `fail_ns` after its time."""
 
 
 class Waker:
@@ -42,11 +42,11 @@ class Waker:
     def fileno(self) -> int:
         return self._reader.fileno()
 
-    def ring(self) -> None:
-        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):  # full: it is awake already; closed: nobody waits
             self._writer.send(b"!")
 
-    def silence(self) -> None:
+    def clear(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._reader.recv(4096)
 
@@ -56,119 +56,104 @@ class Waker:
 
 
 class EventLoop:
-    """Drives nodes until the last is gone."""
+    """Drives member runners until the last has stopped."""
 
-    def __init__(self, node: MemberRunner, retires: Callable[[EventLoop], bool]) -> None:
-        self._nodes: list[MemberRunner] = []
-        self._orders: deque[Callable[[int], None]] = deque()
-        self._bell = Waker()
+    def __init__(self, runner: MemberRunner, may_end: Callable[[EventLoop], bool]) -> None:
+        self._runners: list[MemberRunner] = []
+        self._calls: deque[Callable[[int], None]] = deque()
+        self._waker = Waker()
         self._asleep = False
         self._ended = False
         self._ready: list[int] = []
-        """Where something waited when the thread woke up."""
-        self._retires = retires
-        self._turns: SchedulerStats | None = None
-        self._port = node.config.port
-        mine = SchedulerStats(self._port)  # of the thread that joins
-        self._pace = StretchedClock(
-            lambda: None if self._turns is None else self._turns(), mine.are_late
-        )
-        mine.close()
-        self._warned = False
+        """Descriptors that were readable when the thread woke up."""
+        self._may_end = may_end
+        self._clock = ProcessClock()
         self._limiter = Limiter()
         self._latest_ns = 0
-        """By how much the thread was late at most, of what has not been logged."""
-        self.take(node)
+        """The largest delay of the thread that has not been logged yet."""
+        self.add(runner)
         self._thread = threading.Thread(target=self._run, name="phalanx", daemon=True)
         self._thread.start()
 
     # -------------------------------------------------------------- from any thread
 
-    def order(self, call: Callable[[int], None]) -> None:
-        """Have the engine's thread make this call, with its clock. When that has ended, nothing
-        is left that it could disturb, and the call is made here."""
-        self._orders.append(call)
+    def call_soon(self, call: Callable[[int], None]) -> None:
+        """Have the loop's thread make this call, with the current time. Once the thread has ended,
+        nothing is left that the call could disturb, and it is made here."""
+        self._calls.append(call)
         self.wake()
         if self._ended:
-            self._obey()
+            self._run_calls()
 
-    def _obey(self) -> None:
+    def _run_calls(self) -> None:
         while True:
             try:
-                call = self._orders.popleft()
+                call = self._calls.popleft()
             except IndexError:
                 return
             try:
                 call(time.monotonic_ns())
-            except Exception:  # of ours; the groups go on
-                log.exception("an order to the engine failed")
+            except Exception:  # a bug of ours; the groups go on
+                log.exception("a call in the event loop failed")
 
     def wake(self) -> None:
         if self._asleep:
             self._asleep = False
-            self._bell.ring()
+            self._waker.wake()
 
-    def take(self, node: MemberRunner) -> None:
-        """Drive this one too. Only `Process` calls it: no node may meet an engine that ends."""
-        node.wake = self.wake
-        node.pace = self._pace
-        self.order(lambda now: self._begin(now, node))
+    def add(self, runner: MemberRunner) -> None:
+        """Drive this runner too. Only `ProcessLifecycle` calls this: it makes sure that no runner
+        is added to a loop that ends."""
+        runner.wake = self.wake
+        if runner.config.stretch_clock:
+            runner.clock = self._clock.clock(runner.config.port)
+        self.call_soon(lambda now: self._start(now, runner))
 
     @property
-    def has_orders(self) -> bool:
-        return bool(self._orders)
+    def has_calls(self) -> bool:
+        return bool(self._calls)
 
     def leave_all(self, seconds: float) -> None:
-        """Leave every group, and wait for the end of the thread, but not for ever."""
+        """Leave every group, and wait for the end of the thread for at most this time."""
         until = time.monotonic() + seconds
-        nodes = list(self._nodes)
-        self.order(self._leave)
+        runners = list(self._runners)
+        self.call_soon(self._leave)
         self._thread.join(seconds)
-        for node in nodes:
-            node.wait_for_disk(max(0.0, until - time.monotonic()))
+        for runner in runners:
+            runner.wait_for_disk(max(0.0, until - time.monotonic()))
 
     # -------------------------------------------------------------- the thread
 
     def _run(self) -> None:
-        self._turns = SchedulerStats(self._port)
         due = time.monotonic_ns()
         try:
-            while self._nodes or not self._retires(self):
+            while self._runners or not self._may_end(self):
                 now = time.monotonic_ns()
-                self._look_at_clock(now, due)
-                if self._pace.look(now):
-                    self._warn()
+                self._check_lateness(now, due)
+                self._clock.update(now)
                 busy = self._turn(now)
                 wait = 0 if busy else self._until(now)
                 due = now + wait
-                if self._nodes:
+                if self._runners:
                     self._sleep(wait)
         finally:
             now = time.monotonic_ns()
-            for node in self._nodes:
-                node.end(now, EngineFailed(node.group, "the engine's thread ended"))
-            self._bell.close()
-            self._turns.close()
+            for runner in self._runners:
+                runner.end(now, EngineFailed(runner.group, "the event loop's thread ended"))
+            self._waker.close()
+            self._clock.close()
             self._ended = True
-            self._obey()
+            self._run_calls()
 
-    def _warn(self) -> None:
-        """Once: whoever runs this will want to know why failures are noticed late."""
-        if not self._warned and self._pace.stretch >= 2 * ONE:
-            self._warned = True
-            log.warning(
-                "this process waits long for its turn on a core: until that is better all "
-                "time-outs are longer, %d times now; run fewer processes, or on more cores",
-                self._pace.stretch // ONE,
-            )
-
-    def _look_at_clock(self, now: int, due: int) -> None:
+    def _check_lateness(self, now: int, due: int) -> None:
         """Log that the thread runs late: it had no core, or the process was suspended or kept the
-        interpreter lock. Others take this member for dead if that lasts."""
-        if not self._nodes or now - due <= SLEEP_MAX_NS // 100:
+        interpreter lock. Other members suspect this one if that lasts."""
+        if not self._runners or now - due <= SLEEP_MAX_NS // 100:
             return
-        fail_ns = min(node.config.fail_ns for node in self._nodes)
-        if (now - due) * LATE * ONE <= fail_ns * self._pace.stretch:
+        fail_ns = min(
+            runner.config.fail_ns * runner.clock.stretch // ONE for runner in self._runners
+        )
+        if (now - due) * LATE <= fail_ns:
             return
         self._latest_ns = max(self._latest_ns, now - due)
         times = self._limiter.count(now, "late")
@@ -182,38 +167,38 @@ class EventLoop:
             )
             self._latest_ns = 0
 
-    def _begin(self, now: int, node: MemberRunner) -> None:
-        self._nodes.append(node)
-        node.start(now)
+    def _start(self, now: int, runner: MemberRunner) -> None:
+        self._runners.append(runner)
+        runner.start(now)
 
     def _leave(self, now: int) -> None:
-        for node in self._nodes:
-            node.leave(now)
+        for runner in self._runners:
+            runner.leave(now)
 
     def _turn(self, now: int) -> bool:
-        """Do everything there is to do; whether there may be more at once."""
-        self._obey()
+        """Do all work that is due. Returns whether there may be more work at once."""
+        self._run_calls()
         busy = False
-        gone = False
-        for node in self._nodes:
-            busy = node.turn(now, node.link.fileno() in self._ready) or busy
-            gone = gone or node.stopped
-        if gone:
-            self._nodes = [node for node in self._nodes if not node.stopped]
+        stopped = False
+        for runner in self._runners:
+            busy = runner.turn(now, runner.transport.fileno() in self._ready) or busy
+            stopped = stopped or runner.stopped
+        if stopped:
+            self._runners = [runner for runner in self._runners if not runner.stopped]
         return busy
 
     def _until(self, now: int) -> int:
-        """Nanoseconds until something is due."""
+        """Nanoseconds until the next deadline."""
         due = now + SLEEP_MAX_NS
-        for node in self._nodes:
-            due = min(due, node.deadline())
+        for runner in self._runners:
+            due = min(due, runner.deadline())
         return max(0, due - time.monotonic_ns())
 
     def _sleep(self, wait_ns: int) -> None:
-        fds = [self._bell.fileno(), *(node.link.fileno() for node in self._nodes)]
+        fds = [self._waker.fileno(), *(runner.transport.fileno() for runner in self._runners)]
         self._asleep = True
-        # What was ordered before this flag was set rang no bell.
-        if self._orders or any(node.has_news for node in self._nodes):
+        # Calls and submissions that came before this flag was set did not wake the thread.
+        if self._calls or any(runner.has_news for runner in self._runners):
             wait_ns = 0
         seconds = wait_ns / 1e9
         try:
@@ -224,15 +209,15 @@ class EventLoop:
         finally:
             self._asleep = False
         if fds[0] in self._ready:
-            self._bell.silence()
+            self._waker.clear()
 
     def forget(self) -> None:
-        """In the child of a fork: there is no thread here, and what it held is the parent's."""
-        for node in self._nodes:
-            node.forget()
-        self._bell.close()
-        if self._turns is not None:
-            self._turns.close()
+        """Release the descriptors in the child of a fork, which has no such thread. The members
+        belong to the parent."""
+        for runner in self._runners:
+            runner.forget()
+        self._waker.close()
+        self._clock.close()
 
 
 def _poll(fds: list[int], seconds: float) -> list[int]:

@@ -1,15 +1,14 @@
-"""What a group tells its application.
+"""The events that a group delivers to its application.
 
-    View            the group is now these members
-    ├── Merged      ... and this view joined several: what each of them had delivered
-    Transitional    the view is ending: safe messages after this are known at `members` alone
+    View            a new view: the members of the group
+    ├── Merged      a view that merged several, with what each of them had delivered
+    Transitional    the view is ending: later safe messages are known at `members` only
     Message         a message, in the order of its service
-    NotSent         own messages that do not go to some of their receivers, which are gone
+    NotSent         own messages that do not go to receivers that have left the view
     EventsLost      messages that were dropped because they were not read in time
 
-Members see the same views in the same order, and in each view that two of them leave together
-the same messages. A `Batch` holds many events and makes each only when it is looked at: whoever
-wants the bodies alone asks for `bodies()`.
+Any two members that install the same next view delivered the same messages in the view before. A
+`Batch` holds many events and creates each when it is accessed; `bodies()` returns the bodies alone.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ Cause = Literal["boot", "removal", "join"]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The group is now `members`, in rank order, the same at each of them.
+    """A new view with these `members`, in the same order at each of them.
 
-    `transitional` are those that came here together with this member: all of them delivered
-    the same messages in the view before.
+    `transitional` are the members that came from the same previous view as this member: all of
+    them delivered the same messages in it.
     """
 
     id: ViewId
@@ -49,15 +48,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Merged(View, frozen=True, kw_only=True):
-    """A view that joined several. `sides` tells of each: its view and members, how far it
-    had delivered each sender's messages, and which of those it alone delivered, as far as its
-    members said. Enough to reconcile what each part did on its own."""
+    """A view that merged several. `sides` has for each its view and members, how far it had
+    delivered each sender's messages, and which of these it alone delivered, as far as its members
+    reported. This is enough to reconcile what each part did on its own."""
 
     sides: tuple[MergedComponent, ...] = ()
 
 
 def view_of(effect: ViewInstalled) -> View:
-    """The event that tells the application of a view."""
+    """The event for an installed view."""
     view = effect.view
     common = {
         "id": view.id,
@@ -74,16 +73,17 @@ def view_of(effect: ViewInstalled) -> View:
 
 
 class Transitional(msgspec.Struct, frozen=True, kw_only=True):
-    """The view is ending. Agreed and safe messages from here to the next view were not known to
-    be everywhere: they are at `members`, those that go on together."""
+    """The view is ending. Agreed and safe messages between this event and the next view are not
+    known to be at all members of the view: they are at `members`, which install the next view
+    together."""
 
     view: ViewId
     members: tuple[MemberId, ...]
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One message. `position` is its place in the agreed order of the view, None for basic and
-    causal ones; `transitional` says that it came after the marker of that name."""
+    """One message. `position` is its position in the agreed order of the view, None for basic and
+    causal messages; `transitional` is set after the event `Transitional`."""
 
     sender: MemberId
     body: bytes
@@ -95,11 +95,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotSent(msgspec.Struct, frozen=True):
-    """Own messages first to last do not go to `members`, which they were addressed to and which are
-    no longer in the view. `rest` counts the receivers that are left; 0: they go to nobody.
+    """Own messages `first` to `last` do not go to `members`, which were receivers and have left the
+    view. `rest` is the number of remaining receivers; with 0 the messages go to nobody.
 
-    If the messages had been `sent`, during a change of the view in mode `flow`, these members may
-    have delivered them in a view without this one.
+    If the messages were already `sent`, during a view change in mode `flow`, these members may have
+    delivered them in a view without this member.
     """
 
     first: int
@@ -110,7 +110,7 @@ class NotSent(msgspec.Struct, frozen=True):
 
 
 class EventsLost(msgspec.Struct, frozen=True):
-    """So many messages are missing here: they were not read in time, and `slow = "lose"`."""
+    """`count` messages are missing here: they were not read in time, with `slow = "lose"`."""
 
     count: int
 
@@ -119,7 +119,7 @@ Event = View | Transitional | Message | NotSent | EventsLost
 
 
 class Messages:
-    """Messages first to last of one sender, consecutive in the order of delivery."""
+    """Messages `first` to `last` of one sender, consecutive in the order of delivery."""
 
     __slots__ = ("_bodies", "_effect")
 
@@ -180,8 +180,8 @@ Run = Messages | Message | View | Transitional | NotSent | EventsLost
 
 
 class Batch(Sequence[Event]):
-    """Events in order, made when they are looked at. `runs` holds the same with the messages of
-    one sender together, and `bodies()` only what they say: the fast ways to read a batch."""
+    """Events in order, created when they are accessed. `runs` has the same events with consecutive
+    messages of one sender together, and `bodies()` the bodies only: the fast ways to read."""
 
     __slots__ = ("_events", "runs")
 

@@ -1,14 +1,14 @@
-"""Who a process is: a name, and an incarnation that no earlier life of that name had.
+"""The identity of a member: a name, and an incarnation that no earlier process of that name had.
 
 The incarnation is the wall clock in milliseconds. With a state directory it is also above the one
-that is stored there, so a clock that was set back repeats none; and a directory that was lost, or a
-life without one, repeats none because the clock has gone on. The file is written durably before the
-first packet leaves (temporary file, fsync, rename, fsync of the folder); a lock on another file
-keeps a second process of this machine from taking the name while the first one lives.
+that is stored there, so that a clock that was set back repeats none. Without a directory, or after
+it was lost, the clock has moved on and repeats none either. The file is written durably before the
+first packet is sent (temporary file, fsync, rename, fsync of the folder). A lock on another file
+keeps a second process of this machine from taking the name while the first one runs.
 
-The network is the last judge: a member claims its name there before it speaks. Members that met an
-earlier process with the same name and incarnation say so, and the claim is made again with a later
-one (`face.Opening`).
+The network decides in the end: a member claims its name there before it sends anything else.
+Members that met an earlier process with the same name and incarnation answer so, and the claim is
+repeated with a later incarnation (`api.base.MemberOpener`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phalanx.errors import ConfigurationError, NameInUse, StateError
 
 
 class Kept(msgspec.Struct, forbid_unknown_fields=True):
-    """What the state directory remembers of one name in one group."""
+    """What the state directory stores about one name in one group."""
 
     cluster: str
     group: str
@@ -37,19 +37,19 @@ class Kept(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def default_name() -> str:
-    """Host and process id: tells the processes of a small network apart."""
+    """Host name and process id: unique among the processes of a small network."""
     return f"{socket.gethostname().partition('.')[0] or 'host'}-{os.getpid()}"
 
 
 class Identity:
-    """A name for as long as this object is open."""
+    """A name that this process holds until the object is closed."""
 
     def __init__(self, member: MemberId, lock: int | None = None) -> None:
         self.member = member
         self._lock = lock
 
     def close(self) -> None:
-        """Give the name back. Safe to call twice."""
+        """Release the name. Safe to call twice."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -80,7 +80,7 @@ def identify(
             group,
             name,
         ):
-            raise StateError(state, f"{stem}.json is another member's", "choose another directory")
+            raise StateError(state, f"{stem}.json is of another member", "choose another directory")
         incarnation = clock if before is None else max(clock, before.incarnation + 1)
         if incarnation > INCARNATION_MAX:
             remedy = "start under a name that was never used"
@@ -101,7 +101,7 @@ def _checked(name: Any, incarnation: int) -> MemberId:
 
 
 def _stem(cluster: str, group: str, name: str) -> str:
-    """A file name that says whose it is to people, and differs for everybody."""
+    """A file name that is readable, and unique for cluster, group and name."""
     digest = blake2b("\0".join((cluster, group, name)).encode(), digest_size=6).hexdigest()
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)
     return f"{plain[:40]}-{digest}"

@@ -1,8 +1,9 @@
-"""A member's journal as the engine keeps it: rows of each step, and what the wall clock says."""
+"""The journal of a running member: the rows of each step, and readings of the wall clock."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,16 +13,17 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.effects import Deliver, Effect
 from phalanx.core.ids import MemberId
+from phalanx.journal.journal_header import boot_id
 from phalanx.journal.recorder import Recorder
 from phalanx.journal.settings import JournalSettings
 from phalanx.journal.writer import Journal
 
 log = logging.getLogger("phalanx")
 
-CLOCK_LOOK_NS = 1_000_000_000
-CLOCK_EVERY_NS = 10 * CLOCK_LOOK_NS
+CLOCK_CHECK_NS = 1_000_000_000
+CLOCK_EVERY_NS = 10 * CLOCK_CHECK_NS
 CLOCK_STEP_NS = 1_000_000
-"""By so much the wall clock was set, or drifted, since it was last written down."""
+"""A reading is written once the wall clock has been set, or has drifted, by more than this."""
 
 
 class JournalAdapter:
@@ -30,13 +32,14 @@ class JournalAdapter:
         self._journal = journal
         self._bodies = journal.settings.bodies
         self._boot_id = boot_id()
-        self._look_at = 0
-        self._written_at = 0
-        self._offset = 0
+        self._check_ns = 0
+        self._written_ns = 0
+        self._offset_ns = 0
         self._links: Callable[[], Sequence[Effect]] = tuple
+        self._closer: threading.Thread | None = None
 
     def start(self, now: int, links: Callable[[], Sequence[Effect]]) -> None:
-        """The first row. `links` tells what happened on the links of the view."""
+        """Write the first row. `links` returns the link statistics of the view."""
         self._links = links
         self._journal.write([self._recorder.start(now)])
         self._clock(now)
@@ -49,30 +52,41 @@ class JournalAdapter:
             for effect in effects:
                 if type(effect) is Deliver:
                     self._write_bodies(effect)
-        if now >= self._look_at:
-            self._look_at = now + CLOCK_LOOK_NS
-            moved = abs(time.time_ns() - now - self._offset) > CLOCK_STEP_NS
-            if moved or now >= self._written_at + CLOCK_EVERY_NS:
+        if now >= self._check_ns:
+            self._check_ns = now + CLOCK_CHECK_NS
+            moved = abs(time.time_ns() - now - self._offset_ns) > CLOCK_STEP_NS
+            if moved or now >= self._written_ns + CLOCK_EVERY_NS:
                 self._clock(now)
                 self._count(now)
 
     def queue(
         self, now: int, accepted: int, submitted: int, refused: int, reason: str | None = None
     ) -> None:
-        """Accepted messages were refused after all, or the member ends."""
+        """Write the counts of the submission queue: the core refused messages that had been
+        accepted, or the member stops."""
         row = self._recorder.queue(now, accepted, submitted, refused, reason)
         self._journal.write([row])
 
     def stop(self, now: int, reason: str, sound: bool) -> None:
-        """The last rows. They may still be on their way to the disk until `close` returns. A
-        member that is not sound is not asked for its links."""
+        """Write the last rows. They may still be on their way to the disk until the journal is
+        closed. The core of a member that failed (not `sound`) is not asked for link statistics."""
         if sound:
             self._count(now)
         self._journal.write([self._recorder.stop(now, reason=reason)])
 
     def close(self) -> None:
-        """Wait for the disk."""
+        """Close the journal. Waits for the disk."""
         self._journal.close()
+
+    def close_in_background(self) -> None:
+        """Close the journal in a thread: a slow disk must not delay other groups of the process."""
+        self._closer = threading.Thread(target=self.close, name="phalanx-close", daemon=True)
+        self._closer.start()
+
+    def wait_closed(self, seconds: float) -> None:
+        """Wait until `close_in_background` is done."""
+        if self._closer is not None:
+            self._closer.join(seconds)
 
     def _write_bodies(self, effect: Deliver) -> None:
         lengths = tuple(effect.lengths)
@@ -86,14 +100,15 @@ class JournalAdapter:
 
     def _clock(self, now: int) -> None:
         wall = time.time_ns()
-        self._written_at, self._offset = now, wall - now
+        self._written_ns, self._offset_ns = now, wall - now
         self._journal.write([self._recorder.clock(now, wall, self._boot_id)])
 
 
 def open_journal(
     folder: Path, group: str, member: MemberId, config: Config, settings: JournalSettings
 ) -> JournalAdapter:
-    """JournalError or ConfigurationError if the journal cannot be kept."""
+    """Open the journal of a member. Raises JournalError or ConfigurationError if it cannot be
+    written. Its header holds the settings, `stretch_clock` included."""
     journal = Journal(
         folder,
         cluster=config.cluster,
@@ -106,11 +121,3 @@ def open_journal(
     return JournalAdapter(
         Recorder(config.cluster, group, member, digests=settings.digests), journal
     )
-
-
-def boot_id() -> str:
-    """Names this boot of the machine: clocks that only grow may be compared within one."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"

@@ -1,8 +1,8 @@
-"""One engine a process: begun with the first group, ended with the last, and never left behind.
+"""The one event loop of a process: started with the first group and ended with the last.
 
-When the process ends by itself, or by a SIGTERM for which the application has no handler of its
-own, its groups are left first, so that the others need not wait for a time-out. After a fork the
-child has no engine: the thread stayed with the parent, and so did its groups.
+When the process exits, or gets a SIGTERM for which the application has no handler of its own, it
+leaves its groups first, so that the other members need not wait for a time-out. The child of a fork
+has no event loop: the thread and the groups belong to the parent.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from types import FrameType
 from phalanx.runtime.event_loop import EventLoop
 from phalanx.runtime.member_runner import MemberRunner
 
-GOODBYE_SECONDS = 3.0
-"""How long the end of the process waits for its groups to be left."""
+LEAVE_SECONDS = 3.0
+"""How long the exit of the process waits until its groups are left."""
 
 
 class ProcessLifecycle:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._engine: EventLoop | None = None
+        self._loop: EventLoop | None = None
         self._prepared = False
 
-    def run(self, node: MemberRunner) -> EventLoop:
-        """Have the engine drive the node; it is started if there is none."""
+    def run(self, runner: MemberRunner) -> EventLoop:
+        """Have the event loop drive the runner. Starts the loop if there is none."""
         with self._lock:
             self._prepare()
-            if self._engine is None:
-                self._engine = EventLoop(node, self._retires)
+            if self._loop is None:
+                self._loop = EventLoop(runner, self._may_end)
             else:
-                self._engine.take(node)
-            return self._engine
+                self._loop.add(runner)
+            return self._loop
 
-    def _retires(self, engine: EventLoop) -> bool:
-        """The last group is gone: the thread ends, unless somebody has just come."""
+    def _may_end(self, loop: EventLoop) -> bool:
+        """Whether the thread ends after its last group: not if another was just joined."""
         with self._lock:
-            if engine.has_orders:
+            if loop.has_calls:
                 return False
-            if self._engine is engine:
-                self._engine = None
+            if self._loop is loop:
+                self._loop = None
             return True
 
     def _prepare(self) -> None:
@@ -55,9 +55,9 @@ class ProcessLifecycle:
                 signal.signal(signal.SIGTERM, self._terminated)
 
     def _leave_all(self) -> None:
-        engine = self._engine
-        if engine is not None:
-            engine.leave_all(GOODBYE_SECONDS)
+        loop = self._loop
+        if loop is not None:
+            loop.leave_all(LEAVE_SECONDS)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         self._leave_all()
@@ -66,9 +66,9 @@ class ProcessLifecycle:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()  # a thread of the parent may have held it
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.forget()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.forget()
 
 
 PROCESS = ProcessLifecycle()

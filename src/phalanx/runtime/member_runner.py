@@ -1,54 +1,57 @@
-"""One member of one group in this process: its core, its link, its journal, its readers.
+"""One member of one group in this process: the core with its transport, journal and readers.
 
-The engine's thread owns all of it; what other threads may call is said there. Effects are
-performed in the order in which the core gives them: packets leave, events go to the buffer,
-receipts are handed out, and the journal gets the rows of the step.
+The runner owns the parts and the order in which they run. The event loop's thread drives it; the
+first section of the class is for other threads. Each step of the core returns effects, which are
+carried out in order (`effect_handler.py`), written to the journal, and followed by a check of what
+callers wait for.
+
+    Submitter          messages from the application to the core (`submitter.py`)
+    EffectHandler      packets, events and receipts (`effect_handler.py`)
+    ConditionWatchers  callers that wait for a condition (`condition_watchers.py`)
+    StatusSampler      periodic log lines and `blocked_by` (`status_sampler.py`)
+    Departure          the deadlines of leaving (`departure.py`)
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from phalanx.config import Config
 from phalanx.core import effects as fx
+from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Input, Service
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.blocked import Wait
 from phalanx.core.member.member import Member
+from phalanx.core.submission import check_submission
 from phalanx.errors import (
     EngineFailed,
     EventsUnread,
     Forked,
-    IncarnationUsed,
     MemberClosed,
-    MessageTooLarge,
-    NameInUse,
-    NoReceiver,
     PhalanxError,
     SubmissionError,
-    UnknownMember,
 )
 from phalanx.runtime import events
+from phalanx.runtime.condition_watchers import ConditionWatchers
+from phalanx.runtime.departure import Departure, error_of
+from phalanx.runtime.effect_handler import EffectHandler
 from phalanx.runtime.event_buffer import EventBuffer
-from phalanx.runtime.event_log import WATCH_NS, EventLog, differing, log
+from phalanx.runtime.event_log import EventLog, log
 from phalanx.runtime.identity import Identity
 from phalanx.runtime.journal_adapter import JournalAdapter
 from phalanx.runtime.receipt_tracker import PendingReceipt, ReceiptTracker
 from phalanx.runtime.settlement import Settlement
-from phalanx.runtime.starvation_clock import steady
-from phalanx.runtime.submission_queue import Submission, SubmissionQueue
+from phalanx.runtime.starvation_clock import machine_clock
+from phalanx.runtime.status_sampler import StatusSampler
+from phalanx.runtime.submitter import Submitter
 from phalanx.runtime.view_feed import ViewFeeds
 from phalanx.transport.base import PACKETS_MAX, Transport
 
-NEVER = 1 << 62
-LEAVES = 3
-"""Leaving takes at most so many `leave_ns`: to hand over, to send, and to serve the others. The
-core bounds the last two, but its clock may be slow."""
-DRAINS_MAX = 4
-"""A timer waits for packets that are already here, so many times."""
+RECEIVES_MAX = 4
+"""Before a timer fires, packets that have arrived meanwhile are received, at most this often."""
 
 
 class MemberRunner:
@@ -57,8 +60,8 @@ class MemberRunner:
         group: str,
         identity: Identity,
         config: Config,
-        link: Transport,
-        diary: JournalAdapter | None,
+        transport: Transport,
+        journal: JournalAdapter | None,
         entropy: int,
         receive: bool = True,
     ) -> None:
@@ -66,415 +69,294 @@ class MemberRunner:
         self.group = group
         self.me = me
         self.config = config
-        self.link = link
+        self.transport = transport
         self.member = Member(me, boot_view([me]), group, config, entropy)
         self.buffer = EventBuffer(config, receive)
-        self.view = events.View(id=self.member.view.id, members=(me,))
-        """The view that is installed; the events that lead to it may not have been read yet."""
-        self.feeds = ViewFeeds()
-        self._settlement = Settlement(config)
-        self.refused: dict[str, int] = {}
-        """Packets that were dropped as nonsense, by reason."""
-        self.blocked_by: dict[MemberId, Wait] = {}
-        """The members that messages wait for, as it was WATCH_NS ago at most."""
         self.stopped = False
         self.error: PhalanxError | None = None
-        self.wake: Callable[[], None] = lambda: None
-        """Set by the engine: makes its thread look at what was submitted."""
-        self.pace = steady()
-        """Set by the engine: the time of the core."""
-        self._identity = identity
-        self._diary = diary
-        self._log = EventLog(group, me)
-        self._watch_at = 0
-        self._tickets = ReceiptTracker()
-        self._queue = SubmissionQueue()
-        self._level = 0
-        self._watches: list[tuple[Callable[[], bool], Callable[[], None]]] = []
-        self._more = False
-        """The link may hold more packets than the last look took."""
-        self._closing = False
-        self._go_at = NEVER
-        """When to leave at the latest, once that was asked for and until it is done."""
-        self._gone_by = NEVER
-        self._reason = ""
-        """Why the core has stopped, once it has."""
-        self._closer: threading.Thread | None = None
         self.forked = False
-        """This is the child of a fork, and the member is its parent's."""
+        """This is the child of a fork; the member belongs to the parent."""
+        self.wake: Callable[[], None] = lambda: None
+        """Set by the event loop: makes its thread look at new submissions."""
+        self.clock = machine_clock()
+        """The core's clock. The event loop replaces it if `stretch_clock` is set."""
+        self.watchers = ConditionWatchers()
+        self._identity = identity
+        self._journal = journal
+        self._log = EventLog(group, me, config)
+        self._receipts = ReceiptTracker()
+        view = events.View(id=self.member.view.id, members=(me,))
+        self._effects = EffectHandler(view, transport, self.buffer, self._receipts, self._log)
+        self._submitter = Submitter(self.member, config, self._receipts)
+        self._sampler = StatusSampler(self.member, transport, self._log)
+        self._settlement = Settlement(config)
+        self._departure = Departure(config.leave_ns)
+        self._reader_lag = 0
+        """The lag of the application's reader that the core was given last."""
+        self._more_packets = False
+        """The transport may hold more packets than the last call returned."""
 
     # -------------------------------------------------------------- from any thread
+
+    @property
+    def view(self) -> events.View:
+        """The installed view. The application may not have read the event yet."""
+        return self._effects.view
+
+    @property
+    def feeds(self) -> ViewFeeds:
+        return self._effects.feeds
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """The number of packets dropped as invalid, by reason."""
+        return self._effects.refused
+
+    @property
+    def blocked_by(self) -> dict[MemberId, Wait]:
+        """The members that messages wait for, as of the last sample."""
+        return self._sampler.blocked_by
 
     def submit(
         self, bodies: Sequence[bytes], service: Service, to: Sequence[MemberId] | None
     ) -> PendingReceipt:
-        """Queue messages, plain bytes. A SubmissionError refuses them whole; there is no waiting
-        here. Of no messages all that could become of them has."""
-        if self.stopped or self._closing:
-            raise Forked(self.group) if self.forked else self.error or MemberClosed(str(self.me))
-        lengths = list(map(len, bodies))
-        longest = max(lengths, default=0)
-        if longest > self.config.message_bytes_max:
-            raise MessageTooLarge(longest, self.config.message_bytes_max)
-        receivers = None if to is None else self._receivers(to)
-        if self._level == 2:
+        """Queue messages, plain bytes, without waiting. A SubmissionError refuses all of them. The
+        receipt of no messages is complete at once."""
+        if self.stopped or self._departure.begun:
+            raise Forked(self.group) if self.forked else self._closing_error()
+        view = self.view
+        lengths = check_submission(bodies, to, view.members, self.config.message_bytes_max)
+        if self._reader_lag == 2:
             raise EventsUnread(self.buffer.waiting_bytes, self.config.buffer_bytes_max)
-        meant = self.view.members if receivers is None else receivers
-        ticket = PendingReceipt(len(bodies), meant, receivers)
-        if not bodies:
-            ticket.complete(self.view.id, self.view.members)
-            return ticket
-        self._queue.put(Submission(bodies, sum(lengths), service, receivers, ticket))
-        self.wake()
-        self._refuse_if_over()  # it may have ended in between: nobody looks at the queue then
-        return ticket
+        receivers = None if to is None else tuple(to)
+        receipt = self._submitter.accept(bodies, sum(lengths), service, receivers, view)
+        if bodies:
+            self.wake()
+            self._refuse_if_stopped()  # it may have stopped meanwhile: nobody reads the queue then
+        return receipt
 
-    def _receivers(self, to: Sequence[MemberId]) -> tuple[MemberId, ...]:
-        if not to:
-            raise NoReceiver
-        members = self.view.members
-        for member in to:
-            if member not in members:
-                raise UnknownMember(str(member), tuple(map(str, members)))
-        return tuple(to)
+    def _refuse_if_stopped(self) -> None:
+        if self.stopped:
+            self._submitter.refuse_all(self._closing_error())
 
     @property
     def has_room(self) -> bool:
-        """A submission would not have to wait long; also when it would be refused."""
-        return self._queue.bytes < self.config.outbox_bytes_max or self.stopped or self._level == 2
+        """Whether a submission would not wait long; also true if it would be refused."""
+        return self._submitter.has_room or self.stopped or self._reader_lag == 2
 
     @property
     def has_much_room(self) -> bool:
-        """Those that waited for room may go on: not one by one."""
-        return (
-            2 * self._queue.bytes <= self.config.outbox_bytes_max
-            or self.stopped
-            or self._level == 2
-        )
+        """Whether callers that wait for room may continue."""
+        return self._submitter.is_half_empty or self.stopped or self._reader_lag == 2
 
     @property
     def has_news(self) -> bool:
-        """Something was submitted that the core could take, or the reader has caught up."""
+        """Whether messages wait that the core has room for, or the reader has caught up."""
         if self.stopped:
             return False
-        if self._level and self.buffer.has_drained:
+        if self._reader_lag and self.buffer.has_drained:
             return True
-        return bool(self._queue) and self.member.room > 0
+        return self._submitter.is_ready
 
     def is_named_or_stopped(self) -> bool:
-        """Whether it is known if the member may use its name."""
+        """Whether it is decided that the member may use its name."""
         return self.stopped or self.member.named
 
-    def wait_for_disk(self, seconds: float) -> None:
-        """After the end: until the journal is closed."""
-        if self._closer is not None:
-            self._closer.join(seconds)
+    def fail_if_stopped(self, receipt: PendingReceipt) -> None:
+        """Fail a receipt if the member has stopped: it makes no more progress."""
+        if self.stopped:
+            receipt.fail(self._closing_error())
 
-    # -------------------------------------------------------------- the engine's thread
+    def wait_for_disk(self, seconds: float) -> None:
+        """After the end: wait until the journal is closed."""
+        if self._journal is not None:
+            self._journal.wait_closed(seconds)
+
+    def _closing_error(self) -> PhalanxError:
+        return self.error or MemberClosed(str(self.me))
+
+    # -------------------------------------------------------------- the event loop's thread
 
     def start(self, now: int) -> None:
         with self._ending_on_bugs(now):
-            if self._diary is not None:
-                self._diary.start(now, self.member.links)
-            self._settlement.started(self.pace.core(now))
-            self._log.joins(self.link.address)
-            self._perform(now, self.member.start(self.pace.core(now)))
+            if self._journal is not None:
+                self._journal.start(now, self.member.links)
+            self._settlement.started(self.clock.core(now))
+            self._log.joins(self.transport.address)
+            self._perform(now, self.member.start(self.clock.core(now)))
 
     def turn(self, now: int, ready: bool) -> bool:
-        """Do everything there is to do; whether there may be more at once. `ready` if packets
-        wait at the link."""
+        """Do all work that is due. `ready` says that packets wait at the transport. Returns whether
+        there may be more work at once."""
         busy = False
         with self._ending_on_bugs(now):
             if ready:
                 self.receive(now)
-            if self._queue:
-                self.push(now)
-            self._go(now)
-            self.look(now)
+            self.push(now)
+            self._continue_leaving(now)
+            self._update_reader_lag(now)
             self.expire(ready)
-            if now >= self._watch_at:
-                self._watch(now)
-            busy = self._more
-            self.look_around()
+            if self._sampler.is_due(now) and not self.stopped:
+                waiting = self._submitter.waiting_bytes
+                self._sampler.sample(now, waiting, self.buffer.dropped)
+            busy = self._more_packets
+            self.watchers.check()
         return busy
-
-    def _watch(self, now: int) -> None:
-        """Log what no effect reports."""
-        self._watch_at = now + WATCH_NS
-        member = self.member
-        self.blocked_by = {} if self.stopped else member.blocked_by
-        waiting = self._queue.bytes + self.config.outbox_bytes_max
-        self._log.sending(now, member.following, waiting - member.room, self.blocked_by)
-        self._log.counted(now, self.link.address, self.link.counts, self.buffer.dropped)
 
     @contextmanager
     def _ending_on_bugs(self, now: int) -> Iterator[None]:
-        """A bug of ours ends this group; the others of the process go on."""
+        """A bug of ours ends this group; the other groups of the process go on."""
         try:
             yield
         except Exception as error:
             log.exception("group %r: %s failed", self.group, self.me)
             self.end(now, EngineFailed(self.group, f"{type(error).__name__} ({error})"))
 
-    def watch(self, until: Callable[[], bool], call: Callable[[], None]) -> None:
-        """Call once when the condition holds; it is looked at after each step."""
-        if until():
-            call()
-        else:
-            self._watches.append((until, call))
-
-    def unwatch(self, call: Callable[[], None]) -> None:
-        """The caller no longer waits."""
-        self._watches = [watch for watch in self._watches if watch[1] != call]
-
     @property
     def settled(self) -> bool:
-        """No view change is under way and discovery had its time (`settlement.py`)."""
-        return self._settlement.reached(self.pace.core(time.monotonic_ns()), self.member)
+        """Whether no view change is under way and discovery had its time (`settlement.py`)."""
+        return self._settlement.reached(self.clock.core(time.monotonic_ns()), self.member)
 
     def receive(self, now: int) -> bool:
-        """Packets may wait at the link: take them all in one step. Whether there were any."""
+        """Give the core the packets that wait at the transport, in one step. Returns whether there
+        were any."""
         if self.stopped:
             return False
-        packets = self.link.receive(now)
-        self._more = len(packets) >= PACKETS_MAX
+        packets = self.transport.receive(now)
+        self._more_packets = len(packets) >= PACKETS_MAX
         if packets:
             self.step(now, fx.Datagrams(packets))
         return bool(packets)
 
     def push(self, now: int) -> None:
-        """Give the core what was submitted, as much as it takes."""
-        while self._queue and self.member.room > 0 and not self.stopped:
-            self._submit(now, self._queue.take(self.config.frame_bytes_max))
+        """Give the core as many waiting submissions as it has room for."""
+        while self._submitter.is_ready and not self.stopped:
+            result = self._submitter.submit_next(self.clock.core(now))
+            if not isinstance(result, SubmissionError):
+                self._perform(now, result)
+            elif self._journal is not None:
+                counts = self._submitter.counts(self.stopped)
+                self._journal.queue(now, *counts, type(result).__name__)
 
-    def _submit(self, now: int, taken: list[Submission]) -> None:
-        first = taken[0]
-        if len(taken) == 1:
-            bodies = first.bodies
-        else:
-            bodies = [body for submission in taken for body in submission.bodies]
-        to, lost = first.present(self.member.view.members)
-        try:
-            effects = self.member.step(
-                self.pace.core(now), fx.Submit(bodies, first.service, to, lost)
-            )
-        except SubmissionError as error:
-            self._queue.refuse(taken, error)
-            if self._diary is not None:
-                self._diary.queue(now, *self._queue.counts(self.stopped), type(error).__name__)
-            return
-        self._queue.submitted(len(bodies))
-        for effect in effects:
-            if type(effect) is fx.Accepted:
-                number = effect.first
-                for submission in taken:
-                    self._tickets.accepted(submission.ticket, number)
-                    number += submission.ticket.count
-                break
-        self._perform(now, effects)
-
-    def report_delivery(self, now: int, ticket: PendingReceipt) -> None:
-        """Watch a ticket that is stable until all members have delivered its messages."""
+    def report_delivery(self, now: int, receipt: PendingReceipt) -> None:
+        """Follow a stable receipt until all members have delivered its messages."""
         with self._ending_on_bugs(now):
-            for number in self._tickets.ask(ticket) if not self.stopped else ():
+            for number in self._receipts.ask(receipt) if not self.stopped else ():
                 self.step(now, fx.AwaitDelivery(number))
-        self.fail_if_over(ticket)
-
-    def fail_if_over(self, ticket: PendingReceipt) -> None:
-        """Nothing more becomes known of a ticket once the member has ended."""
-        if self.stopped:
-            ticket.fail(self.error or MemberClosed(str(self.me)))
+        self.fail_if_stopped(receipt)
 
     def deadline(self) -> int:
         if self.stopped:
             return NEVER
-        link = self.link.deadline()
-        due = min(self._core_deadline(), self._go_at, self._gone_by)
-        return due if link is None or link > due else link
+        due = min(self._core_deadline(), self._departure.deadline())
+        transport_due = self.transport.deadline()
+        return due if transport_due is None else min(due, transport_due)
 
     def _core_deadline(self) -> int:
         due = self.member.deadline()
-        return NEVER if due is None else self.pace.real(due)
+        return NEVER if due is None else self.clock.real(due)
 
     def expire(self, ready: bool = True) -> None:
-        """Fire the timers that are due. Packets that came meanwhile may make them needless: on a
-        busy machine those of the others, who were due as well. But packets may never end."""
-        for _ in range(DRAINS_MAX if ready else 0):
+        """Fire the timers that are due. Packets that have arrived meanwhile are received first and
+        may make a timer needless: on a busy machine the other members were late as well. They are
+        received a limited number of times, as packets may keep coming."""
+        for _ in range(RECEIVES_MAX if ready else 0):
             if self.deadline() > time.monotonic_ns() or not self.receive(time.monotonic_ns()):
                 break
         now = time.monotonic_ns()
         if self.stopped or self.deadline() > now:
             return
-        link = self.link.deadline()
-        if link is not None and link <= now:
-            packets = self.link.expire(now)
+        transport_due = self.transport.deadline()
+        if transport_due is not None and transport_due <= now:
+            packets = self.transport.expire(now)
             if packets:
                 self.step(now, fx.Datagrams(packets))
         if self._core_deadline() <= now and not self.stopped:
             self.step(now, fx.DeadlinePassed())
 
-    def leave(self, now: int) -> None:
-        """Take no more messages, and go when the core has those that were accepted."""
-        if not self._closing and not self.stopped:
-            with self._ending_on_bugs(now):
-                self._closing = True
-                self._go_at = now + self.config.leave_ns
-                self._gone_by = now + LEAVES * self.config.leave_ns
-                self._log.leaves(now)
-                self.push(now)
-                self._go(now)
-
-    def _go(self, now: int) -> None:
-        if self._go_at != NEVER and (not self._queue or now >= self._go_at):
-            self._go_at = NEVER
-            self.step(now, fx.LeaveRequest())
-        if now >= self._gone_by:
-            self._gone(now, "left")
-
     def step(self, now: int, given: Input) -> None:
         if not self.stopped:
-            self._perform(now, self.member.step(self.pace.core(now), given))
-
-    # -------------------------------------------------------------- effects
+            self._perform(now, self.member.step(self.clock.core(now), given))
 
     def _perform(self, now: int, effects: list[fx.Effect]) -> None:
-        buffer = self.buffer
-        told = False
-        for effect in effects:
-            kind = type(effect)
-            if kind is fx.Transmit:
-                self.link.send(now, effect.packets)  # type: ignore[union-attr]
-            elif kind is fx.Deliver:
-                buffer.put(events.Messages(effect), len(effect.payload))  # type: ignore[arg-type, union-attr]
-                told = True
-            elif kind is fx.Ordered:
-                self._tickets.ordered(effect.upto, effect.view)  # type: ignore[union-attr, arg-type]
-            elif kind is fx.Stable:
-                self._stable(effect)  # type: ignore[arg-type]
-            elif kind is not fx.Accepted and kind is not fx.Sent:
-                self._log.effect(now, effect)
-                told = self._perform_seldom(effect) or told
-        if self._diary is not None:
-            self._diary.record(now, effects)
-        if self._reason:
-            self._gone(now, self._reason)
-        if told:
-            buffer.wake()
-        if self._level or told:
-            self.look(now)
-        if self._watches:
-            self.look_around()
+        handler = self._effects
+        view = handler.view
+        put = handler.handle(now, effects)
+        if handler.view is not view:
+            self._settlement.changed(self.clock.core(now))
+        if self._journal is not None:
+            self._journal.record(now, effects)
+        if handler.stop_reason:
+            self.end(now, error_of(handler.stop_reason, self.me, self.group))
+        if put:
+            self.buffer.wake()
+        if self._reader_lag or put:
+            self._update_reader_lag(now)
+        self.watchers.check()
 
-    def _stable(self, effect: fx.Stable) -> None:
-        ended = effect.members is not None
-        members = self.view.members if effect.members is None else effect.members
-        self._tickets.stable(effect.upto, effect.view, members, ended)
-
-    def _perform_seldom(self, effect: fx.Effect) -> bool:
-        """What does not come with every message; whether the application is told."""
-        match effect:
-            case fx.ViewInstalled():
-                self.view = events.view_of(effect)
-                self.feeds.put(self.view)
-                self._settlement.changed(self.pace.core(time.monotonic_ns()))
-                self.buffer.put(self.view, 64 * len(self.view.members))
-            case fx.Transitional():
-                marker = events.Transitional(view=effect.view, members=effect.members)
-                self.buffer.put(marker, 64 * len(effect.members))
-            case fx.NotSent(first, last, members, rest, sent):
-                self._tickets.not_sent(first, last, members, rest)
-                self.buffer.put(events.NotSent(first, last, members, rest, sent), 0)
-            case fx.AllDelivered(upto, view, members):
-                here = self.view.members if members is None else members
-                self._tickets.delivered(upto, view, here)
-                return False
-            case fx.Refused(reason, count):
-                self.refused[reason] = self.refused.get(reason, 0) + count
-                return False
-            case fx.SettingsDiffer(peer, theirs):
-                log.warning(*differing(self.group, self.me, self.config, peer, theirs))
-                return False
-            case fx.Stopped(reason):
-                self._reason = reason
-                return False
-            case _:
-                return False
-        return True
-
-    def look(self, now: int) -> None:
-        """How far is the reader behind? The group is told when that changes."""
+    def _update_reader_lag(self, now: int) -> None:
+        """Inform the core when the lag of the application's reader has changed."""
         if self.stopped:
             return
-        level = self.buffer.level(self.wake)
-        if level != self._level:
-            self._level = level
-            self._log.reading(now, level, self.buffer.waiting_bytes)
-            self.step(now, fx.ReaderLag(level))
-
-    def look_around(self) -> None:
-        """Tell those whose condition holds by now."""
-        if not self._watches:
-            return
-        ready = [watch for watch in self._watches if watch[0]()]
-        if ready:
-            self._watches = [watch for watch in self._watches if watch not in ready]
-            for _, call in ready:
-                call()
+        lag = self.buffer.level(self.wake)
+        if lag != self._reader_lag:
+            self._reader_lag = lag
+            self._log.reading(now, lag, self.buffer.waiting_bytes)
+            self.step(now, fx.ReaderLag(lag))
 
     # -------------------------------------------------------------- the end
 
-    def forget(self) -> None:
-        """In the child of a fork: the member is the parent's, and only descriptors are shared."""
-        self.stopped = self.forked = True
-        self.link.close()
-        self._identity.close()
+    def leave(self, now: int) -> None:
+        """Accept no more messages, and leave when the core has those that were accepted."""
+        if not self._departure.begun and not self.stopped:
+            with self._ending_on_bugs(now):
+                self._departure.begin(now)
+                self._log.leaves(now)
+                self.push(now)
+                self._continue_leaving(now)
 
-    def abandon(self) -> None:
-        """It was opened and never started: give everything back."""
-        self.stopped = True
-        self.link.close()
-        self._identity.close()
-        if self._diary is not None:
-            self._diary.close()
-
-    def _gone(self, now: int, reason: str) -> None:
-        if reason == "name-in-use":
-            self.end(now, NameInUse(self.me.name, self.group, "on the network"))
-        elif reason == "incarnation-used":
-            self.end(now, IncarnationUsed(self.me.name, self.group, self.me.incarnation))
-        else:
+    def _continue_leaving(self, now: int) -> None:
+        if self._departure.takes_request(now, self._submitter.is_empty):
+            self.step(now, fx.LeaveRequest())
+        if self._departure.is_overdue(now):
             self.end(now, None)
 
-    def _refuse_if_over(self) -> None:
-        if self.stopped:
-            self._queue.refuse_all(self.error or MemberClosed(str(self.me)))
+    def forget(self) -> None:
+        """Release the descriptors in the child of a fork. The member belongs to the parent."""
+        self.stopped = self.forked = True
+        self._release()
+
+    def abandon(self) -> None:
+        """Release everything of a member that was opened and never started."""
+        self.stopped = True
+        self._release()
+        if self._journal is not None:
+            self._journal.close()
+
+    def _release(self) -> None:
+        self.transport.close()
+        self._identity.close()
 
     def end(self, now: int, error: PhalanxError | None) -> None:
-        """This member is no more: give everything back, tell everybody who waits."""
+        """Stop this member: release everything and inform all that wait. Without an error the
+        member has left on request."""
         if self.stopped:
             return
         self.stopped = True
         self.error = error
-        self.blocked_by = {}
+        self._sampler.stop()
         if error is None:
             self._log.left(now)
         else:
             self._log.stopped(error)
-        self._tickets.close(error or MemberClosed(str(self.me)))
-        self._refuse_if_over()
-        self.link.close()
-        self._identity.close()
-        if self._diary is not None:
-            reason = self._reason or ("failed" if error is not None else "left")
-            self._diary.queue(now, *self._queue.counts(self.stopped))
-            self._diary.stop(now, reason, sound=error is None)
-            # A slow disk must not hold up the other groups of this process.
-            self._closer = threading.Thread(
-                target=self._diary.close, name="phalanx-closing", daemon=True
-            )
-            self._closer.start()
+        self._receipts.close(self._closing_error())
+        self._refuse_if_stopped()
+        self._release()
+        if self._journal is not None:
+            reason = self._effects.stop_reason or ("failed" if error is not None else "left")
+            self._journal.queue(now, *self._submitter.counts(self.stopped))
+            self._journal.stop(now, reason, sound=error is None)
+            self._journal.close_in_background()
         self.buffer.close(error)
         self.feeds.end()
-        for _, call in self._watches:
-            call()
-        self._watches = []
+        self.watchers.call_all()

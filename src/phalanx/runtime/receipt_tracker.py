@@ -1,14 +1,14 @@
-"""Receipts: what became of messages that the application sent.
+"""Receipts: the progress of messages that the application sent.
 
-A ticket stands for one submission. It is *accepted* when its messages have numbers, *ordered*
-when their place can no longer change here, *stable* when it is known which members have them, and
-*delivered*, where that is asked for, when it is known which members have delivered them. It fails
-if it never gets so far: all receivers are gone, or this member is.
+A receipt stands for one submission. It is *accepted* when its messages have numbers, *ordered* when
+their position can no longer change at this member, *stable* when it is known which members have
+them, and *delivered*, if the application asks for that, when it is known which members have
+delivered them. It fails if all receivers have left the view or this member has stopped.
 
-The messages were *meant* for the members of the view in which they were submitted, or for those of
-them that were named. An `Outcome` says which of these members are known to have the messages, and
-which are not: a view that ends before all have acknowledged leaves that open for those that do not
-move on together.
+The messages are *meant* for the members of the view in which they were submitted, or for those of
+them that the application named. An `Outcome` lists which of these members are known to have the
+messages and which are not: if a view ends before all members have acknowledged, that stays unknown
+for the members that do not install the next view together with this one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class State(IntEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a receipt reports of messages."""
+    """The result of a receipt."""
 
     members: tuple[MemberId, ...]
     """The receivers that have the messages, or have delivered them. Without `to`, all members of
-    the view are receivers, also those that joined between submission and sending."""
+    the view are receivers, including those that joined between submission and sending."""
     view: ViewId
     """The view that the messages belong to; the last one, if there are several."""
     transitional: bool = False
-    """The view ended before all of its members had acknowledged: `members` are those that moved on
-    together."""
+    """The view ended before all of its members had acknowledged: `members` are those that installed
+    the next view together."""
     missing: tuple[MemberId, ...] = ()
-    """Members that the messages were meant for and of which this is not known. They may have them
-    all the same."""
+    """Members that the messages were meant for and that are not known to have them. They may have
+    them nevertheless."""
 
 
 class ReceiptPart:
-    """The messages of a ticket, up to a number, that belong to one view."""
+    """The messages of a receipt, up to a number, that belong to one view."""
 
     __slots__ = ("delivered", "members", "transitional", "upto", "view")
 
@@ -63,7 +63,7 @@ class ReceiptPart:
 
 
 class PendingReceipt:
-    """One submission. Written by the engine's thread, read by any."""
+    """The receipt of one submission. The event loop's thread writes it, any thread reads it."""
 
     __slots__ = (
         "_calls",
@@ -91,10 +91,10 @@ class PendingReceipt:
         self.state = State.WAITING
         self.error: PhalanxError | None = None
         self.view: ViewId | None = None
-        """Where it was ordered."""
+        """The view in which the messages were ordered."""
         self.parts: list[ReceiptPart] = []
         self.lost: tuple[MemberId, ...] = ()
-        """Receivers that are gone, as reported by NotSent."""
+        """Receivers that have left the view, as reported by NotSent."""
         self._calls: list[tuple[State, Callable[[], None]]] = []
 
     @property
@@ -102,7 +102,7 @@ class PendingReceipt:
         return self.first + self.count - 1
 
     def complete(self, view: ViewId, members: tuple[MemberId, ...]) -> None:
-        """There are no messages: all have them."""
+        """Complete the receipt of no messages: all members have them."""
         self.view = view
         part = ReceiptPart(0, view, members, False)
         part.delivered = members
@@ -110,7 +110,7 @@ class PendingReceipt:
         self.reach(State.DELIVERED)
 
     def outcome(self, state: State) -> Outcome:
-        """What is known in this state."""
+        """The outcome for a state that the receipt has reached."""
         assert state <= self.state
         if state is State.ORDERED:
             assert self.view is not None
@@ -131,7 +131,7 @@ class PendingReceipt:
         )
 
     def checked(self, state: State, allow_missing: bool) -> Outcome:
-        """The outcome; NotEverywhere if members are missing and may not be."""
+        """The outcome. Raises NotEverywhere for missing members unless `allow_missing` is set."""
         if self.error is not None and self.state < state:
             raise self.error
         outcome = self.outcome(state)
@@ -140,9 +140,9 @@ class PendingReceipt:
         return outcome
 
     def when(self, state: State, call: Callable[[], None]) -> None:
-        """Call once, from any thread, when the ticket has come that far or has failed."""
+        """Call once, from any thread, when the receipt has reached the state or has failed."""
         self._calls.append((state, call))
-        if self.state >= state or self.error is not None:  # it may have come while we looked
+        if self.state >= state or self.error is not None:  # it may have changed since the append
             self._fire()
 
     def reach(self, state: State) -> None:
@@ -156,7 +156,7 @@ class PendingReceipt:
             self._fire()
 
     def _fire(self) -> None:
-        # Two threads may be here at once: each call is taken out by one of them only.
+        # Two threads may be here at once: only the one that removes a call makes it.
         for item in list(self._calls):
             if self.error is not None or item[0] <= self.state:
                 try:
@@ -167,70 +167,70 @@ class PendingReceipt:
 
 
 class ReceiptTracker:
-    """All that are under way, oldest first. Belongs to the engine's thread."""
+    """All receipts under way, oldest first. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
         self._unordered: deque[PendingReceipt] = deque()
         self._unstable: deque[PendingReceipt] = deque()
         self._asked: dict[PendingReceipt, None] = {}
-        """Stable ones of which it is asked when they are delivered."""
+        """Stable receipts whose delivery the application asked for."""
 
-    def accepted(self, ticket: PendingReceipt, first: int) -> None:
-        ticket.first = first
-        self._unordered.append(ticket)
-        self._unstable.append(ticket)
-        ticket.reach(State.ACCEPTED)
+    def accepted(self, receipt: PendingReceipt, first: int) -> None:
+        receipt.first = first
+        self._unordered.append(receipt)
+        self._unstable.append(receipt)
+        receipt.reach(State.ACCEPTED)
 
     def ordered(self, upto: int, view: ViewId) -> None:
         while self._unordered and self._unordered[0].last <= upto:
-            ticket = self._unordered.popleft()
-            ticket.view = view
-            ticket.reach(State.ORDERED)
+            receipt = self._unordered.popleft()
+            receipt.view = view
+            receipt.reach(State.ORDERED)
 
     def stable(
         self, upto: int, view: ViewId, members: tuple[MemberId, ...], transitional: bool
     ) -> None:
-        """These members have all messages up to this number that no receipt spoke of before."""
+        """These members have all messages up to this number that were not stable before."""
         waiting = self._unstable
         while waiting and waiting[0].first <= upto:
-            ticket = waiting[0]
-            ticket.parts.append(ReceiptPart(min(upto, ticket.last), view, members, transitional))
-            if ticket.last > upto:
+            receipt = waiting[0]
+            receipt.parts.append(ReceiptPart(min(upto, receipt.last), view, members, transitional))
+            if receipt.last > upto:
                 break
             waiting.popleft()
-            ticket.reach(State.STABLE)
+            receipt.reach(State.STABLE)
 
-    def ask(self, ticket: PendingReceipt) -> list[int]:
-        """A stable ticket is to be watched until it is delivered: the messages to ask the core
+    def ask(self, receipt: PendingReceipt) -> list[int]:
+        """Follow a stable receipt until it is delivered. Returns the messages to ask the core
         about, one for each view."""
-        if ticket.state is not State.STABLE or ticket in self._asked:
+        if receipt.state is not State.STABLE or receipt in self._asked:
             return []
-        self._asked[ticket] = None
-        return [part.upto for part in ticket.parts]
+        self._asked[receipt] = None
+        return [part.upto for part in receipt.parts]
 
     def delivered(self, upto: int, view: ViewId, members: tuple[MemberId, ...]) -> None:
         """These members have delivered the messages of the view up to this number. If there are
-        none, nothing is known of messages up to there."""
-        for ticket in list(self._asked):
-            for part in ticket.parts:
+        none, it will never be known who has delivered them."""
+        for receipt in list(self._asked):
+            for part in receipt.parts:
                 if part.upto <= upto and part.delivered is None:
                     if part.view == view or not members:
                         part.delivered = members
-            if all(part.delivered is not None for part in ticket.parts):
-                del self._asked[ticket]
-                ticket.reach(State.DELIVERED)
+            if all(part.delivered is not None for part in receipt.parts):
+                del self._asked[receipt]
+                receipt.reach(State.DELIVERED)
 
     def not_sent(self, first: int, last: int, members: tuple[MemberId, ...], rest: int) -> None:
-        """These receivers are gone, and so many are left."""
-        for ticket in (*self._unstable, *self._asked):
-            if ticket.first <= last and first <= ticket.last:
-                ticket.lost = tuple(sorted({*ticket.lost, *members}))
+        """These receivers have left the view, and `rest` receivers remain."""
+        for receipt in (*self._unstable, *self._asked):
+            if receipt.first <= last and first <= receipt.last:
+                receipt.lost = tuple(sorted({*receipt.lost, *members}))
                 if not rest:
-                    ticket.fail(NotDelivered(first, last, members))
+                    receipt.fail(NotDelivered(first, last, members))
 
     def close(self, error: PhalanxError) -> None:
-        for ticket in (*self._unstable, *self._asked):
-            ticket.fail(error)
+        for receipt in (*self._unstable, *self._asked):
+            receipt.fail(error)
         self._unordered.clear()
         self._unstable.clear()
         self._asked.clear()

@@ -1,12 +1,12 @@
-"""Short names of members, for everything that people read.
+"""Short names of members, for output that people read.
 
-One rule: a member is written as its name alone, as long as one incarnation of that name has
-appeared in the output. From the second on each is written as the name and the last digits of its
-incarnation: four, or as many as tell all known incarnations of the name apart. Incarnation 1 is
-always the name alone. An incarnation that is counted in a state directory is short and appears
-whole (`ada.2`), one that comes from the clock as `ada.3456`.
+One rule: a member is written as its name alone, as long as only one incarnation of that name has
+appeared in the output. From the second on, each is written as the name and the last digits of its
+incarnation: four, or as many as distinguish all known incarnations of the name. Incarnation 1 is
+always the name alone. A small incarnation is written in full (`ada.2`), one from the clock as
+`ada.3456`.
 
-What programs read (`--json`, journals, tables) has the whole incarnation.
+Output for programs (`--json`, journals, tables) has the full incarnation.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from phalanx.core.ids import MemberId
 DIGITS = 4
 NAMES_MAX = 4096
 INCARNATIONS_MAX = 64
-"""So much is remembered of an output without end, such as a log; the oldest is forgotten."""
+"""The limits of what is remembered for endless output such as a log; the oldest is forgotten."""
 
 
 def of_labels(labels: Iterable[str]) -> ShortNames:
-    """The names in an output about members that are given in full, as `ada.1763355123456`."""
+    """Short names for members that are given in full, as `ada.1763355123456`."""
     parts = (label.rpartition(".") for label in labels)
     return ShortNames((name, int(inc)) for name, _, inc in parts if name and inc.isdecimal())
 
 
 class ShortNames:
-    """The names in one output. Members that are known before the first line is written are told
-    apart from that line on."""
+    """The short names of one output. Incarnations that are known before the first line are
+    distinguished from that line on."""
 
     def __init__(self, members: Iterable[tuple[str, int]] = ()) -> None:
         self._known: dict[str, dict[int, None]] = {}
@@ -58,12 +58,12 @@ class ShortNames:
         return f"{name}.{str(incarnation)[-digits:]}"
 
     def listed(self, members: Iterable[MemberId]) -> str:
-        """Members one after the other, separated by commas."""
+        """The short names of members, separated by commas."""
         return ", ".join(map(self.of, members)) or "nobody"
 
     def in_text(self, text: str) -> str:
-        """The text with every known member that stands there in full written short. The id of a
-        view, as 1.2:5f0c1a2b, is not taken for a member with the name 1.
+        """The text with every known full name replaced by the short name. The id of a view, as
+        1.2:5f0c1a2b, is not mistaken for a member with the name 1.
 
         >>> ShortNames([("ada", 1763355123456)]).in_text("ada.1763355123456#7 of ada.5")
         'ada#7 of ada.5'
@@ -72,8 +72,8 @@ class ShortNames:
             lives = ((name, inc) for name, known in self._known.items() for inc in known)
             self._full = {f"{name}.{inc}": (name, inc) for name, inc in lives}
             longest_first = sorted(self._full, key=len, reverse=True)
-            told = "|".join(map(re.escape, longest_first)) or "(?!)"
-            self._pattern = re.compile(rf"(?<![\w.-])(?:{told})(?!\d|:[0-9a-f]{{4}})")
+            names = "|".join(map(re.escape, longest_first)) or "(?!)"
+            self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?!\d|:[0-9a-f]{{4}})")
         return self._pattern.sub(lambda found: self.name(*self._full[found[0]]), text)
 
     def _note(self, name: str, incarnation: int) -> None:

@@ -1,8 +1,8 @@
-"""The queue between the application's threads and the protocol.
+"""The queue of submissions between the application's threads and the core.
 
-Any thread puts submissions in; the engine's thread takes them out as fast as the core has room.
-Each message that was accepted is given to the core or refused with an error at its ticket, and
-counted either way: the journal shows that none is lost in between (`accepted-is-sent`).
+Any thread puts submissions in; the event loop's thread takes them out as fast as the core has room.
+Each accepted message is either given to the core or refused with an error on its receipt, and the
+queue counts both: the journal shows that none is lost in between (`accepted-is-sent`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Submission(NamedTuple):
     size: int
     service: Service
     to: tuple[MemberId, ...] | None
-    ticket: PendingReceipt
+    receipt: PendingReceipt
 
-    def present(
+    def split_receivers(
         self, members: tuple[MemberId, ...]
     ) -> tuple[tuple[MemberId, ...] | None, tuple[MemberId, ...]]:
-        """The receivers that are among these members, and those that have left since the
-        submission was accepted: the messages go to the others."""
+        """The receivers that are among these members, and the receivers that have left since the
+        submission was accepted. The messages go to the former."""
         to = self.to
         if to is None or all(member in members for member in to):
             return to, ()
@@ -52,18 +52,18 @@ class SubmissionQueue:
 
     @property
     def bytes(self) -> int:
-        """So many wait."""
+        """The number of bytes that wait."""
         return self._put_bytes - self._taken_bytes
 
     def put(self, submission: Submission) -> None:
         with self._lock:
             self.waiting.append(submission)
             self._put_bytes += submission.size
-            self._accepted += submission.ticket.count
+            self._accepted += submission.receipt.count
 
     def take(self, bytes_max: int) -> list[Submission]:
-        """The submission in front, and those of its kind that follow, up to so many bytes: a step
-        of the core costs more than a message."""
+        """The first submission and those after it with the same service and receivers, up to this
+        size: a step of the core costs more than a message."""
         waiting = self.waiting
         taken = [waiting.popleft()]
         first = taken[0]
@@ -78,26 +78,26 @@ class SubmissionQueue:
         return taken
 
     def submitted(self, count: int) -> None:
-        """So many messages were given to the core."""
+        """Count messages that were given to the core."""
         self._submitted += count
 
     def refuse(self, taken: Sequence[Submission], error: PhalanxError) -> None:
-        """The core did not take these."""
+        """Fail the receipts of submissions that the core did not take."""
         with self._lock:
-            self._refused += sum(submission.ticket.count for submission in taken)
+            self._refused += sum(submission.receipt.count for submission in taken)
         for submission in taken:
-            submission.ticket.fail(error)
+            submission.receipt.fail(error)
 
     def refuse_all(self, error: PhalanxError) -> None:
-        """The member has ended."""
+        """Fail the receipts of all waiting submissions: the member has stopped."""
         with self._lock:
             refused = [*self.waiting]
             self.waiting.clear()
         self.refuse(refused, error)
 
-    def counts(self, over: bool) -> tuple[int, int, int]:
+    def counts(self, stopped: bool) -> tuple[int, int, int]:
         """Messages accepted, given to the core, and refused after they were accepted. Once the
-        member has stopped, those that still arrive are refused too."""
+        member has stopped, submissions that still arrive count as refused too."""
         with self._lock:
-            late = sum(some.ticket.count for some in self.waiting) if over else 0
+            late = sum(some.receipt.count for some in self.waiting) if stopped else 0
             return self._accepted, self._submitted, self._refused + late

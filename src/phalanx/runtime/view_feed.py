@@ -1,8 +1,8 @@
-"""Views on their way from the engine's thread to callers that wait for one of them.
+"""View feeds: views from the event loop's thread to callers that wait for one of them.
 
-A feed gets the view that is installed when it is opened and every one after it, so that a view
-that is soon replaced is not missed. The caller takes them in its own thread. It closes the feed
-when it has seen enough: a feed that stays open would be kept until the member leaves.
+A feed gets the view that is installed when it is opened and every later one, so that its caller
+does not miss a view that is soon replaced. The caller takes them in its own thread. It closes the
+feed when it has found its view: a feed that stays open is kept until the member leaves.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class ViewFeed:
         self._wake()
 
     def take(self) -> View | None:
-        """The next view; None if none waits."""
+        """The next view; None if there is none yet."""
         return self._views.popleft() if self._views else None
 
     def when_put(self, call: Callable[[], None]) -> None:
-        """Call once, from any thread, as soon as `take` has a view or the end has come."""
+        """Call once, from any thread, as soon as `take` has a view or the member has stopped."""
         self._call = call
-        if self._views or self.ended:  # it may have come in between
+        if self._views or self.ended:  # it may have come since the assignment
             self._wake()
 
     def _wake(self) -> None:
@@ -47,7 +47,7 @@ class ViewFeed:
 
 
 class ViewFeeds:
-    """The open feeds of one node. Belongs to the engine's thread."""
+    """The open feeds of one member. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
         self._feeds: list[ViewFeed] = []

@@ -1,12 +1,12 @@
-"""Where packets go: group addresses, host:port in text, and the interfaces of this machine.
+"""Addresses: multicast addresses of groups, host:port in text, and the machine's interfaces.
 
-Without an `address` a group's multicast address follows from the names of cluster and group, so
-that groups do not disturb each other and nobody has to hand out numbers. 239.192.0.0/14 is the
-range for use within an organisation (RFC 2365). Two groups may fall on one address: packets carry
-digests of both names, so that costs some work and nothing else.
+Without an `address`, a group's multicast address is derived from the names of cluster and group, so
+that groups do not disturb each other and nobody has to assign numbers. 239.192.0.0/14 is the range
+for use within an organisation (RFC 2365). Two groups may get the same address: packets carry a
+digest of both names, so this costs some work and nothing else.
 
-Interfaces are read from the kernel without help of other packages. Where that is not Linux, an
-interface is known by its address only.
+Interfaces are read from the Linux kernel without other packages. On other systems an interface is
+known by its address only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from phalanx.core.ids import digest_of
 from phalanx.errors import ConfigurationError, NetworkError
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
-"""What the system takes as an address: IPv4 as (host, port), IPv6 with flow and scope besides."""
+"""A socket address of the system: IPv4 as (host, port), IPv6 with flow and scope in addition."""
 
 _FIRST = int(ipaddress.IPv4Address("239.192.0.0"))
 _BITS = 18  # what 239.192.0.0/14 leaves free
@@ -42,7 +42,7 @@ _IF_INET6 = Path("/proc/net/if_inet6")
 
 
 def group_address(cluster: str, group: str) -> str:
-    """The IPv4 multicast address of a group that was given none."""
+    """The IPv4 multicast address of a group without a configured one."""
     digest = digest_of(b"address", cluster.encode(), group.encode())
     offset = int.from_bytes(digest, "big") & ((1 << _BITS) - 1)
     return str(ipaddress.IPv4Address(_FIRST + offset))
@@ -53,7 +53,7 @@ def ip_of(field: str, text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Addres
     try:
         if "%" not in text:
             return ipaddress.ip_address(text)
-        remedy = "leave out what follows the %, and set interface to it"
+        remedy = "remove the % and the text after it, and set interface to that text"
     except ValueError:
         remedy = "not an IP address; write it like 239.192.7.7 or ff05::7117"
     raise ConfigurationError(field, text, remedy)
@@ -92,7 +92,7 @@ def host_and_port(field: str, text: str) -> tuple[str, int]:
 
 
 def text_of(address: SocketAddress) -> str:
-    """An address as members see it and as people write it: host:port.
+    """An address in text: host:port.
 
     >>> text_of(("fe80::1", 7117, 0, 2))
     '[fe80::1]:7117'
@@ -105,7 +105,7 @@ def text_of(address: SocketAddress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A network interface as the kernel tells of it."""
+    """A network interface as the kernel reports it."""
 
     name: str
     index: int
@@ -116,49 +116,49 @@ class Interface:
     loopback: bool
 
     def own(self, version: int) -> str | None:
-        """Its first address of that IP version, one that routers know before a link-local one."""
+        """Its first address of that IP version; link-local addresses come last."""
         mine = [a for a in self.addresses if ipaddress.ip_address(a).version == version]
         mine.sort(key=lambda a: ipaddress.ip_address(a).is_link_local)
         return mine[0] if mine else None
 
     def carries_multicast(self) -> bool:
-        """The loopback interface does, for processes of one machine, without saying so."""
+        """Whether it carries multicast. Loopback does, within the machine, without the flag."""
         return self.up and (self.multicast or self.loopback)
 
 
 def interfaces() -> list[Interface]:
-    """The interfaces of this machine in the order of the kernel; none where it cannot be asked."""
+    """The interfaces of this machine in the kernel's order; empty on systems other than Linux."""
     if sys.platform != "linux":
         return []
     addresses: dict[str, list[str]] = {name: [] for _, name in socket.if_nameindex()}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        for name, address in _ipv4_addresses(asker):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for name, address in _ipv4_addresses(sock):
             addresses.setdefault(name, []).append(address)
         for name, address in _ipv6_addresses():
             addresses.setdefault(name, []).append(address)
-        return [_interface(asker, i, n, addresses[n]) for i, n in socket.if_nameindex()]
+        return [_interface(sock, i, n, addresses[n]) for i, n in socket.if_nameindex()]
 
 
-def _interface(asker: socket.socket, index: int, name: str, addresses: list[str]) -> Interface:
-    raw = _ask(asker, _SIOCGIFFLAGS, name)
+def _interface(sock: socket.socket, index: int, name: str, addresses: list[str]) -> Interface:
+    raw = _ask(sock, _SIOCGIFFLAGS, name)
     flags = struct.unpack_from("=H", raw, 16)[0] if raw else 0
     return Interface(
         name=name,
         index=index,
         addresses=tuple(addresses),
-        broadcast=_broadcast(asker, name, addresses),
+        broadcast=_broadcast(sock, name, addresses),
         up=bool(flags & _IFF_UP),
         multicast=bool(flags & _IFF_MULTICAST),
         loopback=bool(flags & _IFF_LOOPBACK),
     )
 
 
-def _broadcast(asker: socket.socket, name: str, addresses: list[str]) -> str:
-    """The interface's broadcast address; from its netmask where it names none, as loopback."""
-    told = _ask(asker, _SIOCGIFBRDADDR, name)
-    if told and any(told[20:24]):
-        return socket.inet_ntoa(told[20:24])
-    mask = _ask(asker, _SIOCGIFNETMASK, name)
+def _broadcast(sock: socket.socket, name: str, addresses: list[str]) -> str:
+    """The interface's broadcast address; derived from its netmask if it has none, as loopback."""
+    answer = _ask(sock, _SIOCGIFBRDADDR, name)
+    if answer and any(answer[20:24]):
+        return socket.inet_ntoa(answer[20:24])
+    mask = _ask(sock, _SIOCGIFNETMASK, name)
     first = next((a for a in addresses if ":" not in a), None)
     if not mask or first is None:
         return ""
@@ -166,26 +166,26 @@ def _broadcast(asker: socket.socket, name: str, addresses: list[str]) -> str:
     return str(network.broadcast_address) if network.prefixlen < 31 else ""
 
 
-def _ask(asker: socket.socket, request: int, name: str) -> bytes | None:
-    """The answer of the kernel to a question about an interface; None if it has none."""
-    question = struct.pack(f"16s{_IFREQ_BYTES - 16}x", name.encode()[:15])
+def _ask(sock: socket.socket, request: int, name: str) -> bytes | None:
+    """The kernel's answer to a request about an interface; None if there is none."""
+    request_bytes = struct.pack(f"16s{_IFREQ_BYTES - 16}x", name.encode()[:15])
     try:
-        return fcntl.ioctl(asker.fileno(), request, question)
+        return fcntl.ioctl(sock.fileno(), request, request_bytes)
     except OSError:
         return None
 
 
-def _ipv4_addresses(asker: socket.socket) -> list[tuple[str, str]]:
-    """Interface and address of each IPv4 address, second addresses too."""
+def _ipv4_addresses(sock: socket.socket) -> list[tuple[str, str]]:
+    """All IPv4 addresses, each with its interface; secondary addresses included."""
     room = array.array("B", bytes(_INTERFACES_MAX * _IFREQ_BYTES))
     where, size = room.buffer_info()
-    answer = fcntl.ioctl(asker.fileno(), _SIOCGIFCONF, struct.pack("iP", size, where))
+    answer = fcntl.ioctl(sock.fileno(), _SIOCGIFCONF, struct.pack("iP", size, where))
     used = struct.unpack("iP", answer)[0]
     data = room.tobytes()
     found = []
     for at in range(0, used, _IFREQ_BYTES):
         name = data[at : at + 16].partition(b"\0")[0].decode(errors="replace")
-        # A second address with a label of its own is told as eth0:label.
+        # A secondary address with a label of its own is reported as eth0:label.
         found.append((name.partition(":")[0], socket.inet_ntoa(data[at + 20 : at + 24])))
     return found
 
@@ -202,13 +202,13 @@ def _ipv6_addresses() -> list[tuple[str, str]]:
 def choose_interface(wanted: str, destination: str, port: int) -> tuple[Interface, str]:
     """The interface for packets to `destination`, and this machine's address on it.
 
-    `wanted` is a name, an address, or empty: then the way that the system would take. An
-    interface that is not there or has no address of the right kind is a NetworkError.
+    `wanted` is a name, an address, or empty for the interface of the system's route. Raises
+    NetworkError for an interface that does not exist or has no address of that IP version.
     """
     version = ipaddress.ip_address(destination).version
     known = interfaces()
     if not wanted:
-        return _choice_of_the_system(known, destination, port)
+        return _default_interface(known, destination, port)
     for interface in known:
         if wanted == interface.name:
             own = interface.own(version)
@@ -219,7 +219,7 @@ def choose_interface(wanted: str, destination: str, port: int) -> tuple[Interfac
             return interface, own
     address = _address_or_none(wanted)
     if address is None:
-        problem = "there is no such interface"
+        problem = "no such interface"
         raise NetworkError("interface", wanted, problem, f"choose one of: {_names(known)}")
     if address.version != version:
         problem = f"not an IPv{version} address, which {destination} needs"
@@ -227,7 +227,7 @@ def choose_interface(wanted: str, destination: str, port: int) -> tuple[Interfac
     for interface in known:
         if str(address) in interface.addresses:
             return interface, str(address)
-    if address.is_loopback:  # 127.0.0.2 and so on are there without being listed
+    if address.is_loopback:  # 127.0.0.2 and so on exist without being listed
         for interface in known:
             if interface.loopback:
                 return interface, str(address)
@@ -237,18 +237,18 @@ def choose_interface(wanted: str, destination: str, port: int) -> tuple[Interfac
     raise NetworkError("interface", wanted, problem, f"choose one of: {_names(known)}")
 
 
-def _choice_of_the_system(
+def _default_interface(
     known: list[Interface], destination: str, port: int
 ) -> tuple[Interface, str]:
-    """The interface of the route to the destination; without a route the first that could do."""
+    """The interface of the route to the destination; without a route, the first suitable one."""
     version = ipaddress.ip_address(destination).version
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     own = ""
-    with socket.socket(family, socket.SOCK_DGRAM) as asker:
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
         try:
-            asker.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-            asker.connect((destination, port))
-            own = str(asker.getsockname()[0])
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            sock.connect((destination, port))
+            own = str(sock.getsockname()[0])
         except OSError:
             pass
     for interface in known:
@@ -273,6 +273,6 @@ def _address_or_none(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _names(known: list[Interface]) -> str:
-    """The interfaces one may choose from, with their addresses."""
-    told = [f"{i.name} ({', '.join(i.addresses)})" for i in known if i.addresses]
-    return "; ".join(told) or "an address of this machine"
+    """The available interfaces with their addresses."""
+    texts = [f"{i.name} ({', '.join(i.addresses)})" for i in known if i.addresses]
+    return "; ".join(texts) or "an address of this machine"

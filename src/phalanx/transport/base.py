@@ -1,10 +1,9 @@
-"""What the engine needs of a network: one link a group, whatever lies below.
+"""The interface between the runtime and a network: one transport for each group.
 
-A link is an unreliable broadcast domain: `send` tries to bring packets to every other member,
-`receive` gives those that came, without one's own. Nothing that the network does raises: lost,
-refused or unreachable is the protocol's business, and is only counted. What the caller did wrong
-(an address that is not there, a port in use) is a ConfigurationError or NetworkError when the link
-is made.
+A transport is an unreliable broadcast domain: `send` tries to bring packets to every other member,
+`receive` returns packets of the others. Network failures raise nothing: the protocol handles lost
+packets, and the transport only counts them. Mistakes of the caller (an address that does not exist,
+a port in use) raise ConfigurationError or NetworkError when the transport is opened.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import Protocol
 from phalanx.transport.fault_injection import FaultInjector
 
 PACKETS_MAX = 4096
-"""`receive` returns after about this many packets, so that one busy link starves no other."""
+"""`receive` returns after about this many packets, so that a busy group does not starve others."""
 CHECK_NS = 3_000_000_000
-"""How often a link looks whether the address that it is bound to is still there."""
+"""How often a transport checks that the interface still has the address it is bound to."""
 CHECK_SOON_NS = 250_000_000
-"""... at most, after the network has refused a packet, and while the address is gone."""
+"""How often it checks after the network has refused a packet, and while the address is gone."""
 
 
 class Transport(Protocol):
-    """One group's way to the network. All calls come from one thread and none of them blocks."""
+    """The network of one group. All calls come from one thread, and none of them blocks."""
 
     address: str
     """Where this member's packets come from, as others see it: host:port. It changes when the
@@ -31,13 +30,13 @@ class Transport(Protocol):
     receive_bytes: int
     """Payload bytes that the receive buffer holds, as granted by the system."""
     faults: FaultInjector
-    """What this link loses on demand."""
+    """Drops and delays incoming packets on demand."""
     counts: Counter[str]
-    """What happened to packets that went nowhere: `unsent`, `truncated`, `foreign`, ...; and how
-    often the link's address was gone (`address-lost`) and it moved (`address-changed`)."""
+    """Packets that were not sent or received, by reason: `unsent`, `truncated`, `foreign`, ...; and
+    how often the address was gone (`address-lost`) and was replaced (`address-changed`)."""
 
     def fileno(self) -> int:
-        """Readable when `receive` has something to give."""
+        """A descriptor that is readable when `receive` has packets."""
         ...
 
     def receive(self, now: int) -> list[bytes]:
@@ -49,13 +48,13 @@ class Transport(Protocol):
         ...
 
     def deadline(self) -> int | None:
-        """When to call `expire`; None if the link has no timers under way."""
+        """When to call `expire`; None if the transport has no timer running."""
         ...
 
     def expire(self, now: int) -> list[bytes]:
-        """The link's own time has come. Packets that become due by it, as from `receive`."""
+        """Run the timers of the transport. Returns packets that became due, as `receive` does."""
         ...
 
     def close(self) -> None:
-        """Give the sockets back. Safe to call twice."""
+        """Close the sockets. Safe to call twice."""
         ...

@@ -1,6 +1,6 @@
-"""Whether this machine can carry a group: each check does the real thing and says how to mend it.
+"""Diagnosis of this machine's network: each check tries the real thing and suggests a fix.
 
-A check is a function that returns one Finding and raises nothing. All waits are bounded.
+A check is a function that returns one Diagnosis and raises nothing. All waits are bounded.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ PACKETS = 8
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a check found, and what to do about it if anything."""
+    """The result of one check, and the remedy if there is a problem."""
 
     check: str
     verdict: Verdict
-    told: str
+    text: str
     remedy: str = ""
 
 
 def network_findings(config: Config) -> list[Diagnosis]:
-    """All checks of the network. ConfigurationError or NetworkError if the interface that was
-    asked for is not there: then there is nothing to check."""
+    """All checks of the network. Raises ConfigurationError or NetworkError if the configured
+    interface does not exist: then there is nothing to check."""
     if config.interface:
         choose_interface(config.interface, group_address(config.cluster, "doctor"), config.port)
     return [
-        comes_round(config, "multicast"),
-        comes_round(config, "broadcast"),
+        loops_back(config, "multicast"),
+        loops_back(config, "broadcast"),
         receive_buffer(config),
         offload(config),
         own_name(),
     ]
 
 
-def comes_round(config: Config, network: Network) -> Diagnosis:
-    """Two links on the interface: what one sends the other must get. That is as far as one machine
-    can tell; whether switches carry it shows between two."""
+def loops_back(config: Config, network: Network) -> Diagnosis:
+    """Send packets from one transport on the interface to another. This tests one machine; whether
+    the switches forward multicast shows only between two."""
     try:
         one, two = _pair(config, network)
     except (NetworkError, ConfigurationError) as error:
@@ -67,21 +67,21 @@ def comes_round(config: Config, network: Network) -> Diagnosis:
         came = 0
         while came < PACKETS and (left := end - monotonic()) > 0:
             select.select([two], [], [], left)
-            came += two.receive(0).count(packet)  # a group that broadcasts may be heard too
+            came += two.receive(0).count(packet)  # other groups may broadcast too
         way = f"from {one.address} to {one.target}"
     finally:
         one.close()
         two.close()
     if came >= PACKETS:
-        return Diagnosis(network, "ok", f"packets come round on this machine, {way}")
-    told = f"{came} of {PACKETS} packets came round {way}"
+        return Diagnosis(network, "ok", f"packets arrive on this machine, {way}")
+    text = f"{came} of {PACKETS} packets arrived {way}"
     remedy = f"let the firewall pass UDP port {config.port}, or use {_instead(network)}"
-    return Diagnosis(network, _severity(network), told, remedy)
+    return Diagnosis(network, _severity(network), text, remedy)
 
 
 def _pair(config: Config, network: Network) -> tuple[MulticastTransport, MulticastTransport]:
     settings = Config(network=network, interface=config.interface, port=config.port)
-    group = f"doctor {urandom(8).hex()}"  # so that two doctors do not meet
+    group = f"doctor {urandom(8).hex()}"  # so that two runs of the doctor do not meet
     one = open_udp(settings, group)
     try:
         return one, open_udp(settings, group)
@@ -96,7 +96,7 @@ def _unusable(network: Network, error: NetworkError | ConfigurationError) -> Dia
 
 
 def _severity(network: Network) -> Verdict:
-    """Multicast is what members use unless they are told otherwise."""
+    """Multicast is the default, so its failure is a problem; the others are alternatives."""
     return "problem" if network == "multicast" else "warning"
 
 
@@ -105,33 +105,33 @@ def _instead(network: Network) -> str:
 
 
 def receive_buffer(config: Config) -> Diagnosis:
-    """The window of a group follows the smallest buffer of its members."""
+    """The smallest receive buffer of the members limits the window of the group."""
     check = "receive buffer"
     try:
-        with _open(config) as link:
-            granted = link.receive_bytes
+        with _open(config) as transport:
+            granted = transport.receive_bytes
     except (NetworkError, ConfigurationError):
-        return Diagnosis(check, "note", "not checked: no link could be opened")
+        return Diagnosis(check, "note", "not checked: no transport could be opened")
     wanted = config.receive_bytes
     if granted >= wanted:
-        return Diagnosis(check, "ok", f"{granted:,} bytes, as asked for")
-    told = f"{granted:,} bytes of the {wanted:,} that were asked for"
+        return Diagnosis(check, "ok", f"{granted:,} bytes, as requested")
+    text = f"{granted:,} bytes of the {wanted:,} requested"
     remedy = f"sysctl -w net.core.rmem_max={wanted}, and keep it in /etc/sysctl.d"
-    return Diagnosis(check, "warning", told, remedy)
+    return Diagnosis(check, "warning", text, remedy)
 
 
 def offload(config: Config) -> Diagnosis:
-    """Without it members carry about half as much."""
+    """Without offload the throughput is about half."""
     check = "offload"
     try:
-        with _open(config) as link:
-            cuts, joins = link.offload
+        with _open(config) as transport:
+            splits, joins = transport.offload
     except (NetworkError, ConfigurationError):
-        return Diagnosis(check, "note", "not checked: no link could be opened")
-    if cuts and joins:
-        return Diagnosis(check, "ok", "the kernel cuts and joins datagrams")
+        return Diagnosis(check, "note", "not checked: no transport could be opened")
+    if splits and joins:
+        return Diagnosis(check, "ok", "the kernel splits and joins datagrams")
     missing = " and ".join(
-        name for name, there in (("UDP_SEGMENT", cuts), ("UDP_GRO", joins)) if not there
+        name for name, there in (("UDP_SEGMENT", splits), ("UDP_GRO", joins)) if not there
     )
     remedy = "use Linux 5.0 or newer for about twice the throughput"
     return Diagnosis(check, "warning", f"the kernel has no {missing}", remedy)
@@ -139,18 +139,18 @@ def offload(config: Config) -> Diagnosis:
 
 @contextmanager
 def _open(config: Config) -> Iterator[MulticastTransport]:
-    """A link on loopback: what the kernel grants does not depend on the way."""
+    """A transport on loopback: what the kernel grants does not depend on the interface."""
     asked = config.receive_bytes
     settings = Config(interface="127.0.0.1", hops=0, port=config.port, receive_bytes=asked)
-    link = open_udp(settings, "doctor")
+    transport = open_udp(settings, "doctor")
     try:
-        yield link
+        yield transport
     finally:
-        link.close()
+        transport.close()
 
 
 def own_name(lookup: Lookup = look_up) -> Diagnosis:
-    """Others may look for this machine by its name; a slow name service slows every start."""
+    """Other members may use this machine's name, and a slow name service delays every start."""
     check = "own name"
     name = socket.gethostname()
     found: list[str] = []
@@ -166,14 +166,12 @@ def own_name(lookup: Lookup = look_up) -> Diagnosis:
     asker.start()
     asker.join(LOOKUP_SECONDS)
     if asker.is_alive():
-        told = f"looking up {name!r} took longer than {LOOKUP_SECONDS:.0f} s"
-        return Diagnosis(
-            check, "warning", told, "mend the name service, or give peers as addresses"
-        )
+        text = f"looking up {name!r} took longer than {LOOKUP_SECONDS:.0f} s"
+        return Diagnosis(check, "warning", text, "fix the name service, or give peers as addresses")
     if failed or not found:
-        told = f"{name!r} cannot be resolved"
-        return Diagnosis(check, "warning", told, "add it to the name service or to /etc/hosts")
+        text = f"{name!r} cannot be resolved"
+        return Diagnosis(check, "warning", text, "add it to the name service or to /etc/hosts")
     if all(ip_address(address.partition("%")[0]).is_loopback for address in found):
-        told = f"{name!r} is {', '.join(found)}, which other machines cannot reach"
-        return Diagnosis(check, "note", told, "in peers of other machines give its address instead")
+        text = f"{name!r} is {', '.join(found)}, which other machines cannot reach"
+        return Diagnosis(check, "note", text, "in the peers of other machines, use its IP address")
     return Diagnosis(check, "ok", f"{name!r} is {', '.join(found)}")

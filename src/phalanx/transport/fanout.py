@@ -1,12 +1,13 @@
-"""The multicast emulator: every packet goes to each member in a copy (S3's mcaster).
+"""Fan-out transport: a copy of every packet goes to each member (S3's mcaster).
 
 For networks without multicast: clouds, containers, members in several subnets. One socket sends and
-receives, so the address that others see is the one to answer to. Who the others are is the
-business of `introductions`; names are looked up by `names`.
+receives, so the source address of its packets is the address to answer to. `peer_discovery.py`
+finds the other members; `resolver.py` looks up host names.
 
-With an `interface` the socket is bound to the address of that interface, and the link follows it to
-another address, as links over multicast do; the others learn the new one from an introduction. A
-socket that is bound to any address need not, and one with an `address` waits until that is back.
+With an `interface` the socket is bound to the address of that interface, and the transport follows
+it to another address, as the multicast transport does; the others learn the new address from an
+introduction. A socket bound to any address need not move, and one with a configured `address` waits
+until that address is back.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MAGIC = MAGIC[:1]
 
 
 class FanoutTransport:
-    """A Link that sends to each member in turn. Made by `open_fanout`."""
+    """A Transport that sends to each member in turn. Opened by `open_fanout`."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class FanoutTransport:
         config: Config,
         group: str,
         seeds: list[SocketAddress],
-        names: Resolver,
+        resolver: Resolver,
         faults: FaultInjector,
         now: int,
     ) -> None:
@@ -57,46 +58,46 @@ class FanoutTransport:
         self.faults = faults
         self._config = config
         self._seeds = seeds
-        self._names = names
+        self._resolver = resolver
         nonce = os.urandom(NONCE_BYTES)
-        chance = Random(nonce)
-        self._introductions = PeerTable(config.cluster, group, nonce, chance, now)
-        self._introductions.counts = self.counts
-        self._refused = 0
+        random = Random(nonce)
+        self._peer_table = PeerTable(config.cluster, group, nonce, random, now)
+        self._peer_table.counts = self.counts
+        self._refused_seen = 0
         self._lost = False
-        """The address of the interface is gone, and there is no other yet."""
+        """The address of the interface is gone, and it has no other yet."""
         self._use(sock, now)
         self._reseed(now)
 
     def _use(self, sock: socket.socket, now: int) -> None:
-        """Send and receive by this socket from now on."""
+        """Send and receive with this socket from now on."""
         config = self._config
         self._sock = sock
-        self._introductions.own(now, _own_addresses(sock))
-        self.address = text_of(_seen_address(sock, [*self._seeds, *self._names.found]))
-        self.receive_bytes = sockets.ask_for_room(sock, False, config.receive_bytes)
-        sockets.ask_for_room(sock, True, sockets.SEND_BYTES)
-        self._outlet = SegmentedSender(sock, config.offload, self.counts)
-        self._inlet = DatagramReceiver(sock, config.offload, self.counts)
+        self._peer_table.own(now, _own_addresses(sock))
+        self.address = text_of(_seen_address(sock, [*self._seeds, *self._resolver.found]))
+        self.receive_bytes = sockets.set_buffer(sock, False, config.receive_bytes)
+        sockets.set_buffer(sock, True, sockets.SEND_BYTES)
+        self._segments_out = SegmentedSender(sock, config.offload, self.counts)
+        self._datagrams_in = DatagramReceiver(sock, config.offload, self.counts)
         self._checked_ns = now
         self._check_ns = now + CHECK_NS
 
     @property
     def peers(self) -> list[str]:
-        """Where packets go at the moment: host:port."""
-        return [text_of(target) for target in self._introductions.targets]
+        """The present destinations of packets: host:port."""
+        return [text_of(target) for target in self._peer_table.targets]
 
     @property
     def offload(self) -> tuple[bool, bool]:
-        """Whether the kernel cuts what is sent, and joins what is received."""
-        return self._outlet.offload, self._inlet.offload
+        """Whether the kernel splits runs that are sent, and joins runs that are received."""
+        return self._segments_out.offload, self._datagrams_in.offload
 
     def fileno(self) -> int:
         return self._sock.fileno()
 
     def receive(self, now: int) -> list[bytes]:
         out: list[bytes] = []
-        take, faults = self._inlet.take, self.faults
+        take, faults = self._datagrams_in.take, self.faults
         for _ in range(PACKETS_MAX):
             taken = take()
             if taken is None:
@@ -105,16 +106,16 @@ class FanoutTransport:
             if faults.active and not faults.hears(text_of(source)):
                 packets = faults.admit(now, text_of(source), packets)  # which counts them
                 continue
-            # The kernel may have joined introductions and packets of the protocol to one run.
+            # The kernel may have joined introductions and protocol packets to one run.
             plain = [packet for packet in packets if packet[:1] != _MAGIC]
             if len(plain) < len(packets):
                 self._meet(now, source, [p for p in packets if p[:1] == _MAGIC])
             if not plain:
                 continue
-            if self._introductions.is_own(source):
+            if self._peer_table.is_own(source):
                 self.counts["own"] += len(plain)
                 continue
-            self._introductions.heard(now, source)
+            self._peer_table.heard(now, source)
             if faults.active:
                 plain = faults.admit(now, text_of(source), plain)
             out += plain
@@ -123,39 +124,39 @@ class FanoutTransport:
         return out
 
     def send(self, now: int, packets: list[bytes]) -> None:
-        targets = self._introductions.targets
+        targets = self._peer_table.targets
         if self.faults.active:
             targets = [t for t in targets if self.faults.reaches(text_of(t))]
         if targets:
-            self._outlet.send(packets, targets)
-            if self.counts.get("unreachable", 0) != self._refused:
-                self._refused = self.counts["unreachable"]
+            self._segments_out.send(packets, targets)
+            if self.counts.get("unreachable", 0) != self._refused_seen:
+                self._refused_seen = self.counts["unreachable"]
                 self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 
     def deadline(self) -> int | None:
         delayed = self.faults.deadline()
-        due = min(self._introductions.deadline(), self._check_ns)
+        due = min(self._peer_table.deadline(), self._check_ns)
         return due if delayed is None else min(delayed, due)
 
     def expire(self, now: int) -> list[bytes]:
-        came: list[bytes] = []
+        received: list[bytes] = []
         if now >= self._check_ns:
-            came = self._check(now)
-        if now >= self._introductions.deadline():
+            received = self._check(now)
+        if now >= self._peer_table.deadline():
             self._reseed(now)
-            for target in self._introductions.expire(now):
+            for target in self._peer_table.expire(now):
                 self._introduce(now, target)
-        return came + self.faults.due(now)
+        return received + self.faults.due(now)
 
     def close(self) -> None:
-        self._names.close()
+        self._resolver.close()
         self._sock.close()
 
     # ------------------------------------------------- the address of the interface
 
     def _check(self, now: int) -> list[bytes]:
-        """Look whether the interface still has the address. What waits in a socket that is given
-        up."""
+        """Check that the interface still has the address. Returns the packets that wait in a
+        socket that is replaced."""
         self._checked_ns, self._check_ns = now, now + CHECK_NS
         host = self._sock.getsockname()[0]
         follows = self._config.interface and not self._config.address
@@ -166,40 +167,40 @@ class FanoutTransport:
             self._lost = True
             self.counts["address-lost"] += 1
         self._check_ns = now + CHECK_SOON_NS
-        former, came = self._sock, self.receive(now)
+        former, received = self._sock, self.receive(now)
         try:
             sock = _open_socket(self._config, self._seeds, former.getsockname()[1])
-        except (PhalanxError, OSError):  # none yet
-            return came
+        except (PhalanxError, OSError):  # no address yet
+            return received
         self._use(sock, now)
         former.close()
         self._lost = False
         self.counts["address-changed"] += 1
-        for target in self._introductions.targets:
+        for target in self._peer_table.targets:
             self._introduce(now, target)
-        return came
+        return received
 
     # ------------------------------------------------- introductions
 
     def _reseed(self, now: int) -> None:
-        """Take over what the name service said since the last time."""
+        """Take over the addresses that the resolver found since the last time."""
         length = 4 if self._sock.family == socket.AF_INET6 else 2
-        usable = [a for a in self._names.found if len(a) == length]
-        self._introductions.seeds(now, [*self._seeds, *usable])
+        usable = [a for a in self._resolver.found if len(a) == length]
+        self._peer_table.seeds(now, [*self._seeds, *usable])
 
     def _meet(self, now: int, source: SocketAddress, packets: list[bytes]) -> None:
         for packet in packets:
-            if self._introductions.introduced(now, source, packet):
+            if self._peer_table.introduced(now, source, packet):
                 self._introduce(now, source)
 
     def _introduce(self, now: int, target: SocketAddress) -> None:
         if self.faults.active and not self.faults.reaches(text_of(target)):
             return
-        self._outlet.send([self._introductions.introduction(now, target)], [target])
+        self._segments_out.send([self._peer_table.introduction(now, target)], [target])
 
 
 def _own_addresses(sock: socket.socket) -> list[SocketAddress]:
-    """What the socket is bound to; on any address, each address of this machine."""
+    """The address of the socket; if it is bound to any address, all addresses of this machine."""
     bound: SocketAddress = sock.getsockname()
     if not ipaddress.ip_address(bound[0]).is_unspecified:
         return [bound]
@@ -215,7 +216,7 @@ def _own_addresses(sock: socket.socket) -> list[SocketAddress]:
 
 
 def _seen_address(sock: socket.socket, seeds: list[SocketAddress]) -> SocketAddress:
-    """The address that others see, as far as can be told: the one towards the first seed."""
+    """The address that others probably see: the one used towards the first seed."""
     bound: SocketAddress = sock.getsockname()
     if not ipaddress.ip_address(bound[0]).is_unspecified:
         return bound
@@ -236,33 +237,33 @@ def _seen_address(sock: socket.socket, seeds: list[SocketAddress]) -> SocketAddr
 def open_fanout(
     config: Config, group: str, faults: FaultInjector | None = None, lookup: Lookup = look_up
 ) -> FanoutTransport:
-    """A link to `config.peers` and whoever they know. ConfigurationError or NetworkError if that
-    cannot be had; nothing stays open then. Its `now` is that of `time.monotonic_ns`."""
+    """A transport to `config.peers` and the members they know. Raises ConfigurationError or
+    NetworkError, and then leaves nothing open. Its `now` is that of `time.monotonic_ns`."""
     parsed = [host_and_port("peers", peer) for peer in config.peers]
     seeds = [_seed(*peer) for peer in parsed if literal(peer[0])]
-    names = Resolver([peer for peer in parsed if not literal(peer[0])], lookup)
+    resolver = Resolver([peer for peer in parsed if not literal(peer[0])], lookup)
     with ExitStack() as opened:
-        opened.callback(names.close)
-        if not seeds and names.wait(START_SECONDS) and not names.found:
+        opened.callback(resolver.close)
+        if not seeds and resolver.wait(START_SECONDS) and not resolver.found:
             problem = "none of them can be resolved"
             remedy = "check the names and the name service, or give an address as 10.0.0.1:7117"
             raise NetworkError("peers", config.peers, problem, remedy)
-        host = _local_address(config, [*seeds, *names.found])
+        host = _local_address(config, [*seeds, *resolver.found])
         for peer, seed in zip((p for p in parsed if literal(p[0])), seeds, strict=True):
             if (":" in host) != (len(seed) == 4):
                 remedy = f"not of the same IP version as {host}; use one version at all members"
                 raise ConfigurationError("peers", peer[0], remedy)
-        sock = opened.enter_context(_open_socket(config, [*seeds, *names.found], config.port))
-        link = FanoutTransport(
-            sock, config, group, seeds, names, faults or FaultInjector(), monotonic_ns()
+        sock = opened.enter_context(_open_socket(config, [*seeds, *resolver.found], config.port))
+        transport = FanoutTransport(
+            sock, config, group, seeds, resolver, faults or FaultInjector(), monotonic_ns()
         )
         opened.pop_all()
-        return link
+        return transport
     raise AssertionError
 
 
 def _open_socket(config: Config, seeds: list[SocketAddress], port: int) -> socket.socket:
-    """A socket that is bound as configured, and to this port."""
+    """A socket that is bound as configured, to this port."""
     host = _local_address(config, seeds)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -280,13 +281,13 @@ def _open_socket(config: Config, seeds: list[SocketAddress], port: int) -> socke
 def _seed(host: str, port: int) -> SocketAddress:
     try:
         return look_up(host, port)[0]
-    except OSError:  # fe80::1%eth9, for want of eth9
+    except OSError:  # fe80::1%eth9 without an interface eth9
         remedy = "there is no such interface; write it like [fe80::1%eth0]:7117"
         raise ConfigurationError("peers", f"[{host}]:{port}", remedy) from None
 
 
 def _local_address(config: Config, seeds: list[SocketAddress]) -> str:
-    """What to bind: the address, that of the interface, or any of the version of the peers."""
+    """The address to bind: as configured, of the interface, or any of the peers' IP version."""
     if config.address:
         address = ip_of("address", config.address)
         if address.is_multicast:

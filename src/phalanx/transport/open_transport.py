@@ -1,4 +1,4 @@
-"""The way to the network that a configuration asks for."""
+"""Opens the transport that a configuration selects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from phalanx.transport.udp import open_udp
 
 
 def open_transport(config: Config, group: str, faults: FaultInjector | None = None) -> Transport:
-    """A link of one group. ConfigurationError or NetworkError, naming the field and the remedy,
-    if it cannot be had; nothing stays open then. Each link needs Faults of its own."""
+    """The transport of one group. Raises ConfigurationError or NetworkError, naming the field and
+    the remedy, and leaves nothing open. Each transport needs a FaultInjector of its own."""
     if config.network == "fanout":
         return open_fanout(config, group, faults)
     return open_udp(config, group, faults)

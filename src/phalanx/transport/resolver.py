@@ -1,8 +1,8 @@
-"""Peers by name: looked up again and again, where no engine has to wait for it.
+"""Periodic look-up of host names in a thread of its own, so that the event loop does not wait.
 
-A name service may give several addresses for a name, and others every minute (a headless service of
-Kubernetes does both). One small thread asks; the link reads what was found last. A name that
-fails keeps the addresses it had.
+A name service may return several addresses for a name, and different ones every minute (a headless
+service of Kubernetes does both). One thread asks; the transport reads the last result. A name whose
+look-up fails keeps its addresses.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import cast
 from phalanx.transport.addresses import SocketAddress
 
 Lookup = Callable[[str, int], list[SocketAddress]]
-"""All addresses of host and port; OSError if the name is not known."""
+"""Returns all addresses of host and port; raises OSError for an unknown name."""
 
 AGAIN_SECONDS = 10.0
 SOON_SECONDS = 1.0
-"""After a failure; doubled up to AGAIN_SECONDS."""
+"""The pause after a failure; it doubles up to AGAIN_SECONDS."""
 START_SECONDS = 3.0
 
 
 def look_up(host: str, port: int) -> list[SocketAddress]:
-    """What the system says. OSError if the name is not known."""
+    """Look up a host with the system's resolver. Raises OSError for an unknown name."""
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except UnicodeError as error:
@@ -34,7 +34,7 @@ def look_up(host: str, port: int) -> list[SocketAddress]:
 
 
 def literal(host: str) -> bool:
-    """Whether the host is an address, so that there is nothing to look up."""
+    """Whether the host is an IP address, which needs no look-up."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -43,41 +43,41 @@ def literal(host: str) -> bool:
 
 
 class Resolver:
-    """The addresses of some names, as they were last found."""
+    """The addresses of some names as of the last look-up."""
 
     def __init__(self, names: Iterable[tuple[str, int]], lookup: Lookup = look_up) -> None:
         self.found: tuple[SocketAddress, ...] = ()
-        """All addresses of all names. Replaced, never changed, by the thread."""
+        """All addresses of all names. The thread replaces the tuple."""
         self.failures = 0
         self._names = tuple(names)
         self._lookup = lookup
         self._known: dict[tuple[str, int], list[SocketAddress]] = {}
-        self._asked_once = Event()
+        self._all_asked = Event()
         self._closed = Event()
         self._soon = SOON_SECONDS
         if self._names:
             Thread(target=self._run, name="phalanx-names", daemon=True).start()
         else:
-            self._asked_once.set()
+            self._all_asked.set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether every name was asked for at least once; waits for it, but not for long."""
-        return self._asked_once.wait(seconds)
+        """Wait until every name was looked up once, at most this long. Returns whether it was."""
+        return self._all_asked.wait(seconds)
 
     def close(self) -> None:
-        """The thread ends after the lookup it is at."""
+        """End the thread after its present look-up."""
         self._closed.set()
 
     def _run(self) -> None:
         while not self._closed.is_set():
             failed = self._ask()
-            self._asked_once.set()
+            self._all_asked.set()
             pause = self._soon if failed else AGAIN_SECONDS
             self._soon = min(2 * self._soon, AGAIN_SECONDS) if failed else SOON_SECONDS
             self._closed.wait(pause)
 
     def _ask(self) -> bool:
-        """True if one of them failed."""
+        """Look up all names. Returns whether one of them failed."""
         failed = False
         for name in self._names:
             if self._closed.is_set():
@@ -87,7 +87,7 @@ class Resolver:
             except OSError:
                 self.failures += 1
                 failed = True
-            # What is known by now is told at once: the next name may take long.
-            told = [a for addresses in self._known.values() for a in addresses]
-            self.found = tuple(dict.fromkeys(told))
+            # Publish the result at once: the next name may take long.
+            known = [a for addresses in self._known.values() for a in addresses]
+            self.found = tuple(dict.fromkeys(known))
         return failed

@@ -1,7 +1,7 @@
-"""Whether the members of a group have the same settings: heard from outside, by listening.
+"""Checks from outside, by listening, that the members of a group have the same settings.
 
-A member says HELLO about four times a second for its view, and its packets name the settings that
-must agree. Members that differ in one form views of their own, so each such view is heard.
+One member of each view sends HELLO about four times a second, and its packets carry a digest of the
+settings that must agree. Members that differ form views of their own, so each view is heard.
 """
 
 from __future__ import annotations
@@ -23,39 +23,40 @@ NAMED_MAX = 8
 
 
 def group_settings(config: Config, group: str, seconds: float = LISTEN_SECONDS) -> Diagnosis:
-    """What the members of a group that can be heard here have as settings that must agree."""
+    """Compare the settings of the members of a group that can be heard from this machine."""
     check = "settings"
     try:
         heard, older = _listen(config, group, seconds)
     except (NetworkError, ConfigurationError) as error:
         return Diagnosis(check, "note", f"not checked: {error}")
     if not heard:
-        told = f"no member of group {group!r} was heard in {seconds:g} s"
+        text = f"no member of group {group!r} was heard in {seconds:g} s"
         if older:
-            told += f"; {older} packets were of another protocol version"
+            text += f"; {older} packets were of another protocol version"
         return Diagnosis(
-            check, "note", told, "run this where its members run, and give its cluster"
+            check, "note", text, "run this where its members run, and give its cluster"
         )
     if len(heard) == 1:
         ((digest, members),) = heard.items()
         return Diagnosis(check, "ok", f"{_described(digest)} at {_names(members)}")
-    told = "; ".join(f"{_described(digest)} at {_names(heard[digest])}" for digest in sorted(heard))
+    text = "; ".join(f"{_described(digest)} at {_names(heard[digest])}" for digest in sorted(heard))
     remedy = "give all members the same settings: those that differ form no view together"
-    return Diagnosis(check, "problem", f"members of group {group!r} differ: {told}", remedy)
+    return Diagnosis(check, "problem", f"members of group {group!r} differ: {text}", remedy)
 
 
 def _listen(config: Config, group: str, seconds: float) -> tuple[dict[bytes, set[MemberId]], int]:
-    """Who was heard, by the digest of its settings, and how many packets had another version."""
+    """The members heard, by the digest of their settings, and the number of packets of another
+    protocol version."""
     ours = shared_digest(config)
     codec = PacketCodec(config.cluster, group, ours)
     heard: dict[bytes, set[MemberId]] = {}
     older = 0
-    link = open_udp(config, group)
+    transport = open_udp(config, group)
     try:
         end = monotonic() + seconds
         while (left := end - monotonic()) > 0:
-            select.select([link], [], [], left)
-            for packet in map(codec.decode, link.receive(0)):
+            select.select([transport], [], [], left)
+            for packet in map(codec.decode, transport.receive(0)):
                 match packet:
                     case (
                         Hello(sender=member)
@@ -68,7 +69,7 @@ def _listen(config: Config, group: str, seconds: float) -> tuple[dict[bytes, set
                     case Refusal("version"):
                         older += 1
     finally:
-        link.close()
+        transport.close()
     return heard, older
 
 

@@ -1,8 +1,8 @@
-"""What every link does with a UDP socket: send in runs, receive in runs, ask for room.
+"""UDP sockets for all transports: segmented sending, batched receiving, buffers, packet filters.
 
-A run is up to 64 packets of one size, the last of which may be shorter: the kernel takes it in one
-call and cuts it (UDP_SEGMENT), and on the other side gives it back in one piece (UDP_GRO). That
-doubles what a member can carry. Where the kernel has none of it, packets go one by one.
+A run is up to 64 packets of one size, the last of which may be shorter. The kernel takes a run in
+one call and splits it (UDP_SEGMENT), and the receiving kernel returns it in one piece (UDP_GRO).
+That doubles the throughput of a member. Without kernel support, packets are sent one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEGMENTS_MAX = 64
 RUN_BYTES_MAX = 65_000
 DATAGRAM_BYTES_MAX = 65_536
 PATIENCE_NS = 2_000_000
-"""How long one call of `send` may wait for room in the kernel, over all its packets."""
+"""How long one call of `send` may wait for space in the kernel's buffer, over all its packets."""
 
 _CONTROL_BYTES = socket.CMSG_SPACE(4)
 _SEGMENT = struct.Struct("=H")
@@ -44,12 +44,12 @@ _NO_OFFLOAD = frozenset({errno.EIO, errno.ENOPROTOOPT, errno.EOPNOTSUPP})
 
 
 def segmentation(sock: socket.socket) -> bool:
-    """Whether the kernel cuts runs. Older ones would send the run as one datagram instead."""
+    """Whether the kernel splits runs. Older kernels would send the run as one datagram instead."""
     return _option(sock, UDP_SEGMENT, 0)
 
 
 def joining(sock: socket.socket) -> bool:
-    """Make the kernel hand over runs as they came, if it can."""
+    """Make the kernel return runs in one piece, if it can."""
     return _option(sock, UDP_GRO, 1)
 
 
@@ -63,9 +63,10 @@ def _option(sock: socket.socket, option: int, value: int) -> bool:
     return True
 
 
-def ask_for_room(sock: socket.socket, send: bool, wanted: int) -> int:
-    """Payload bytes of the buffer as granted: root gets what it asks for, others up to the limit
-    of the system. Linux doubles the number for its own overhead, and tells the double."""
+def set_buffer(sock: socket.socket, send: bool, wanted: int) -> int:
+    """Request a buffer size and return the payload bytes that the system granted: root gets what
+    it requests, others up to the limit of the system. Linux doubles the number for its own
+    overhead, and reports the double."""
     option, force = (
         (socket.SO_SNDBUF, SO_SNDBUFFORCE) if send else (socket.SO_RCVBUF, SO_RCVBUFFORCE)
     )
@@ -91,8 +92,8 @@ class _Program(ctypes.Structure):
 
 
 def refuse_own(sock: socket.socket, own: SocketAddress) -> bool:
-    """Let the kernel drop what comes from this address and port: one's own multicast. The data
-    that a filter of UDP sees starts at the UDP header, whose first half-word is the port."""
+    """Have the kernel drop packets from this address and port: the member's own multicast. The
+    data that a UDP filter sees starts at the UDP header, whose first half-word is the port."""
     if len(own) == 4:
         words = struct.unpack("!4I", socket.inet_pton(socket.AF_INET6, own[0]))
         source_at = 8
@@ -104,13 +105,13 @@ def refuse_own(sock: socket.socket, own: SocketAddress) -> bool:
     code = []
     for i, (load, offset, value) in enumerate(tests):
         code.append((load, 0, 0, offset))
-        # Unequal: on to the last instruction, over the rest of the tests and the refusal.
+        # Unequal: jump to the last instruction, over the remaining tests and the refusal.
         code.append((_JUMP_EQUAL, 0, 2 * (len(tests) - i - 1) + 1, value))
     return _attach(sock, [*code, (_RETURN, 0, 0, 0), (_RETURN, 0, 0, _EVERYTHING)])
 
 
 def refuse_all(sock: socket.socket) -> bool:
-    """Nothing may come in: for a socket that only sends, whose buffer nobody would empty."""
+    """Have the kernel drop everything: for a socket that only sends, whose buffer is never read."""
     return _attach(sock, [(_RETURN, 0, 0, 0)])
 
 
@@ -130,7 +131,7 @@ def _attach(sock: socket.socket, code: list[tuple[int, int, int, int]]) -> bool:
 
 
 def runs(packets: list[bytes], size_max: int) -> Iterator[list[bytes]]:
-    """The packets in order, in runs that the kernel can cut. Packets above `size_max` go alone."""
+    """The packets in order, in runs that the kernel can split; above `size_max`, one by one."""
     at, end = 0, len(packets)
     while at < end:
         size = len(packets[at])
@@ -146,24 +147,24 @@ def runs(packets: list[bytes], size_max: int) -> Iterator[list[bytes]]:
 
 
 class SegmentedSender:
-    """The sending side of a socket that does not block."""
+    """The sending side of a non-blocking socket."""
 
     def __init__(self, sock: socket.socket, offload: bool, counts: Counter[str]) -> None:
         self._sock = sock
         self._counts = counts
-        # Segments must fit the MTU of the way out; what was refused once is not tried again.
+        # Segments must fit the MTU of the route; a size that was refused is not tried again.
         self._segment_bytes_max = RUN_BYTES_MAX // 2 if offload and segmentation(sock) else 0
         self._poll = select.poll()
         self._poll.register(sock, select.POLLOUT)
 
     @property
     def offload(self) -> bool:
-        """Whether packets go in runs."""
+        """Whether packets are sent in runs."""
         return self._segment_bytes_max > 0
 
     def send(self, packets: list[bytes], targets: Sequence[SocketAddress]) -> None:
-        """Send the packets to each target in order. What finds no room within PATIENCE_NS and
-        what the network refuses is counted and forgotten."""
+        """Send the packets to each target in order. Packets that find no space in the kernel's
+        buffer within PATIENCE_NS, and packets that the network refuses, are counted and dropped."""
         patience = PATIENCE_NS
         unsent = len(packets) * len(targets)
         for run in runs(packets, self._segment_bytes_max):
@@ -176,10 +177,10 @@ class SegmentedSender:
                 unsent -= len(run)
 
     def _send_run(self, run: list[bytes], target: SocketAddress, patience: int) -> int | None:
-        """Patience that is left; None if the run found no room."""
+        """The patience that is left; None if the run found no space."""
         control = []
         if len(run) > 1:
-            if len(run[0]) > self._segment_bytes_max:  # refused a moment ago, for an earlier run
+            if len(run[0]) > self._segment_bytes_max:  # refused just now, for an earlier run
                 return self._send_singly(run, target, patience)
             control = [(SOL_UDP, UDP_SEGMENT, _SEGMENT.pack(len(run[0])))]
         while True:
@@ -211,13 +212,13 @@ class SegmentedSender:
         return patience
 
     def _wait(self, code: int | None) -> int:
-        """Wait for room, once; what it costs in patience. A machine so busy that a short wait
-        takes long is not held against the packets: the next try may well succeed."""
+        """Wait for space once and return the cost in patience. The cost is limited: if a busy
+        machine makes a short wait take long, the next try may well succeed."""
         begun = monotonic_ns()
         if code == errno.EAGAIN:
             self._poll.poll(1)
             most = PATIENCE_NS // 2
-        else:  # full below the socket, which poll does not see
+        else:  # full below the socket, where poll does not look
             most = PATIENCE_NS // 8
             sleep(most / 1_000_000_000)
         return min(most, max(1, monotonic_ns() - begun))
@@ -227,7 +228,7 @@ class SegmentedSender:
 
 
 class DatagramReceiver:
-    """The receiving side of a socket that does not block."""
+    """The receiving side of a non-blocking socket."""
 
     def __init__(self, sock: socket.socket, offload: bool, counts: Counter[str]) -> None:
         self._sock = sock
@@ -236,14 +237,14 @@ class DatagramReceiver:
         self._receive = sock.recvmsg
 
     def take(self) -> tuple[SocketAddress, list[bytes]] | None:
-        """What one source sent at once, as packets; None when nothing waits. The list is empty
-        if it was nothing of use."""
+        """The source and packets of one run; None if nothing waits. The list is empty if the run
+        could not be used."""
         try:
             data, control, flags, source = self._receive(DATAGRAM_BYTES_MAX, _CONTROL_BYTES)
         except OSError as error:
             if error.errno in _NO_ROOM:
                 return None
-            self._counts["unreachable"] += 1  # an earlier packet came back, or the network is down
+            self._counts["unreachable"] += 1  # an ICMP error, or the network is down
             return ("", 0), []
         if flags & _SHORT:
             self._counts["truncated"] += 1

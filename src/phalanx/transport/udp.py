@@ -1,14 +1,14 @@
-"""IP multicast and IPv4 broadcast: one packet, everybody on the network.
+"""Transport over IP multicast and IPv4 broadcast: one packet reaches all members of the network.
 
-A link has two sockets. One receives, bound to the group's own address, so that it hears nothing
-else, and joined on one interface only. One sends, from a port of its own on the address of that
-interface: source and port together name the member, although several on one machine receive on the
-same port. Multicast loops back to the machine it came from, because other members may run there;
-one's own packets are dropped by a filter in the kernel, and by their source if it has none.
+The transport has two sockets. The receiver is bound to the group's own address, so that it gets no
+other packets, and joined on one interface only. The sender has a port of its own on the address of
+that interface: source address and port identify the member, although several members of one machine
+receive on the same port. Multicast loops back to the machine it came from, because other members
+may run there; a filter in the kernel drops the member's own packets, or the transport does.
 
-The sender is bound to an address, so it is mute once that address is gone. A link therefore looks
-every few seconds, and soon after the network has refused a packet, whether its interface still
-has the address; if not it opens new sockets on the address that the interface has now.
+The sender is bound to an address and cannot send once that address is gone. The transport therefore
+checks every few seconds, and soon after the network has refused a packet, that its interface still
+has the address; if not, it opens new sockets on the present address of the interface.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from phalanx.transport.fault_injection import FaultInjector
 from phalanx.transport.sockets import DatagramReceiver, SegmentedSender
 
 LOOP_SECONDS = 0.2
-"""How long a packet to this very machine may take."""
+"""How long a packet may take that does not leave this machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How packets leave: the interface, this machine's address on it, and where they go."""
+class PacketRoute:
+    """How packets are sent: the interface, this machine's address on it, and the destination."""
 
     interface: Interface
     own: str
     to: str
 
-    def stands(self) -> bool:
-        """Whether the interface is still there and has the address."""
+    def is_valid(self) -> bool:
+        """Whether the interface still exists and has the address."""
         index, name = self.interface.index, self.interface.name
         if not name:
             return True  # the system cannot be asked
@@ -65,51 +65,51 @@ class Way:
 
 
 class MulticastTransport:
-    """A Link over multicast or broadcast. Made by `open_udp`."""
+    """A Transport over multicast or broadcast. Opened by `open_udp`."""
 
     def __init__(self, config: Config, group: str, faults: FaultInjector) -> None:
         self.counts: Counter[str] = Counter()
         self.faults = faults
         self._config = config
         self._group = group
-        self._refused = 0
-        """Of the packets that the network refused, how many had been when that was looked at."""
+        self._refused_seen = 0
+        """The count of refused packets at the last look."""
         self._lost = False
         """The address is gone, and there is no other yet."""
-        self._open(_way(config, group))
+        self._open(_route(config, group))
 
-    def _open(self, way: Way) -> None:
-        """Open sockets there. If that fails the link is as it was."""
+    def _open(self, route: PacketRoute) -> None:
+        """Open sockets for the route. If that fails the transport is unchanged."""
         config = self._config
-        receiver, sender, target = _sockets(config, way)
-        self._way = way
+        receiver, sender, target = _sockets(config, route)
+        self._route = route
         self._receiver = receiver
         self._sender = sender
         self._own: SocketAddress = sender.getsockname()
         self.address = text_of(self._own)
         self.target = text_of(target)
-        """Where its packets go: host:port."""
-        self.receive_bytes = sockets.ask_for_room(receiver, False, config.receive_bytes)
-        sockets.ask_for_room(sender, True, sockets.SEND_BYTES)
+        """The destination of its packets: host:port."""
+        self.receive_bytes = sockets.set_buffer(receiver, False, config.receive_bytes)
+        sockets.set_buffer(sender, True, sockets.SEND_BYTES)
         sockets.refuse_all(sender)
         sockets.refuse_own(receiver, self._own)
         self._targets = [target]
-        self._outlet = SegmentedSender(sender, config.offload, self.counts)
-        self._inlet = DatagramReceiver(receiver, config.offload, self.counts)
+        self._segments_out = SegmentedSender(sender, config.offload, self.counts)
+        self._datagrams_in = DatagramReceiver(receiver, config.offload, self.counts)
         self._checked_ns = monotonic_ns()
         self._check_ns = self._checked_ns + CHECK_NS
 
     @property
     def offload(self) -> tuple[bool, bool]:
-        """Whether the kernel cuts what is sent, and joins what is received."""
-        return self._outlet.offload, self._inlet.offload
+        """Whether the kernel splits runs that are sent, and joins runs that are received."""
+        return self._segments_out.offload, self._datagrams_in.offload
 
     def fileno(self) -> int:
         return self._receiver.fileno()
 
     def receive(self, now: int) -> list[bytes]:
         out: list[bytes] = []
-        take, faults, own = self._inlet.take, self.faults, self._own[:2]
+        take, faults, own = self._datagrams_in.take, self.faults, self._own[:2]
         for _ in range(PACKETS_MAX):
             taken = take()
             if taken is None:
@@ -126,9 +126,9 @@ class MulticastTransport:
         return out
 
     def send(self, now: int, packets: list[bytes]) -> None:
-        self._outlet.send(packets, self._targets)
-        if self.counts.get("unreachable", 0) != self._refused:
-            self._refused = self.counts["unreachable"]
+        self._segments_out.send(packets, self._targets)
+        if self.counts.get("unreachable", 0) != self._refused_seen:
+            self._refused_seen = self.counts["unreachable"]
             self._check_ns = min(self._check_ns, self._checked_ns + CHECK_SOON_NS)
 
     def deadline(self) -> int | None:
@@ -136,45 +136,45 @@ class MulticastTransport:
         return self._check_ns if delayed is None else min(delayed, self._check_ns)
 
     def expire(self, now: int) -> list[bytes]:
-        came: list[bytes] = []
+        received: list[bytes] = []
         if now >= self._check_ns:
             self._checked_ns = now
-            if self._way.stands():
+            if self._route.is_valid():
                 self._lost = False
                 self._check_ns = now + CHECK_NS
             else:
-                came = self._move(now)
-        return came + self.faults.due(now)
+                received = self._move(now)
+        return received + self.faults.due(now)
 
     def _move(self, now: int) -> list[bytes]:
-        """The address is gone: open sockets on the one that there is now. What still waits in the
-        old ones."""
+        """The address is gone: open sockets on the present address. Returns the packets that still
+        wait in the old sockets."""
         if not self._lost:
             self._lost = True
             self.counts["address-lost"] += 1
         self._check_ns = now + CHECK_SOON_NS
         receiver, sender = self._receiver, self._sender
-        came = self.receive(now)
+        received = self.receive(now)
         try:
-            self._open(self._next_way())
-        except (PhalanxError, OSError):  # none yet; the old sockets may still hear others
-            return came
+            self._open(self._next_route())
+        except (PhalanxError, OSError):  # no address yet; the old sockets may still receive
+            return received
         receiver.close()
         sender.close()
         self._lost = False
         self.counts["address-changed"] += 1
-        return came
+        return received
 
-    def _next_way(self) -> Way:
-        """By the same interface as long as there is one of its name: another that happens to have
-        an address leads to other members, or, as loopback, to none."""
-        config, former = self._config, self._way.interface
+    def _next_route(self) -> PacketRoute:
+        """The route over the same interface as long as one of its name exists: another interface
+        leads to other members or, in the case of loopback, to none."""
+        config, former = self._config, self._route.interface
         if not config.interface and any(i.name == former.name for i in interfaces()):
             config = msgspec.structs.replace(config, interface=former.name)
-        way = _way(config, self._group)
-        if way.interface.loopback and not former.loopback:
+        route = _route(config, self._group)
+        if route.interface.loopback and not former.loopback:
             raise NetworkError("interface", former.name, "it is gone", "bring it up again")
-        return way
+        return route
 
     def close(self) -> None:
         self._receiver.close()
@@ -185,23 +185,25 @@ class MulticastTransport:
 
 
 def open_udp(config: Config, group: str, faults: FaultInjector | None = None) -> MulticastTransport:
-    """A link by `config.network`, multicast or broadcast. ConfigurationError or NetworkError if
-    that cannot be had; nothing stays open then."""
+    """A transport over `config.network`, multicast or broadcast. Raises ConfigurationError or
+    NetworkError, and then leaves nothing open."""
     return MulticastTransport(config, group, faults or FaultInjector())
 
 
-def _way(config: Config, group: str) -> Way:
+def _route(config: Config, group: str) -> PacketRoute:
     if config.network == "broadcast":
-        return Way(*_broadcast_way(config))
+        return PacketRoute(*_broadcast_route(config))
     to = multicast_address(config.address, config.cluster, group)
     interface, own = choose_interface(config.interface, to, config.port)
     _check_multicast(config, interface)
-    return Way(interface, own, to)
+    return PacketRoute(interface, own, to)
 
 
-def _sockets(config: Config, way: Way) -> tuple[socket.socket, socket.socket, SocketAddress]:
-    """A socket that receives, one that sends, and the address that it sends to."""
-    interface, own, to = way.interface, way.own, way.to
+def _sockets(
+    config: Config, route: PacketRoute
+) -> tuple[socket.socket, socket.socket, SocketAddress]:
+    """The receiver, the sender, and the address to send to."""
+    interface, own, to = route.interface, route.own, route.to
     family = socket.AF_INET6 if ":" in to else socket.AF_INET
     with ExitStack() as opened:
         receiver = opened.enter_context(socket.socket(family, socket.SOCK_DGRAM))
@@ -231,15 +233,15 @@ def _sockets(config: Config, way: Way) -> tuple[socket.socket, socket.socket, So
 
 
 def _check_loop(sender: socket.socket, to: str, interface: Interface, config: Config) -> None:
-    """Linux has no route for IPv6 multicast on the loopback interface: packets are refused or, with
-    a route of the wrong kind, vanish. So one is sent to a port of its own."""
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as ear:
+    """Test IPv6 multicast on the loopback interface by sending a packet to a port of our own: Linux
+    has no route for it, so packets are refused or, with a route of the wrong kind, lost."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
         try:
-            ear.bind(_full(socket.AF_INET6, to, 0, interface))
+            probe.bind(_full(socket.AF_INET6, to, 0, interface))
             group = socket.inet_pton(socket.AF_INET6, to) + struct.pack("=I", interface.index)
-            ear.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group)
-            sender.sendto(b"", _full(socket.AF_INET6, to, ear.getsockname()[1], interface))
-            if select.select([ear], [], [], LOOP_SECONDS)[0]:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group)
+            sender.sendto(b"", _full(socket.AF_INET6, to, probe.getsockname()[1], interface))
+            if select.select([probe], [], [], LOOP_SECONDS)[0]:
                 return
         except OSError:
             pass
@@ -252,8 +254,8 @@ def _check_loop(sender: socket.socket, to: str, interface: Interface, config: Co
     raise NetworkError("interface", config.interface, problem, remedy)
 
 
-def _broadcast_way(config: Config) -> tuple[Interface, str, str]:
-    """Interface, own address on it, and the address to broadcast to."""
+def _broadcast_route(config: Config) -> tuple[Interface, str, str]:
+    """The interface, this machine's address on it, and the broadcast address."""
     if config.address and ip_of("address", config.address).version != 4:
         remedy = "IPv6 has no broadcast; take an IPv4 address, or network = 'multicast'"
         raise ConfigurationError("address", config.address, remedy)
@@ -284,11 +286,11 @@ def _down(config: Config, interface: Interface) -> NetworkError:
 
 
 def _full(family: int, host: str, port: int, interface: Interface) -> SocketAddress:
-    """The address as the system takes it: a link-local one is told with its interface."""
+    """The address as the system takes it: link-local ones have the index of an interface."""
     if family == socket.AF_INET:
         return host, port
     address = ip_of("address", host)
-    # ff02::/16 (and ff01) is multicast within one link: it, too, means nothing without the link.
+    # ff02::/16 (and ff01) is multicast within one link: it needs the index of the interface too.
     of_one_link = address.is_multicast and address.packed[1] & 15 < 3
     scoped = address.is_link_local or of_one_link
     return host, port, 0, interface.index if scoped else 0
@@ -352,7 +354,8 @@ def _join_ipv6(
 
 
 def _only_joined(receiver: socket.socket, level: int, option: int) -> None:
-    """Not what other programs of this machine joined on other interfaces, where one can say so."""
+    """Exclude groups that other programs of this machine joined on other interfaces, if the system
+    can do that."""
     try:
         receiver.setsockopt(level, option, 0)
     except OSError as error:

@@ -7,8 +7,6 @@ All of this outlives a view; the view and the membership protocol are passed in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from phalanx.config import Config
 from phalanx.core.broadcast.outbox import Outbox
 from phalanx.core.delivery.delivery_reports import DeliveryReports
@@ -26,14 +24,8 @@ from phalanx.core.member import blocked
 from phalanx.core.member.blocked import Wait
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.errors import (
-    MemberClosed,
-    MessageTooLarge,
-    NoReceiver,
-    NotBytes,
-    OutboxFull,
-    UnknownMember,
-)
+from phalanx.core.submission import check_submission
+from phalanx.errors import MemberClosed, OutboxFull
 
 
 class Sender:
@@ -71,8 +63,11 @@ class Sender:
         bodies, lost = given.bodies, given.lost
         if not bodies:
             return
-        lengths = self._checked_lengths(bodies)
-        ranks = () if given.to == () and lost else _ranks(given.to, state)
+        # All receivers may have left since the submission was accepted: then `to` is empty.
+        to, ranked = given.to, state.ranked
+        checked = None if lost and not to else to
+        lengths = check_submission(bodies, checked, ranked, self._config.message_bytes_max)
+        ranks = None if to is None else tuple(sorted({ranked[member] for member in to}))
         if self.room <= 0:
             raise OutboxFull(self.outbox.bytes, self._config.outbox_bytes_max)
         self.outbox.put(bodies, lengths, given.service, ranks)
@@ -85,16 +80,6 @@ class Sender:
         out.append(Accepted(first, self.accepted, given.service, receivers, size, bodies))
         if lost:
             out.append(NotSent(first, self.accepted, lost, len(ranks or ())))
-
-    def _checked_lengths(self, bodies: Sequence[bytes]) -> list[int]:
-        kinds = set(map(type, bodies)) - {bytes}
-        if kinds:
-            raise NotBytes(min(kind.__name__ for kind in kinds))
-        lengths = list(map(len, bodies))
-        longest = max(lengths)
-        if longest > self._config.message_bytes_max:
-            raise MessageTooLarge(longest, self._config.message_bytes_max)
-        return lengths
 
     # -------------------------------------------------------------- when messages may leave
 
@@ -154,20 +139,6 @@ class Sender:
             NotSent(some.first, some.last, tuple(members[rank] for rank in some.gone), some.rest)
             for some in self.outbox.readdress(ranks)
         ]
-
-
-def _ranks(to: tuple[MemberId, ...] | None, state: ViewState) -> tuple[int, ...] | None:
-    if to is None:
-        return None
-    if not to:
-        raise NoReceiver
-    ranks = []
-    for member in to:
-        rank = state.ranked.get(member)
-        if rank is None:
-            raise UnknownMember(str(member), tuple(map(str, state.view.members)))
-        ranks.append(rank)
-    return tuple(sorted(set(ranks)))
 
 
 def _in_flight(state: ViewState) -> int:

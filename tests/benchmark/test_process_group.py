@@ -1,4 +1,4 @@
-"""Crews of processes that only pretend to be members."""
+"""Process groups of programs that only pretend to be members."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.benchmark import process_group as crews
+from phalanx.benchmark import process_group as module
 from phalanx.benchmark.process_group import ProcessGroup, TrialFailed
 
-# Says it is in a view of as many as it is told, then does what it is told to on each line.
+# Reports a view of n members, then a result for each line that it reads.
 MEMBER = """
 import json, sys, time
 n, odd = int(sys.argv[1]), sys.argv[2]
@@ -36,7 +36,7 @@ if odd == "grumbles":
 """
 
 
-def start_with(n: int, odd: dict[int, str]) -> crews.Start:
+def start_with(n: int, odd: dict[int, str]) -> module.Start:
     def start(i: int, **popen: Any) -> subprocess.Popen[str]:
         argv = [sys.executable, "-ISc", MEMBER, str(n), odd.get(i, "sound")]
         return subprocess.Popen(argv, **popen)
@@ -44,62 +44,65 @@ def start_with(n: int, odd: dict[int, str]) -> crews.Start:
     return start
 
 
-def crew_of(n: int, **odd: str) -> ProcessGroup:
+def group_of(n: int, **odd: str) -> ProcessGroup:
     return ProcessGroup(n, start_with(n, {int(i.removeprefix("m")): how for i, how in odd.items()}))
 
 
 def test_all_members_measure_the_same_stretch_of_time() -> None:
-    with crew_of(3) as crew:
-        window = crew.window(0.05, 0.1)
-        results = crew.results()
+    with group_of(3) as group:
+        window = group.window(0.05, 0.1)
+        results = group.results()
     assert len(window.costs()) == 3
     assert window.others() >= 0
     assert {(r["begin"], r["end"]) for r in results} == {(results[0]["begin"], results[0]["end"])}
     assert results[0]["end"] - results[0]["begin"] == 100_000_000
-    assert crew.complaints == []
+    assert group.complaints == []
 
 
-def test_a_member_that_ends_early_is_named_with_its_last_words() -> None:
-    with pytest.raises(TrialFailed, match="m1: ended early; m1: the reason"), crew_of(2, m1="dies"):
+def test_a_member_that_ends_early_is_named_with_its_last_error() -> None:
+    with (
+        pytest.raises(TrialFailed, match="m1: ended early; m1: the reason"),
+        group_of(2, m1="dies"),
+    ):
         pass
 
 
 def test_a_member_that_talks_nonsense_is_named() -> None:
-    with pytest.raises(TrialFailed, match=r"m0: said .*babble"), crew_of(2, m0="babbles"):
+    with pytest.raises(TrialFailed, match=r"m0: wrote .*babble"), group_of(2, m0="babbles"):
         pass
 
 
 def test_waiting_for_a_view_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "BEGIN_SECONDS", 0.5)
-    with pytest.raises(TrialFailed, match="no view of m0, m1 within"), crew_of(2, m1="silent"):
+    monkeypatch.setattr(module, "BEGIN_SECONDS", 0.5)
+    with pytest.raises(TrialFailed, match="no view of m0, m1 within"), group_of(2, m1="silent"):
         pass
 
 
 def test_a_view_counts_only_if_it_is_newer_than_what_was_asked_for() -> None:
-    with crew_of(2) as crew:
-        at = crew.kill(1)
+    with group_of(2) as group:
+        at = group.kill(1)
         with pytest.raises(TrialFailed, match="no view"):
-            crew.wait_for_view([0, 1][:1], at, 0.2)
-        crew.start(1)
-        since = crew.wait_for_view([0, 1], 0, 5)
+            group.wait_for_view([0, 1][:1], at, 0.2)
+        group.start(1)
+        since = group.wait_for_view([0, 1], 0, 5)
         assert since > at
         with pytest.raises(TrialFailed, match="no view"):
-            crew.wait_for_view([0, 1], since + 1, 0.2)
+            group.wait_for_view([0, 1], since + 1, 0.2)
 
 
-def test_members_that_do_not_leave_are_told_of_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "LEAVE_SECONDS", 0.5)
-    with crew_of(3, m1="stays", m2="grumbles") as crew:
-        pids = [crew.pids(i)[0] for i in range(3)]
-    assert crew.complaints == ["m1 did not leave: exit -9", "m2 did not leave: no way out"]
+def test_members_that_do_not_leave_are_reported_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAVE_SECONDS", 0.5)
+    with group_of(3, m1="stays", m2="grumbles") as group:
+        pids = [group.pids(i)[0] for i in range(3)]
+    assert group.complaints == ["m1 did not leave: exit -9", "m2 did not leave: no way out"]
     assert not any(alive(pid) for pid in pids)
 
 
 def test_an_exception_ends_all_members_at_once() -> None:
     began = time.monotonic()
     pids = []
-    with suppress(ZeroDivisionError), crew_of(2, m0="stays") as crew:
-        pids += [crew.pids(i)[0] for i in range(2)]
+    with suppress(ZeroDivisionError), group_of(2, m0="stays") as group:
+        pids += [group.pids(i)[0] for i in range(2)]
         raise ZeroDivisionError
     assert time.monotonic() - began < 5
     assert not any(alive(pid) for pid in pids)
