@@ -33,9 +33,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     order: Order = "toto"
     """Agreed order by ToTo, or by waiting for a frame of every member (all-ack)."""
     early: bool = False
-    """ToTo without the clause NTail(s) >= n - phi, which is redundant."""
+    """ToTo without the clause NTail(s) >= n - phi, which is redundant (rule O-8)."""
     post_confirm: bool = False
-    """Deliver an own causal message only after the first ack of another member (S4 footnote 2)."""
+    """Deliver an own causal message only after the first ack of another member (rule D-6; S4
+    footnote 2)."""
 
     datagram_bytes_max: int = 1472
     """The size of a packet on the wire: the MTU without the IP and UDP headers."""
@@ -72,7 +73,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A missing frame is requested after a random time between these, unless it arrives or another
     member requests it."""
     nack_retry_ns: int = 8 * MS
-    """The request is repeated after this time, which doubles each time, up to 32-fold."""
+    """The request is repeated after this time, which doubles each time, up to 32-fold and at most a
+    quarter of `fail_ns` (rule B-8)."""
     answer_ns_min: int = 2 * MS
     answer_ns_max: int = 6 * MS
     """A member that has the frame but is not its sender answers a request after a random time
@@ -83,7 +85,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     mode: Mode = "hold"
     """During a view change, `hold` keeps messages back until the next view, so that each is
-    delivered in the view it was sent in; `flow` continues to send."""
+    delivered in the view it was sent in; `flow` continues to send (rule W-13)."""
     fail_ns: int = 850 * MS
     """A member that no other member has heard for this long, and that answers no probe, has failed.
     The time-out grows with the measured gaps between packets, up to four-fold."""
@@ -94,7 +96,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     collect_ns: int = 60 * MS
     """How long a join attempt collects components before it proposes a view (S0: alpha)."""
     change_ns: int = 350 * MS
-    """A member that has not answered a proposed view within this time has failed."""
+    """A member that has not answered a proposed view in this time is left out (rule T). The time
+    doubles after each miss, up to eight-fold."""
     claim_ns: int = 30 * MS
     """A starting member claims its name three times, this far apart."""
     leave_ns: int = 1_000 * MS

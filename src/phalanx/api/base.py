@@ -124,7 +124,7 @@ class MemberOpener:
 
 
 def _sized(config: Config, transport: Transport) -> Config:
-    """The settings, limited to what the network and the system allow."""
+    """The settings, limited to what the network and the system allow (rule W-14)."""
     datagram = config.datagram_bytes_max
     if transport.address.startswith("[") and datagram == Config().datagram_bytes_max:
         datagram -= IPV6_BYTES

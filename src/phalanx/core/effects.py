@@ -79,7 +79,7 @@ class SuspectMember(msgspec.Struct, frozen=True, gc=False):
 
 class ReaderLag(msgspec.Struct, frozen=True, gc=False):
     """How far the application is behind with reading: 0 it keeps up, 1 its buffer is full and the
-    others shall wait, 2 it is over full and this member sends nothing either."""
+    others shall wait, 2 it is over full and this member sends nothing either (rule W-10)."""
 
     level: Literal[0, 1, 2]
 
@@ -273,7 +273,7 @@ class MergedComponent(msgspec.Struct, frozen=True, gc=False):
 
 
 class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
-    """From here on the member is in `view`.
+    """From here on the member is in `view` (rule D-18).
 
     `transitional` are the members that came here from `previous` together with this one: they
     delivered the same messages in it. `merged` is empty unless the cause is a join.

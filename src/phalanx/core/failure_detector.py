@@ -1,4 +1,4 @@
-"""Suspicion: how silence becomes a verdict (S2 section 3, PROTOCOLS B.2 item 24, C.3 D3).
+"""Suspicion: how silence becomes a verdict (rules L-1 to L-7; S2 3).
 
 A peer gives a sign when something of it comes in by any route: a packet of its own, one
 repeated by others, word of others that they have heard it. What a peer is, follows from how
@@ -13,7 +13,7 @@ long it has been silent and how long nothing has come from it directly:
     >= whole  any       FAULTY       if PROBES_LEAST probes in a row were of no avail
 
 where the whole is the peer's time-out. FAULTY is also who is heard but has long ceased to
-acknowledge what it is sent (STALLED, PROTOCOLS B.6 item 12). That verdict falls once and
+acknowledge what it is sent (STALLED, rule L-7). That verdict falls once and
 stands until `reset`.
 
 We may be the one who was away: stopped, suspended, starved. Time between two steps that lie
@@ -51,7 +51,7 @@ from phalanx.core.prng import Prng
 
 PROBES_LEAST = 4
 """Unanswered probes before a verdict: three, and one whose answer may still lie in a socket, if
-the owner looks at its timer before it reads."""
+the owner looks at its timer before it reads (rule L-5)."""
 GAP_DECAY_BITS = 5
 """The worst gap of a peer is forgotten by one part in 32 at each sign."""
 STRETCH_MAX = 4
@@ -68,11 +68,11 @@ AWAY = 4
 the grace after it."""
 PATIENCE = 16
 """Verdicts are put off by up to this part of `fail_ns`, at random: where a link is cut in both
-directions, one end should be first to accuse, else third parties drop both (B.2 item 27)."""
+directions, one end should be first to accuse, else third parties drop both (rule L-5)."""
 
 
 class Probing(msgspec.Struct, frozen=True, gc=False):
-    """Send the slot a probe; its answer is for `alive`, with the same nonce (31 bits).
+    """Send the slot a probe; its answer is for `alive`, with the same nonce (31 bits; rule L-4).
 
     `helper` is a slot that may be asked to pass it on and to pass the answer back (-1: there is
     none): where only the link between us is cut, no other probe gets through. It is another one
@@ -216,7 +216,7 @@ class FailureDetector:
 
     def expect(self, now: int, slot: int, lag: bool) -> None:
         """Say whether the slot lags: it lacks acknowledgements of frames that were sent or
-        repeated since, and none has come since this was said the last time.
+        repeated since, and none has come since this was said the last time (rule L-7).
 
         Lag is the time from sign to sign while this is repeated: who is silent is judged for
         silence, and who was stopped for long is not blamed for it at its first sign.
@@ -272,7 +272,7 @@ class FailureDetector:
         ]
 
     def _turn(self, now: int) -> None:
-        """Every step begins here: if the last one is too long ago, we were away."""
+        """Every step begins here: if the last one is too long ago, we were away (rule L-6)."""
         away = now - self._stepped_ns
         self._stepped_ns = now
         if away <= self._config.fail_ns // AWAY:
@@ -292,7 +292,7 @@ class FailureDetector:
                 peer.lag_mark_ns = now
 
     def _sample(self, slot: int, peer: WatchedPeer, fresh: bool = False) -> None:
-        """Take in the signs since the last check.
+        """Take in the signs since the last check (rule L-3).
 
         Of several signs between two checks only the last is seen, so a gap may be taken for
         longer than it was, by one step at most: not in a quiet group, whose keep-alives are
@@ -322,7 +322,7 @@ class FailureDetector:
         peer.probes = 0
 
     def _verdict(self, now: int, peer: WatchedPeer) -> tuple[PeerState, Evidence]:
-        """The table above."""
+        """The table above (rule L-2)."""
         silence = now - peer.since_ns
         half = peer.timeout_ns // 2
         held = now < self._hold_ns
@@ -345,7 +345,8 @@ class FailureDetector:
         peer.state = state
 
     def _relay(self, slot: int, peer: WatchedPeer) -> int:
-        """The one chosen already while it is fit, else who was of use last, else none."""
+        """The one chosen already while it is fit, else who was of use last, else none
+        (rule L-8)."""
         for relay in (peer.relay, self.relay[slot]):
             if relay >= 0 and relay not in (slot, self._me):
                 if self._peers[relay].state == "OPERATIONAL":

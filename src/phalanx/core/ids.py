@@ -25,7 +25,8 @@ Digest = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
 
 
 class MemberId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """One life of one process in a group. ValueError for a name that could not travel."""
+    """One life of one process in a group. ValueError for a name that could not travel
+    (rule F-19)."""
 
     name: Name
     incarnation: Counter = 1
@@ -85,7 +86,7 @@ def digest_of(*parts: bytes) -> bytes:
 
 
 def table_digest(members: tuple[MemberId, ...]) -> bytes:
-    """Names the index table that a frame's small indices refer to (PROTOCOLS B.6 item 2)."""
+    """Names the index table that a frame's small indices refer to (rule F-8)."""
     return digest_of(*(encode_member(m) for m in members))
 
 
@@ -99,7 +100,7 @@ def boot_digest(members: tuple[MemberId, ...]) -> bytes:
 
 
 def view_digest(context: bytes, members: tuple[MemberId, ...]) -> bytes:
-    """Names the view of these members that the proposal `context` made."""
+    """Names the view of these members that the proposal `context` made (rule F-18)."""
     return digest_of(b"view", context, *map(encode_member, members))
 
 

@@ -1,4 +1,4 @@
-"""Every behaviour of a small group, on the product's own classes (PROTOCOLS F.2).
+"""Every behaviour of a small group, on the product's own classes.
 
     member     a member whose time stands still: its timers are named inputs
     copies     copies of members, fast

@@ -3,8 +3,8 @@
 Where `search` follows everything, a walk follows one way, so the group may be larger and the way
 longer: messages, splits and heals, crashes, goodbyes, false suspicions, attempts to join, lost
 packets, slow links, early time-outs. Then all heals, and the group must settle (`crowd`). What is
-found has the names of `histories` and `settling`. `models/join_check2.py` walks its own model of
-the protocol in the same way; this one walks the product.
+found has the names of `member_history` and `settle`. `models/membership3.py` walks a model of the
+membership rules in the same way; this one walks the product.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Settling:
         state = (*end[:-1], self._world.endless)
         path = [SETTLE]
         passed: list[State] = []
-        for _ in range(4 + 2 * self._world.n):  # as many as the model allows (B.7: J8b)
+        for _ in range(4 + 2 * self._world.n):  # property bounded-views
             if state in self._well:
                 break
             passed.append(state)

@@ -1,4 +1,4 @@
-"""From what a member did to rows of its journal: one effect, one row (PROTOCOLS E).
+"""From what a member did to rows of its journal: one effect, one row.
 
 A recorder belongs to one life of one member. Each call numbers its rows on, so `lseq` has no
 gaps, and is one `step`. `Transmit` leaves no row, nor does `Stopped`: whoever runs the member
@@ -7,7 +7,7 @@ writes the last row with `stop()`. A merged view is a row of its own and one for
 The recorder keeps the one thing that a single effect does not say: what a message depends
 on. Delivery makes the application's causality, so the dependencies of a send are, for each
 other sender, its last message that was delivered here since the previous send row; the own
-previous message is implied (PROTOCOLS D.3 item 1). Basic messages are outside that order.
+previous message is implied. Basic messages are outside that order.
 
 This runs on the hot path: a row costs one struct and no loop over messages, except that
 `digests=True` reads every submitted and every delivered byte once more.

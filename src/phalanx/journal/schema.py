@@ -1,4 +1,4 @@
-"""What a member saw, as rows of tables: the schema, written once (PROTOCOLS E).
+"""What a member saw, as rows of tables: the schema, written once.
 
 One class a table, one row an event. Rows describe ranges: `first` to `last` are message
 numbers of one sender that share every other column. Common columns come first. Members

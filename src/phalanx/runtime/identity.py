@@ -59,7 +59,7 @@ def identify(
     cluster: str, group: str, name: str | None, state: str | None, above: int = 0
 ) -> Identity:
     """Take the name, with an incarnation above one that is known to have been used.
-    ConfigurationError, StateError or NameInUse if that cannot be."""
+    ConfigurationError, StateError or NameInUse if that cannot be (rule L-23)."""
     name = default_name() if name is None else name
     _checked(name, 1)
     clock = max(above + 1, time.time_ns() // 1_000_000)

@@ -49,12 +49,14 @@ def delay(
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_in_small_groups_everybody_acknowledges_at_once(n: int) -> None:
+    """Rule B-18."""
     assert [delay(n, rank, frame(0)) for rank in range(1, n)] == [0] * (n - 1)
 
 
 @pytest.mark.parametrize("n", [5, 6, 7, 8, 16, 31, 32, 33, 64])
 @pytest.mark.parametrize("sender", [0, 2, -1])
 def test_as_many_as_a_majority_needs_acknowledge_at_once(n: int, sender: int) -> None:
+    """Rule B-18."""
     sender %= n
     others = [rank for rank in range(n) if rank != sender]
     prompt = [rank for rank in others if delay(n, rank, frame(sender)) == 0]
@@ -65,6 +67,7 @@ def test_as_many_as_a_majority_needs_acknowledge_at_once(n: int, sender: int) ->
 
 @pytest.mark.parametrize("n", [5, 8, 32, 64])
 def test_reserves_step_in_one_part_after_the_other(n: int) -> None:
+    """Rule B-19."""
     delays = [delay(n, rank, frame(0)) for rank in range(1 + n // 2, n)]
     assert delays == sorted(delays)
     assert 4 * 300 * US <= delays[0] <= 5 * 300 * US
@@ -154,7 +157,7 @@ def test_reserves_wait_while_the_order_makes_progress() -> None:
 
 
 def test_a_member_whose_frames_wait_keeps_others_awake_quickly_and_others_do_not() -> None:
-    """A keep-alive that only stability waits for comes after the lazy acks."""
+    """A keep-alive that only stability waits for comes after the lazy acks (rule B-21)."""
     for n, rank in ((8, 0), (32, 0), (64, 63)):
         ack_scheduler = AckScheduler(lan(), n, rank, 0)
         ack_scheduler.awaits(0, Awaited.NOBODY, progress=True)
@@ -171,6 +174,7 @@ def test_a_member_whose_frames_wait_keeps_others_awake_quickly_and_others_do_not
 
 
 def test_much_that_only_stability_waits_for_is_acknowledged_soon() -> None:
+    """Rule B-20."""
     ack_scheduler = AckScheduler(lan(), 32, 31, 0)
     ack_scheduler.awaits(0, Awaited.NOBODY, progress=True)
     ack_scheduler.spoke(LATE, messages=False)
@@ -181,6 +185,7 @@ def test_much_that_only_stability_waits_for_is_acknowledged_soon() -> None:
 
 
 def test_nothing_is_owed_to_begin_with() -> None:
+    """Rule B-17."""
     ack_scheduler = AckScheduler(lan(), 8, 3, 0)
     assert ack_scheduler._due_ns == ack_scheduler._turn == NEVER
     assert ack_scheduler.deadline(settled=True) == 250 * MS
@@ -338,7 +343,7 @@ def test_post_confirm_costs_one_prompt_ack_and_others_step_in(mesh: Build) -> No
 
 
 def test_stability_comes_without_anybody_asking(mesh: Build) -> None:
-    """Basic messages wait for nobody, and are forgotten all the same."""
+    """Basic messages wait for nobody, and are forgotten all the same (rule B-21)."""
     group = idle(mesh, 32)
     for k in range(10):
         group.submit(k, bytes(100), service=Service.BASIC)

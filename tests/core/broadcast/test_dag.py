@@ -7,6 +7,7 @@ from phalanx.core.broadcast.dag import Dag
 
 
 def test_stability_is_the_least_of_the_latest_vectors_at_every_step(dags: Any) -> None:
+    """Rule B-12."""
     rng = random.Random(3)
     for _ in range(100):
         n = rng.randrange(1, 7)
@@ -21,6 +22,7 @@ def test_stability_is_the_least_of_the_latest_vectors_at_every_step(dags: Any) -
 
 
 def test_a_frame_waits_for_what_it_acknowledges(dags: Any) -> None:
+    """Rule B-2."""
     dag = Dag(2)
     late = dags.frame_of(dags.node(1, 1, (1, 1), False), (0, 0))
     assert not dag.ready(late)
@@ -29,11 +31,13 @@ def test_a_frame_waits_for_what_it_acknowledges(dags: Any) -> None:
 
 
 def test_a_frame_waits_for_its_senders_previous_one(dags: Any) -> None:
+    """Rule B-2."""
     dag = Dag(2)
     assert not dag.ready(dags.frame_of(dags.node(0, 2, (2, 0), False), (1, 0)))
 
 
 def test_an_acknowledgement_is_never_taken_back(dags: Any) -> None:
+    """Rule B-1."""
     dag = Dag(2)
     dag.insert(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
     dag.insert(dags.frame_of(dags.node(0, 2, (2, 0), False), (1, 0)))
@@ -55,6 +59,7 @@ def test_a_dag_begins_behind_what_closed_the_view_before(dags: Any) -> None:
 
 
 def test_a_frame_apart_proves_nothing_stable_and_is_nobodys_last_word(dags: Any) -> None:
+    """Rule B-12."""
     dag = Dag(2)
     dag.insert(dags.frame_of(dags.node(0, 1, (1, 0), False), (0, 0)))
     apart = dags.frame_of(dags.node(1, 1, (1, 1), False), (0, 0))

@@ -1,4 +1,4 @@
-"""When a message may go up, and what happens to the rest when the view ends (PROTOCOLS B.5)."""
+"""When a message may go up, and what happens to the rest when the view ends (rule D-10)."""
 
 from __future__ import annotations
 
@@ -102,6 +102,7 @@ def test_what_waits_only_for_its_place_leaves_without_a_marker(enter: Any) -> No
 
 
 def test_the_marker_stands_before_the_first_safe_message_that_is_not_stable(enter: Any) -> None:
+    """Rule D-10."""
     desk = enter(
         Desk(3),
         (0, (1, 0, 0), AGREED),
@@ -164,6 +165,7 @@ def test_a_causal_message_behind_an_unstable_safe_one_is_transitional_others_are
 
 
 def test_a_basic_message_never_waits_for_the_end(enter: Any) -> None:
+    """Rule D-2."""
     desk = enter(Desk(2), (0, (1, 0), SAFE), (0, (2, 0), BASIC))
     assert told(desk.out) == [("a", 2, "BASIC", REGULAR)]
     desk.close()

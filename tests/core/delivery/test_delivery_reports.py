@@ -29,6 +29,7 @@ def test_nothing_is_reported_that_was_not_asked_for() -> None:
 
 
 def test_all_must_follow_from_all_a_frame_that_follows_the_cut() -> None:
+    """Rule D-15."""
     reports = DeliveryReports()
     reports.ask(1)
     alone = [[2, 0, 0], [2, 1, 0], [2, 0, 1]]
@@ -49,6 +50,7 @@ def test_a_member_alone_has_delivered_what_is_settled() -> None:
 
 
 def test_at_the_end_of_a_view_those_that_spoke_in_the_next_are_named() -> None:
+    """Rule D-15."""
     reports = DeliveryReports()
     reports.ask(1)
     reports.close(ONE, 1, (ADA, BEA))

@@ -1,4 +1,4 @@
-"""ToTo against its definition (PROTOCOLS A.2), on random DAGs in random orders of arrival."""
+"""ToTo against its definition (rules O-1 to O-12), on random DAGs in random orders of arrival."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def decide(
     seen: list[Any], gone: list[Place], n: int, order: str, ended: bool = False
 ) -> list[Place]:
     """The batch that leaves now by the definition, slowly: votes, sources, stability. When the view
-    has ended, those that have not voted never will (PROTOCOLS A.3: defunct)."""
+    has ended, those that have not voted never will (rule O-12)."""
     pending = [m for m in seen if m.ordered and (m.sender, m.number) not in gone]
     cands = [
         (m.sender, m.number)
@@ -68,6 +68,7 @@ def make(order: str, dag: Dag) -> TotalOrder:
 
 @pytest.mark.parametrize("order", ["toto", "early", "all-ack"])
 def test_every_decision_equals_the_definition(dags: Any, order: str) -> None:
+    """Rule O-10."""
     rng = random.Random(7)
     for _ in range(250):
         n = rng.randrange(1, 7)
@@ -90,6 +91,7 @@ def test_every_decision_equals_the_definition(dags: Any, order: str) -> None:
 
 
 def test_members_that_see_a_dag_in_different_orders_agree(dags: Any) -> None:
+    """Rule O-9."""
     rng = random.Random(11)
     for _ in range(300):
         n = rng.randrange(2, 9)
@@ -108,7 +110,7 @@ def test_members_that_see_a_dag_in_different_orders_agree(dags: Any) -> None:
 
 
 def test_table_1_of_the_paper_delivers_all_three(dags: Any) -> None:
-    """n = 5, candidates b1, c1, e2; nobody beats anybody, and all have voted (A.3)."""
+    """n = 5, candidates b1, c1, e2; nobody beats anybody, and all have voted (rule O-7)."""
     a, b, c, d, e = range(5)
     nodes = [
         dags.node(e, 1, (0, 0, 0, 0, 1), False),
@@ -160,7 +162,7 @@ def test_when_a_view_ends_what_is_pending_leaves_as_the_definition_says(
 
 @pytest.mark.parametrize("order", ["toto", "all-ack"])
 def test_members_that_end_a_view_with_the_same_frames_agree(dags: Any, order: str) -> None:
-    """Also on the numbers of the batches: they are told with each message."""
+    """Also on the numbers of the batches: they are told with each message (rule O-12)."""
     rng = random.Random(17)
     for _ in range(200):
         n = rng.randrange(2, 8)

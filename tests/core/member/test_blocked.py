@@ -59,6 +59,7 @@ def test_a_member_that_acknowledges_nothing_is_named() -> None:
 
 
 def test_a_member_whose_application_is_behind_is_named() -> None:
+    """Rule W-12."""
     members = group()
     ada, bea, _ = members
     now = 500 * MS

@@ -63,7 +63,8 @@ def refused(victim: Member, now: int, *packets: bytes) -> dict[str, int]:
 
 @pytest.mark.parametrize("order", ["all-ack", "toto"])
 def test_vectors_that_are_not_transitive_do_not_raise(order: str) -> None:
-    """2 follows 1, 3 follows 2 and not 1: 2's frame is stable while the order points at it."""
+    """2 follows 1, 3 follows 2 and not 1: 2's frame is stable while the order points at it
+    (rule F-17)."""
     victim = member(4, order=order)
     steps = [
         [forge(victim, 1, 1, runs=[message(1)]), forge(victim, 1, 2, runs=[message(2)])],
@@ -90,6 +91,7 @@ def test_an_acknowledgement_given_twice_is_refused() -> None:
 
 
 def test_a_fragment_count_is_not_believed() -> None:
+    """Rule F-4."""
     victim = member(2)
     many = [
         CODEC.encode_fragment(Fragment(b"?", victim._active.state.table, 1, 1, k + 1, 0, 8192, 0))
@@ -114,6 +116,7 @@ def test_a_request_for_many_fragments_fits_a_datagram() -> None:
 
 
 def test_a_forged_fragment_does_not_keep_the_real_frame_out(mesh: Build) -> None:
+    """Rule B-25."""
     group = mesh("ab")
     forged = CODEC.encode_fragment(
         Fragment(b"junk", group.members[0]._active.state.table, 1, 1, 1, 0, 3, 0)
@@ -148,6 +151,7 @@ def test_a_mad_request_made_again_and_again_does_not_move_the_window(want: Want)
 
 
 def test_a_request_costs_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule B-10."""
     victim = member(2)
     victim.step(0, Submit([b"x"]))
     victim.step(MS, Datagrams([forge(victim, 1, 1, [(0, 1)])]))

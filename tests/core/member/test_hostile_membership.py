@@ -386,6 +386,7 @@ def impossible(**more: Any) -> list[bytes]:
 def test_what_cannot_be_is_counted_by_kind_and_changes_nothing(
     mesh: Build, lies: list[bytes], reason: str
 ) -> None:
+    """Rule M-2."""
     group = mesh("ab")
     group.pump(300)
     before = refusals(group, 0)
@@ -567,6 +568,7 @@ def test_one_burst_of_forged_frames_while_collecting_does_not_fill_the_memory(me
 
 
 def test_statements_of_strangers_are_kept_of_a_bounded_number(mesh: Build) -> None:
+    """Rule M-3."""
     group = mesh("a", alone=True)
     group.pump(200)
     enter_stage(group, 0, "COLLECTING")
@@ -583,7 +585,8 @@ def test_statements_of_strangers_are_kept_of_a_bounded_number(mesh: Build) -> No
 
 @pytest.mark.parametrize(("size", "count"), [(1, 2 * KEPT_MAX), (1_000, 2_000)])
 def test_frames_of_a_proposed_component_are_kept_within_limits(size: int, count: int) -> None:
-    """They may be carried into the next view. Their sender is in the proposal of a, and talks."""
+    """They may be carried into the next view. Their sender is in the proposal of a, and talks
+    (rule B-15)."""
     member = victim()
     home, there = component_of(member.view), made_up([MALLORY])
     group = (there, home)
@@ -828,6 +831,7 @@ def test_strangers_with_long_names_do_not_make_packets_that_no_datagram_holds(me
 
 
 def test_a_large_group_attempts_to_join_in_packets_that_fit_a_datagram(mesh: Build) -> None:
+    """Rule F-15."""
     group = mesh([f"member-{k:03}" for k in range(120)])
     group.step(0, Datagrams([CODEC.encode(Hello(C, 1, boot_view([C]).id, (group.members[0].me,)))]))
     sent = [p for e in group.seen[0] if isinstance(e, Transmit) for p in e.packets]

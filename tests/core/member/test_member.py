@@ -67,6 +67,7 @@ def test_a_member_alone_delivers_at_once(mesh: Build) -> None:
 
 
 def test_agreed_messages_of_several_senders_leave_in_one_order(mesh: Build) -> None:
+    """Rule D-4."""
     group = mesh("abcd")
     for k in range(20):
         for i in range(4):
@@ -79,6 +80,7 @@ def test_agreed_messages_of_several_senders_leave_in_one_order(mesh: Build) -> N
 
 
 def test_a_safe_message_waits_until_everybody_has_it(mesh: Build) -> None:
+    """Rule D-5."""
     group = mesh("abc")
     group.pump(300)  # all have spoken: nobody is missed before the detector says so
     deaf = True
@@ -93,6 +95,7 @@ def test_a_safe_message_waits_until_everybody_has_it(mesh: Build) -> None:
 
 
 def test_a_causal_message_waits_behind_an_undelivered_safe_one(mesh: Build) -> None:
+    """Rule D-1."""
     group = mesh("abc")
     deaf = True
     group.carry = lambda a, b, packet: [] if deaf and b == 2 else [packet]
@@ -107,7 +110,7 @@ def test_a_causal_message_waits_behind_an_undelivered_safe_one(mesh: Build) -> N
 
 
 def test_an_answer_is_never_delivered_before_its_question(mesh: Build) -> None:
-    """c hears b at once and a late: the answer must wait for the question."""
+    """c hears b at once and a late: the answer must wait for the question (rule D-3)."""
     group = mesh("abc")
     held: list[bytes] = []
 
@@ -130,6 +133,7 @@ def test_an_answer_is_never_delivered_before_its_question(mesh: Build) -> None:
 
 
 def test_with_post_confirm_an_own_causal_message_waits_for_a_foreign_ack(mesh: Build) -> None:
+    """Rule D-6."""
     group = mesh("ab", lan(post_confirm=True))
     group.submit(0, b"mine", service=Service.CAUSAL)
     assert group.bodies(0) == []
@@ -138,6 +142,7 @@ def test_with_post_confirm_an_own_causal_message_waits_for_a_foreign_ack(mesh: B
 
 
 def test_a_subset_message_is_shown_to_its_receivers_only(mesh: Build) -> None:
+    """Rule D-7."""
     group = mesh("abc")
     for service in Service:
         group.submit(0, service.name.encode(), service=service, to=(BOB, ADA))
@@ -153,6 +158,7 @@ def test_a_subset_message_is_shown_to_its_receivers_only(mesh: Build) -> None:
 
 
 def test_a_sender_outside_the_subset_does_not_deliver(mesh: Build) -> None:
+    """Rule D-7."""
     group = mesh("ab")
     group.submit(0, b"for b", to=(BOB,))
     group.pump(100)
@@ -161,6 +167,7 @@ def test_a_sender_outside_the_subset_does_not_deliver(mesh: Build) -> None:
 
 @pytest.mark.parametrize("service", Service)
 def test_a_large_message_arrives_whole_through_losses(mesh: Build, service: Service) -> None:
+    """Rule D-8."""
     group = mesh("abc", lan(frame_bytes_max=4000))
     body = bytes(range(256)) * 1000
     count = 0
@@ -190,7 +197,7 @@ def test_a_message_of_the_limit_arrives_and_one_byte_more_is_refused(mesh: Build
 
 
 def test_lost_packets_are_recovered_from_any_holder(mesh: Build) -> None:
-    """a's packets never reach c directly: b, which holds them, answers for a."""
+    """a's packets never reach c directly: b, which holds them, answers for a (rule B-9)."""
     group = mesh("abc")
     codec = PacketCodec("phalanx", "g")
 
@@ -214,6 +221,7 @@ def test_lost_packets_are_recovered_from_any_holder(mesh: Build) -> None:
 
 
 def test_only_the_missing_fragments_are_repeated(mesh: Build) -> None:
+    """Rule B-7."""
     group = mesh("ab")
     codec = PacketCodec("phalanx", "g")
     lost = []
@@ -241,6 +249,7 @@ def test_only_the_missing_fragments_are_repeated(mesh: Build) -> None:
 
 
 def test_buffers_are_empty_when_all_is_stable(mesh: Build) -> None:
+    """Rule B-13."""
     group = mesh("abcd")
     for k in range(50):
         for i in range(4):
@@ -254,6 +263,7 @@ def test_buffers_are_empty_when_all_is_stable(mesh: Build) -> None:
 
 
 def test_receipts_come_in_order_and_for_every_message(mesh: Build) -> None:
+    """Rules D-12 and D-13."""
     group = mesh("abc")
     for k, service in enumerate([*Service, *Service]):
         group.submit(0, b"%d" % k, b"%d'" % k, service=service)
@@ -279,6 +289,7 @@ def test_ordered_comes_before_stable_when_a_member_is_deaf(mesh: Build) -> None:
 
 
 def test_the_window_closes_on_a_deaf_member_and_opens_again(mesh: Build) -> None:
+    """Rule W-11."""
     config = lan(window_bytes_max=20_000, window_bytes_min=10_000, outbox_bytes_max=30_000)
     group = mesh("ab", config)
     deaf = True
@@ -305,7 +316,7 @@ def test_the_window_closes_on_a_deaf_member_and_opens_again(mesh: Build) -> None
 
 
 def test_a_closed_window_blocks_no_acknowledgement(mesh: Build) -> None:
-    """Both windows are full of undelivered frames; acks alone must open them."""
+    """Both windows are full of undelivered frames; acks alone must open them (rule W-8)."""
     config = lan(window_bytes_max=5000, window_bytes_min=4000, outbox_bytes_max=200_000)
     group = mesh("abc", config)
     for i in range(3):
@@ -316,6 +327,7 @@ def test_a_closed_window_blocks_no_acknowledgement(mesh: Build) -> None:
 
 
 def test_what_waits_is_packed_into_full_frames(mesh: Build) -> None:
+    """Rule F-10."""
     group = mesh("ab", lan(frame_bytes_max=2000))
     group.submit(0, *[bytes(96) for _ in range(100)])
     group.pump(100)
@@ -338,6 +350,7 @@ def test_what_waits_is_packed_into_full_frames(mesh: Build) -> None:
 def test_a_refused_submission_sends_nothing(
     mesh: Build, bodies: list[bytes], to: Any, error: type[SubmissionError]
 ) -> None:
+    """Rule D-9."""
     group = mesh("ab", lan(message_bytes_max=100))
     with pytest.raises(error):
         group.submit(0, *bodies, to=to)
@@ -363,6 +376,7 @@ def test_nothing_submitted_is_nothing_sent(mesh: Build) -> None:
 
 
 def test_garbage_is_counted_by_reason_and_changes_nothing(mesh: Build) -> None:
+    """Rule F-16."""
     group = mesh("ab")
     codec = PacketCodec("phalanx", "g")
     table = group.members[0]._active.state.table
@@ -390,6 +404,7 @@ def test_garbage_is_counted_by_reason_and_changes_nothing(mesh: Build) -> None:
 
 
 def test_a_frame_that_claims_an_ack_for_what_was_never_sent_is_refused(mesh: Build) -> None:
+    """Rule B-26."""
     group = mesh("ab")
     other = mesh("ab")
     for _ in range(3):
@@ -443,6 +458,7 @@ def test_a_member_not_in_the_view_cannot_be_made(mesh: Build) -> None:
 
 
 def test_one_lost_acknowledgement_holds_up_a_safe_message_only_for_a_moment(mesh: Build) -> None:
+    """Rule B-22."""
     group = mesh("ab")
     lost = 0
 
@@ -461,6 +477,7 @@ def test_one_lost_acknowledgement_holds_up_a_safe_message_only_for_a_moment(mesh
 
 
 def test_an_idle_group_of_many_can_still_send(mesh: Build) -> None:
+    """Rule W-8."""
     names = [chr(0x100 + k) for k in range(80)]
     config = lan(window_bytes_max=20_000, window_bytes_min=20_000)
     group = mesh("".join(names), config)

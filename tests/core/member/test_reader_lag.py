@@ -11,6 +11,7 @@ Build = Callable[..., Any]
 
 
 def test_others_wait_for_a_member_that_is_full_and_go_on_when_it_has_read(mesh: Build) -> None:
+    """Rule W-10."""
     group = mesh("abc")
     group.pump(100)
     group.step(2, ReaderLag(1))
@@ -47,6 +48,7 @@ def test_the_word_that_a_member_has_read_is_not_lost_with_a_packet(mesh: Build) 
 
 
 def test_a_full_member_may_send_so_that_two_that_send_before_they_read_go_on(mesh: Build) -> None:
+    """Rule W-10."""
     group = mesh("ab")
     group.pump(100)
     for i in range(2):
@@ -58,6 +60,7 @@ def test_a_full_member_may_send_so_that_two_that_send_before_they_read_go_on(mes
 
 
 def test_an_over_full_member_sends_nothing(mesh: Build) -> None:
+    """Rule W-10."""
     group = mesh("ab")
     group.pump(100)
     group.step(0, ReaderLag(2))

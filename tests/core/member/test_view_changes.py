@@ -53,6 +53,7 @@ def packets(group: Any, i: int) -> list[Any]:
 
 
 def test_a_member_alone_claims_its_name_before_it_says_anything_else(mesh: Build) -> None:
+    """Rule L-16."""
     group = mesh("a", alone=True)
     group.submit(0, b"early")
     group.pump(89)
@@ -83,6 +84,7 @@ def test_what_was_delivered_alone_is_not_delivered_to_those_who_join(mesh: Build
 
 
 def test_a_link_that_is_dead_one_way_starts_no_join(mesh: Build) -> None:
+    """Rule L-12."""
     group = mesh("ab", alone=True)
     group.carry = lambda a, b, packet: [] if a == 0 else [packet]
     group.pump(5000)
@@ -92,7 +94,7 @@ def test_a_link_that_is_dead_one_way_starts_no_join(mesh: Build) -> None:
 
 
 def test_an_idle_group_searches_at_a_bounded_rate(mesh: Build) -> None:
-    """About one HELLO a period, whoever says it."""
+    """About one HELLO a period, whoever says it (rule L-11)."""
     group = mesh("abcdefgh")
     group.pump(10_000)
     hellos = sum(isinstance(p, Hello) for i in range(8) for p in packets(group, i))
@@ -103,6 +105,7 @@ def test_an_idle_group_searches_at_a_bounded_rate(mesh: Build) -> None:
 
 
 def test_a_second_process_with_a_name_in_use_gives_up(mesh: Build) -> None:
+    """Rule L-16."""
     group = mesh("ab")
     group.pump(300)
     again = MemberId("a", 2)
@@ -114,6 +117,7 @@ def test_a_second_process_with_a_name_in_use_gives_up(mesh: Build) -> None:
 
 
 def test_of_two_processes_that_start_with_one_name_at_once_one_stays(mesh: Build) -> None:
+    """Rule L-16."""
     group = mesh("a", alone=True)
     twin = group.add(Member(MemberId("a", 2), boot_view([MemberId("a", 2)]), "g", lan(), 9))
     group.pump(1000)
@@ -122,6 +126,7 @@ def test_of_two_processes_that_start_with_one_name_at_once_one_stays(mesh: Build
 
 
 def test_of_two_holders_that_meet_when_a_partition_heals_the_younger_leaves(mesh: Build) -> None:
+    """Rule L-17."""
     group = mesh("ab", alone=True)
     group.cut({0, 1})
     group.pump(1000)
@@ -150,6 +155,7 @@ def test_a_process_that_crashed_and_came_back_joins_under_its_name(mesh: Build) 
 
 
 def test_a_crash_is_noticed_and_the_rest_goes_on(mesh: Build) -> None:
+    """Rule L-5."""
     group = mesh("abc")
     group.pump(300)
     group.crash(2)
@@ -165,7 +171,8 @@ def test_a_crash_is_noticed_and_the_rest_goes_on(mesh: Build) -> None:
 
 
 def test_survivors_deliver_the_same_last_words_of_the_dead(mesh: Build) -> None:
-    """c's last message reached b only: b has it under its closing frame, so a delivers it too."""
+    """c's last message reached b only: b has it under its closing frame, so a delivers it too
+    (rule Cut)."""
     group = mesh("abc")
     group.pump(300)
     group.carry = lambda a, b, packet: [] if (a, b) == (2, 0) else [packet]
@@ -180,6 +187,7 @@ def test_survivors_deliver_the_same_last_words_of_the_dead(mesh: Build) -> None:
 
 
 def test_an_unstable_safe_message_is_delivered_behind_the_marker(mesh: Build) -> None:
+    """Rule D-10."""
     group = mesh("abc")
     group.pump(300)
     group.crash(2)
@@ -205,6 +213,7 @@ def test_everybody_falsely_accused_comes_back(mesh: Build) -> None:
 
 
 def test_a_removal_by_an_operator_is_reported_as_such(mesh: Build) -> None:
+    """Rule L-10."""
     group = mesh("abc")
     group.pump(300)
     group.step(0, SuspectMember(B))
@@ -222,6 +231,7 @@ def test_what_was_refused_before_an_install_is_reported_after_it(mesh: Build) ->
 
 
 def test_a_view_that_ends_is_one_generation_of_what_is_kept(mesh: Build) -> None:
+    """Rule B-14."""
     group = mesh("ab")
     group.pump(300)
     past_frames = group.members[0]._resources.past_frames
@@ -231,7 +241,7 @@ def test_a_view_that_ends_is_one_generation_of_what_is_kept(mesh: Build) -> None
 
 
 def test_where_only_one_link_is_cut_the_view_stays(mesh: Build) -> None:
-    """a and c do not hear each other; b brings their frames (PROTOCOLS B.2 item 24)."""
+    """a and c do not hear each other; b brings their frames (rules L-8 and L-9)."""
     group = mesh("abc")
     group.pump(300)
     group.carry = lambda a, b, packet: [] if {a, b} == {0, 2} else [packet]
@@ -249,6 +259,7 @@ def test_where_only_one_link_is_cut_the_view_stays(mesh: Build) -> None:
 
 
 def test_a_merge_delivers_no_message_twice_and_loses_none(mesh: Build) -> None:
+    """Rule N.1."""
     group = mesh("abcd")
     group.pump(300)
     for k in range(60):
@@ -271,6 +282,7 @@ def test_a_merge_delivers_no_message_twice_and_loses_none(mesh: Build) -> None:
 
 
 def test_a_merged_view_tells_what_each_side_alone_has_delivered(mesh: Build) -> None:
+    """Rule D-17."""
     group = mesh("ab")
     group.pump(300)
     group.submit(0, b"both")
@@ -288,7 +300,8 @@ def test_a_merged_view_tells_what_each_side_alone_has_delivered(mesh: Build) -> 
 
 @pytest.mark.parametrize("mode", ["hold", "flow"])
 def test_members_that_move_together_deliver_the_same_messages(mesh: Build, mode: str) -> None:
-    """From one view to the same next one. In mode hold each moreover in the view it was sent in."""
+    """From one view to the same next one. In mode hold each moreover in the view it was sent in
+    (rule Cut)."""
     group = mesh("abcde", lan(mode=mode))
     group.pump(300)
     for k in range(80):
@@ -320,6 +333,7 @@ def test_members_that_move_together_deliver_the_same_messages(mesh: Build, mode:
 
 
 def test_receipts_come_in_order_and_for_every_message_across_changes(mesh: Build) -> None:
+    """Rule D-14."""
     group = mesh("abc", lan(mode="flow"))
     group.pump(300)
     for k in range(40):
@@ -338,6 +352,7 @@ def test_receipts_come_in_order_and_for_every_message_across_changes(mesh: Build
 def test_a_large_message_in_the_middle_of_which_the_view_changes_arrives_once(
     mesh: Build, mode: str
 ) -> None:
+    """Rule F-12."""
     config = lan(mode=mode, frame_bytes_max=1000, window_bytes_max=8000, window_bytes_min=4000)
     group = mesh("abc", config)
     group.pump(300)
@@ -357,6 +372,7 @@ def test_a_large_message_in_the_middle_of_which_the_view_changes_arrives_once(
 def test_receivers_that_are_gone_before_a_message_is_sent_are_reported(
     mesh: Build, mode: str
 ) -> None:
+    """Rule D-16."""
     group = mesh("abc", lan(mode=mode))
     group.pump(300)
     group.crash(2)
@@ -376,6 +392,7 @@ def test_receivers_that_are_gone_before_a_message_is_sent_are_reported(
 
 
 def test_a_member_that_leaves_is_missed_by_nobody_for_long(mesh: Build) -> None:
+    """Rule L-22."""
     group = mesh("abc")
     group.pump(300)
     group.submit(1, *[b"%d" % k for k in range(100)])
@@ -389,7 +406,7 @@ def test_a_member_that_leaves_is_missed_by_nobody_for_long(mesh: Build) -> None:
 
 @pytest.mark.parametrize("leavers", [2, 3, 4])
 def test_members_that_leave_together_do_not_wait_for_each_other(mesh: Build, leavers: int) -> None:
-    """Of four members; what they sent last is delivered by those that stay."""
+    """Of four members; what they sent last is delivered by those that stay (rule LEAVE)."""
     group = mesh("abcd")
     group.pump(300)
     for rank in range(leavers):
@@ -412,6 +429,7 @@ def test_a_member_alone_leaves_at_once(mesh: Build) -> None:
 
 
 def test_a_member_whose_others_are_all_gone_leaves_in_time(mesh: Build) -> None:
+    """Rule L-22."""
     group = mesh("ab")
     group.pump(300)
     group.crash(1)
@@ -476,7 +494,7 @@ def reasons(group: Any, i: int) -> list[str]:
 def test_a_process_with_an_incarnation_that_others_met_stops_and_says_so(
     mesh: Build, alone: bool, after_ms: int
 ) -> None:
-    """It was ignored for ever before: its view had been merged (rule N.1)."""
+    """It was ignored for ever before: its view had been merged (rules N.1 and L-20)."""
     group = mesh("abc", alone=alone)
     group.pump(2000)
     assert group.members[0].view.members == (A, B, C)

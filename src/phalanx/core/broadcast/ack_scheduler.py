@@ -5,7 +5,7 @@ that sends messages often needs nothing else. A silent member owes the messages 
 received an ack-only frame. Ack-only frames are owed nothing: else two members would answer each
 other without end. When it is owed depends on what waits for it:
 
-    at once        agreed messages wait for a majority (PROTOCOLS A.3: liveness needs traffic), so
+    at once        agreed messages wait for a majority (rule B-18), so
                    the lower half of the ranks is *chosen*; safe messages and all-ack wait for
                    everybody, post_confirm for one member
     as a reserve   the messages cannot be delivered here though the chosen had time to
@@ -124,7 +124,7 @@ class AckScheduler:
         self._level = 0
 
     def received(self, now: int, frame: Frame) -> None:
-        """A frame with messages has entered."""
+        """A frame with messages has entered (rule B-17)."""
         self._level = 0
         self._received_ns = now
         self._owed_bytes += len(frame.payload)
@@ -173,7 +173,7 @@ class AckScheduler:
         self._quick = True
 
     def quiet_for(self, now: int) -> bool:
-        """Our last frame left long enough ago to have arrived everywhere."""
+        """Our last frame left long enough ago to have arrived everywhere (rule B-22)."""
         return now - self._sent_ns >= self._config.alive_busy_ns // 2
 
     def due(self, now: int, settled: bool) -> bool:
@@ -184,6 +184,7 @@ class AckScheduler:
         return now >= self.deadline(settled)
 
     def deadline(self, settled: bool) -> int:
+        """When an acknowledgement or a keep-alive is due (rules B-18 to B-21)."""
         due = self._alive_ns(settled)
         if self._due_ns < due:
             due = self._due_ns
@@ -196,7 +197,8 @@ class AckScheduler:
         return due
 
     def _reserve_ns(self) -> int:
-        """When messages that wait need an ack of this member, though it is not chosen."""
+        """When messages that wait need an ack of this member, though it is not chosen
+        (rule B-19)."""
         prompt_ns = self._config.ack_prompt_ns
         if self._awaited is Awaited.EVERYBODY:
             return self._since_ns + self._turn * prompt_ns
@@ -205,7 +207,7 @@ class AckScheduler:
         return begun_ns + (PATIENCE + self._turn) * prompt_ns
 
     def _alive_ns(self, settled: bool) -> int:
-        """When a keep-alive is due."""
+        """When a keep-alive is due (rule B-21)."""
         config = self._config
         idle_ns = self._sent_ns + config.alive_idle_ns
         if settled:
@@ -223,7 +225,7 @@ class AckScheduler:
 
 
 def _turns(n: int, rank: int, chosen: int) -> list[int]:
-    """Per sender, the turn of a member where so many others are chosen."""
+    """Per sender, the turn of a member where so many others are chosen (rule B-18)."""
     part = max(1, (n - chosen) // PARTS)
     places = (rank - (rank > sender) for sender in range(n))
     return [0 if place < chosen else 1 + (place - chosen) // part for place in places]

@@ -21,6 +21,8 @@ from phalanx.core.wire.frames import Frame
 
 
 class Dag:
+    """The frames of one view, as vectors (rule B-1)."""
+
     __slots__ = ("_aside", "_ties", "frames", "have", "latest", "n", "newly_stable", "stable")
 
     def __init__(self, n: int, base: list[int] | None = None) -> None:
@@ -37,7 +39,7 @@ class Dag:
         """Per sender of which frames were set aside, the vector of the last."""
 
     def ready(self, frame: Frame) -> bool:
-        """All that the frame follows is here."""
+        """All that the frame follows is here (rule B-2)."""
         have = self.have
         for member, number in zip(frame.ack_members, frame.ack_numbers):  # noqa: B905 (hot path)
             if number > have[member]:
@@ -90,7 +92,8 @@ class Dag:
                 self._rescan(member)
 
     def insert_without_vote(self, frame: Frame) -> None:
-        """Enter a ready frame that carries its whole vector and is no member's last word."""
+        """Enter a ready frame that carries its whole vector and is no member's last word
+        (rule B-12)."""
         sender, number = frame.sender, frame.number
         assert number == self.have[sender] + 1
         vector = [0] * self.n
@@ -107,6 +110,7 @@ class Dag:
         return all(vector[member] for member, vector in enumerate(self.latest))
 
     def _rescan(self, member: int) -> None:
+        """What is stable of a member's frames, counted anew (rule B-12)."""
         column = [vector[member] for vector in self.latest]
         lowest = min(column)
         self.stable[member] = lowest
@@ -114,7 +118,7 @@ class Dag:
         self.newly_stable.append(member)
 
     def changed_since(self, member: int) -> tuple[list[int], list[int]]:
-        """What `member` (this one) has not yet acknowledged: members and numbers."""
+        """What `member` (this one) has not yet acknowledged: members and numbers (rule F-9)."""
         last = self.latest[member]
         members, numbers = [], []
         for other in range(self.n):

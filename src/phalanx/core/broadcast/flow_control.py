@@ -12,8 +12,8 @@ If any member, this one or another by its requests, loses more than one packet i
 happens when buffers overflow, the limit shrinks; progress without that lets it grow back. A
 network that loses a few packets at random is not helped by slowing down.
 
-Only messages wait and only messages count: control and ack-only frames never do (PROTOCOLS
-C.5 X9), for they are what opens the window.
+Only messages wait and only messages count: control and ack-only frames never do (rule
+W-8), for they are what opens the window.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ EPOCH_PACKETS = 1024
 
 
 class FlowControlWindow:
+    """The window of one view, as one member sees it (rules W-1 and W-9)."""
+
     __slots__ = ("_config", "_held_ns", "_lost", "_n", "_packets", "limit")
 
     def __init__(self, config: Config, n: int) -> None:
@@ -44,12 +46,14 @@ class FlowControlWindow:
         """Of those, what each member has asked for."""
 
     def is_open(self, in_flight: int, own: int) -> bool:
+        """Whether messages may leave (rules W-2 to W-4)."""
         if own * self._n < self.limit:
             return True
         return in_flight < self.limit and own * OWN_SHARE < self.limit
 
     def delay(self, in_flight: int) -> int:
-        """How long to wait for more to pack: nothing on an idle network, growing steeply."""
+        """How long to wait for more to pack: nothing on an idle network, growing steeply
+        (rule W-5)."""
         fill = min(1024, in_flight * 1024 // self.limit)
         return self._config.pace_ns_max * fill * fill >> 20
 
@@ -62,7 +66,7 @@ class FlowControlWindow:
 
     def lost(self, now: int, member: int, packets: int) -> None:
         """A member asked for packets, the first time: an eighth less if they are many, at most
-        once per retry time."""
+        once per retry time (rule W-6)."""
         lost = self._lost[member] = self._lost[member] + packets
         if lost < LOST_LEAST or lost * LOSS_TOLERATED <= self._packets:
             return
@@ -72,6 +76,6 @@ class FlowControlWindow:
             self._lost = [0] * self._n
 
     def progressed(self, now: int) -> None:
-        """Something became stable: a little more, unless there were losses just now."""
+        """Something became stable: a little more, unless there were losses just now (rule W-7)."""
         if self.limit < self._config.window_bytes_max and now >= self._held_ns:
             self.limit = min(self._config.window_bytes_max, self.limit + (self.limit >> 7) + 1)

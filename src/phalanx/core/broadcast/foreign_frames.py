@@ -114,7 +114,7 @@ class ForeignFrames:
     # -------------------------------------------------------------- keeping
 
     def keep(self, frame: Frame, sender: MemberId) -> None:
-        """The frame may be needed in the next view."""
+        """The frame may be needed in the next view (rule B-15)."""
         size = len(frame.payload)
         limit = 4 * self._config.window_bytes_min
         if self._bytes + size > limit or self._count >= KEPT_MAX:
@@ -150,7 +150,8 @@ class ForeignFrames:
     # -------------------------------------------------------------- fetching
 
     def fetch(self, now: int, member: MemberId, number: int) -> None:
-        """Ask for a frame of a member of another view, until it comes or the change ends."""
+        """Ask for a frame of a member of another view, until it comes or the change ends
+        (rule B-16)."""
         if self.get(member, number) is None and len(self.retransmission.missing) < WANTED_MAX:
             if member not in self._wanted:
                 self._wanted.append(member)

@@ -3,7 +3,7 @@
 Every frame that entered is kept until all members have it, so that any member can repeat it. A
 frame that has arrived but follows frames that have not waits here too. Frames of views that have
 ended are kept until every member of the present view has spoken in it: nobody can miss them after
-that (PROTOCOLS B.6 item 11).
+that (rule B-14).
 
     received -> waiting -> in the DAG (counted, without a vote, or deferred) -> stable -> dropped
 """
@@ -98,7 +98,7 @@ class FrameStore:
 
     def drop_stable(self) -> None:
         """Drop the frames that every member has. Call it after delivery: what is stable can be
-        delivered, and delivery must not find its frames gone."""
+        delivered, and delivery must not find its frames gone (rule B-13)."""
         dag = self.dag
         for sender in dag.newly_stable:
             frames, upto = dag.frames[sender], dag.stable[sender]

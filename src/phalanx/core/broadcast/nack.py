@@ -201,7 +201,7 @@ class NackResponder:
         return self._repeat(now, frame, ALL) if frame is not None else []
 
     def _repeat(self, now: int, frame: Frame, mask: int) -> list[bytes]:
-        """The fragments asked for, less those repeated a moment ago."""
+        """The fragments asked for, less those repeated a moment ago (rule B-10)."""
         if frame.repeated_ns < 0 or now - frame.repeated_ns >= self._config.nack_ns_min:
             frame.repeated_ns, frame.repeated = now, 0
         count = fragments_in(frame, ALL)

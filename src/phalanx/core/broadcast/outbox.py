@@ -3,8 +3,8 @@
 The outbox holds what was submitted and has not left, in order, as chunks that share service
 and receivers. A frame takes as much from the front as fits: under load many messages,
 on an idle network one. A message that does not fit a frame leaves in parts, each in a frame
-of its own; its place is that of the last part, so only that frame is ordered (PROTOCOLS B.6
-item 8). `MessageReassembler` puts parts together again.
+of its own; its place is that of the last part, so only that frame is ordered (rule
+F-12). `MessageReassembler` puts parts together again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Outbox:
 
     def again(self) -> None:
         """A large message that has left in part is sent anew: parts never span two tags
-        (PROTOCOLS B.6 item 8)."""
+        (rule F-12)."""
         if self._part:
             self.bytes += self._part * self._frame_bytes_max
             self._part = 0
@@ -110,7 +110,7 @@ class Outbox:
 
     def readdress(self, ranks: dict[int, int]) -> list[LostReceivers]:
         """The ranks of receivers have changed. Receivers that have none any more are dropped, and
-        returned with the messages that were for them."""
+        returned with the messages that were for them (rules D-16 and D-19)."""
         lost, first = [], self.following
         for chunk in self._chunks:
             last = first + len(chunk.lengths) - 1
@@ -127,7 +127,7 @@ class Outbox:
         return self.bytes >= self._frame_bytes_max
 
     def take(self) -> list[tuple[MessageRun, Sequence[bytes]]]:
-        """What the next frame carries. There must be something waiting."""
+        """What the next frame carries. There must be something waiting (rule F-10)."""
         out: list[tuple[MessageRun, Sequence[bytes]]] = []
         room = self._frame_bytes_max
         chunks = self._chunks
@@ -190,7 +190,7 @@ class MessageReassembler:
 
     def add(self, run: MessageRun, payload: bytes) -> bytes | None:
         """Take a part; the whole message with its last part, or None, also if a peer sent
-        parts that do not make a message."""
+        parts that do not make a message (rule D-8)."""
         if run.part == 0:
             self._number = run.first
             self._drop()

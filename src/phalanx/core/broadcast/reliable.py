@@ -141,14 +141,16 @@ class ReliableBroadcast:
         return self._decode(now, place, *got)
 
     def _is_full(self, place: Place) -> bool:
-        """No room to let this frame wait: only the next of its sender may still come in."""
+        """No room to let this frame wait: only the next of its sender may still come in
+        (rule B-5)."""
         pooled = self._reassembler.bytes + self.store.waiting_bytes
         if pooled <= max(POOL_BYTES, POOL_WINDOWS * self._config.window_bytes_max):
             return False
         return place[1] != self.dag.have[place[0]] + 1
 
     def _is_news(self, now: int, piece: Fragment | CompleteFrame) -> bool:
-        """The first that is seen of a frame. What it proves missing is asked for in time."""
+        """The first that is seen of a frame. What it proves missing is asked for in time
+        (rule B-3)."""
         sender, number, via = piece.sender, piece.number, piece.via
         if sender >= self.dag.n or (via >= self.dag.n and via != ANOTHER):
             self.refused["sender"] += 1
@@ -176,7 +178,7 @@ class ReliableBroadcast:
     def _hear(self, now: int, sender: int, number: int) -> None:
         """The sender's frames up to this one exist: ask for what is missing. Of what lies beyond
         the buffers ask only for the next few, and for more when those are here: a forged number
-        cannot make them many."""
+        cannot make them many (rule B-4)."""
         have, ahead = self.dag.have[sender], self._config.ahead_frames_max
         if number > have + ahead:
             self._claimed[sender] = max(self._claimed[sender], number)
@@ -196,7 +198,8 @@ class ReliableBroadcast:
         return frame
 
     def _unusable(self, now: int, place: Place, reason: str) -> None:
-        """Undamaged on the way and yet of no use now: ask again, later or another holder."""
+        """Undamaged on the way and yet of no use now: ask again, later or another holder
+        (rule B-25)."""
         self.refused[reason] += 1
         self.retransmission.lost(now, place[0], place[1], place[1])
 
@@ -229,7 +232,8 @@ class ReliableBroadcast:
                 self._hear(now, frame.sender, self._claimed[frame.sender])
 
     def _defer(self, now: int, frame: Frame) -> None:
-        """A frame of the view that is not for the steady path: it waits for `next_admissible`."""
+        """A frame of the view that is not for the steady path: it waits for `next_admissible`
+        (rule B-23)."""
         announced = frame.control is not None
         if announced != (sender_of(frame) == self._members[frame.sender]) or (
             frame.phase and not announced
@@ -324,7 +328,7 @@ class ReliableBroadcast:
         return entered
 
     def _wait(self, now: int, place: Place, frame: Frame) -> None:
-        """It follows frames that are not here: keep it, and ask for those."""
+        """It follows frames that are not here: keep it, and ask for those (rule B-26)."""
         have, ahead, far = self.dag.have, self._config.ahead_frames_max, False
         for member, number in zip(frame.ack_members, frame.ack_numbers, strict=True):
             if number > have[member]:
@@ -356,7 +360,7 @@ class ReliableBroadcast:
         return any(frame.tag == self._tag and not frame.phase for frame in waiting)
 
     def insert(self, frame: Frame) -> None:
-        """Enter a ready frame: a foreign one, or one's own."""
+        """Enter a ready frame: a foreign one, or one's own (rule W-8)."""
         self.store.insert(frame)
         if frame.sender == self._me:
             self.heard[self._me] = frame.number
@@ -377,7 +381,7 @@ class ReliableBroadcast:
 
     @property
     def by_name(self) -> bool:
-        """Whether requests name members: others may be in another view by now."""
+        """Whether requests name members: others may be in another view by now (rule B-11)."""
         return self.awaiting_first_frames or not self.steady
 
     def repeat_last(self, now: int) -> list[bytes]:

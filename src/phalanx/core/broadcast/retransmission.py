@@ -1,4 +1,4 @@
-"""Asking for what is missing, and answering (S4 3.3; PROTOCOLS C.5 X10).
+"""Asking for what is missing, and answering (rules B-6 to B-10; S4 3.3).
 
 A gap is asked for after a random back-off, unless it fills in the meantime or another
 member is heard asking for it: then that answer will serve here too, and this member waits
@@ -80,7 +80,7 @@ class Retransmission:
     # -------------------------------------------------------------- asking
 
     def lost(self, now: int, sender: int, first: int, last: int) -> None:
-        """Frames first..last are known to exist and are not here."""
+        """Frames first..last are known to exist and are not here (rule B-6)."""
         due = now + self._prng.between(self._config.nack_ns_min, self._config.nack_ns_max)
         for number in range(first, last + 1):
             entry = self.missing.get((sender, number))
@@ -93,7 +93,8 @@ class Retransmission:
         self._sooner(due)
 
     def lost_in_part(self, now: int, place: Place, fragments: int) -> None:
-        """Of a frame only these fragments are not here; the rest is probably on its way."""
+        """Of a frame only these fragments are not here; the rest is probably on its way
+        (rule B-7)."""
         entry = self.missing.get(place)
         if entry is not None and entry.fragments == fragments:
             return
@@ -114,7 +115,7 @@ class Retransmission:
             self.missing.pop(place, None)
 
     def asked_elsewhere(self, now: int, place: Place, fragments: int) -> None:
-        """Another member asked for it: its answer will serve here too."""
+        """Another member asked for it: its answer will serve here too (rule B-6)."""
         entry = self.missing.get(place)
         if entry is not None and (
             fragments == ALL or (entry.fragments != ALL and not entry.fragments & ~fragments)
@@ -154,7 +155,7 @@ class Retransmission:
 
     def _wait(self, tries: int) -> int:
         """Until it is asked for again: each time longer, but often enough before who does not
-        acknowledge is taken for faulty."""
+        acknowledge is taken for faulty (rule B-8)."""
         return min(self._config.nack_retry_ns << min(tries, 6) >> 1, self._wait_max)
 
     # -------------------------------------------------------------- answering
@@ -162,7 +163,8 @@ class Retransmission:
     def answer_later(
         self, now: int, place: Place | Named, fragments: int, attempt: int, n: int
     ) -> None:
-        """Another member's frame was asked for, and is here, as in some of the n members."""
+        """Another member's frame was asked for, and is here, as in some of the n members
+        (rule B-9)."""
         entry = self._answers.get(place)
         if entry is not None:
             entry.tries = max(entry.tries, attempt)
@@ -178,7 +180,7 @@ class Retransmission:
 
     def answered(self, place: Place | Named, by_sender: bool, index: int, count: int) -> None:
         """A fragment was repeated by another: no need to repeat it too, unless the repeat may not
-        have arrived."""
+        have arrived (rule B-9)."""
         entry = self._answers.get(place) if self._answers else None
         if entry is not None and entry.tries <= (1 if by_sender else 2):
             if entry.fragments == ALL:

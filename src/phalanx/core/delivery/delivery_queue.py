@@ -1,4 +1,4 @@
-"""When a message may go up: one cursor per view (PROTOCOLS B.6 items 5 to 9).
+"""When a message may go up: one cursor per view (rules D-1 to D-8).
 
 Frames leave in an order that respects what they follow; inside a frame, its runs leave in
 order. A causal run leaves when all that its frame follows has left; an agreed run when the
@@ -80,7 +80,7 @@ class DeliveryQueue:
 
     @property
     def positions(self) -> int:
-        """How many agreed and safe messages have left in this view."""
+        """How many agreed and safe messages have left in this view (rule O-13)."""
         return self._position
 
     def delivered(self) -> dict[MemberId, int]:
@@ -90,7 +90,7 @@ class DeliveryQueue:
         }
 
     def insert(self, frame: Frame, out: list[Deliver]) -> None:
-        """A frame entered the DAG. Its basic messages leave now."""
+        """A frame entered the DAG. Its basic messages leave now (rule D-2)."""
         waits = False
         for run in frame.runs:
             if run.parts > 1:
@@ -112,7 +112,8 @@ class DeliveryQueue:
             self._causal += 1
 
     def advance(self, ordered: list[Frame], out: list[Deliver]) -> None:
-        """Let everything leave that may, after `ordered` got their places or more is stable."""
+        """Let everything leave that may, after `ordered` got their places or more is stable
+        (rule D-1)."""
         order = self._order
         order.extend(ordered)
         progress = True
@@ -129,7 +130,7 @@ class DeliveryQueue:
     def close(self, ordered: list[Frame], out: list[Deliver]) -> tuple[int, int] | None:
         """The view has ended and everything in it leaves. Returns how many of `out` and which
         agreed positions come before the transitional marker, which stands at the first safe
-        message that is not stable; None if all such messages are (PROTOCOLS B.5)."""
+        message that is not stable; None if all such messages are (rule D-10)."""
         self._order.extend(ordered)
         self.advance([], out)
         self._closing = True  # nothing waits for a first foreign ack any more
@@ -146,7 +147,7 @@ class DeliveryQueue:
 
     def _unknot(self, out: list[Deliver]) -> None:
         """Frames wait for each other: their vectors are not transitive, so a peer's are made up.
-        The rest leaves in the order there is."""
+        The rest leaves in the order there is (rule F-17)."""
         for pending in self._pending:
             for frame in pending:
                 frame.vector = [0] * self._dag.n
@@ -167,7 +168,8 @@ class DeliveryQueue:
         return True
 
     def _ordered_leaves(self, frame: Frame, out: list[Deliver]) -> bool:
-        """The frame in front: its runs leave up to the first that has to wait."""
+        """The frame in front: its runs leave up to the first that has to wait
+        (rules D-4 and D-5)."""
         runs = frame.runs
         while frame.queue < len(runs):
             run = runs[frame.queue]
@@ -185,7 +187,7 @@ class DeliveryQueue:
         return True
 
     def _causal_leaves(self, frame: Frame, out: list[Deliver]) -> bool:
-        """A frame at the head of its sender's queue: its leading causal runs leave."""
+        """A frame at the head of its sender's queue: its leading causal runs leave (rule D-3)."""
         if frame.runs[frame.queue].service is not Service.CAUSAL:
             return False
         if not self._unblocked(frame) or not self._confirmed(frame):
@@ -229,7 +231,8 @@ class DeliveryQueue:
         return self._dag.stable[frame.sender] >= frame.number
 
     def _confirmed(self, frame: Frame) -> bool:
-        """With post_confirm, one's own message waits for a first foreign ack (S4 footnote 2)."""
+        """With post_confirm, one's own message waits for a first foreign ack
+        (rule D-6; S4 footnote 2)."""
         me = self._me
         if not self._post_confirm or frame.sender != me or self._closing:
             return True
@@ -240,6 +243,7 @@ class DeliveryQueue:
     # -------------------------------------------------------------- showing
 
     def _addressed(self, run: MessageRun) -> bool:
+        """Whether a run is for this member (rule D-7)."""
         return run.to is None or self._me in run.to
 
     def _gather(self, frame: Frame, run: MessageRun) -> None:

@@ -117,6 +117,7 @@ class DeliveryReports:
                 out.append(AllDelivered(ended.upto, ended.view, ended.members))
 
     def _is_delivered(self, dag: Dag) -> bool:
+        """Whether every member has delivered what is watched (rule D-15)."""
         if dag.n == 1:
             return True
         after, cut = self._after, self._cut

@@ -33,7 +33,8 @@ class ReceiptLedger:
         self._unstable.append(frame)
 
     def advance(self, view: ViewId, tag: bytes, stable: int, out: list[Effect]) -> None:
-        """Own frames up to `stable` are at every member of the view, and some have got a place."""
+        """Own frames up to `stable` are at every member of the view, and some have got a place
+        (rules D-12 and D-13)."""
         waiting, upto = self._unordered, self._ordered_upto
         while waiting and self._has_place(waiting[0], tag):
             upto = waiting.popleft().last
@@ -55,7 +56,7 @@ class ReceiptLedger:
         together: tuple[MemberId, ...],
         out: list[Effect],
     ) -> None:
-        """The view has ended, and these members move on together."""
+        """The view has ended, and these members move on together (rule D-14)."""
         self.advance(view, tag, stable, out)
         last = 0
         for waiting in (self._unordered, self._unstable):
@@ -90,7 +91,7 @@ class ReceiptLedger:
 
 def lost_receivers(frame: Frame, ranked: dict[MemberId, int], out: list[Effect]) -> None:
     """An own frame is carried into a view of these members: report the receivers that are not in
-    it."""
+    it (rule D-16)."""
     for run in frame.runs:
         if run.names is not None:
             gone = tuple(member for member in run.names if member not in ranked)

@@ -1,10 +1,10 @@
-"""The agreed order: ToTo (Dolev, Kramer, Malki 1993; PROTOCOLS A) and all-ack.
+"""The agreed order: ToTo (Dolev, Kramer, Malki 1993; rules O-1 to O-14) and all-ack.
 
 At most one candidate per sender: its first pending ordered frame, `head[s]`, if that follows
 no other pending frame. `first[q][s]` is q's first frame that follows head[s]; it only grows
 as heads advance. A member's one vote is the set of candidates in the past of its first frame
 that follows any candidate, hence {s : first[q][s] == min(first[q])}. Votes never change, and
-a new candidate can only come from a member that has not voted (A.2), so a round keeps bit
+a new candidate can only come from a member that has not voted (rule O-3), so a round keeps bit
 masks of voters and is evaluated only when a new vote or follower could decide it.
 
 Batches leave in order of rank, which is the lexicographic order of member ids.
@@ -32,7 +32,7 @@ _NOBODY, _CHOSEN, _EVERYBODY = Awaited  # hot path
 
 
 class TotalOrder(ABC):
-    """What ToTo and all-ack share: heads, candidates, votes."""
+    """What ToTo and all-ack share: heads, candidates, votes (rule O-1)."""
 
     __slots__ = (
         "_batches",
@@ -70,7 +70,7 @@ class TotalOrder(ABC):
         """The most votes that any candidate has."""
 
     def insert(self, frame: Frame) -> list[Frame]:
-        """A frame entered the DAG. The frames whose place is now known, in order."""
+        """A frame entered the DAG. The frames whose place is now known, in order (rule O-3)."""
         q, number = frame.sender, frame.number
         self._seen[q] = number
         first, head, is_cand = self._first[q], self._head, self._is_cand
@@ -105,7 +105,7 @@ class TotalOrder(ABC):
 
     @property
     def awaited(self) -> Awaited:
-        """Whose votes could let a candidate leave."""
+        """Whose votes could let a candidate leave (rule O-14)."""
         if not self._cands:
             return _NOBODY
         return _EVERYBODY if 2 * self._known.bit_count() > self._n else _CHOSEN
@@ -120,12 +120,13 @@ class TotalOrder(ABC):
 
     def close(self) -> list[Frame]:
         """The view has ended: all members count as having voted, and what is pending leaves, in
-        the order that all who end it with these frames find (PROTOCOLS A.3 on_close)."""
+        the order that all who end it with these frames find (rule O-12)."""
         self._closing = True
         self._known = (1 << self._n) - 1
         return self._leave()
 
     def _leave(self) -> list[Frame]:
+        """Let batches leave while there are any (rule O-9)."""
         out: list[Frame] = []
         while self._cands and (batch := self._batch()):
             self._batches += 1
@@ -142,7 +143,8 @@ class TotalOrder(ABC):
         """The candidates that leave now, by rank; empty if it is too early to say."""
 
     def _advance(self, s: int) -> None:
-        """The head of s has left: its next ordered frame is the head, and pointers move on."""
+        """The head of s has left: its next ordered frame is the head, and pointers move on
+        (rule O-10)."""
         pending = self._pending[s]
         if not pending:
             self._head[s] = NONE
@@ -193,7 +195,7 @@ class TotalOrder(ABC):
 
 
 class AllAck(TotalOrder):
-    """Deliver when everybody has sent a frame that follows some candidate (S4 3.3)."""
+    """Deliver when everybody has sent a frame that follows some candidate (rule O-11; S4 3.3)."""
 
     __slots__ = ()
 
@@ -202,7 +204,7 @@ class AllAck(TotalOrder):
 
 
 class ToTo(TotalOrder):
-    """Deliver as soon as no future vote can change the batch (PROTOCOLS A.3, phi = n/2)."""
+    """Deliver as soon as no future vote can change the batch (rules O-5 to O-9, phi = n/2)."""
 
     __slots__ = ("_early",)
 
@@ -222,7 +224,7 @@ class ToTo(TotalOrder):
         return sources if self._external(sources, known) else []
 
     def _sources(self, room: int) -> list[int]:
-        """Candidates that no other can still beat; `room` members have not voted."""
+        """Candidates that no other can still beat; `room` members have not voted (rule O-5)."""
         n, voters, cands = self._n, self._voters, self._cands
         out = []
         for c in cands:
@@ -235,7 +237,7 @@ class ToTo(TotalOrder):
         return out
 
     def _internal(self, sources: list[int]) -> bool:
-        """Every other candidate has been beaten for good."""
+        """Every other candidate has been beaten for good (rules O-4 and O-6)."""
         n, voters, cands = self._n, self._voters, self._cands
         for c in cands:
             if c not in sources:
@@ -245,7 +247,7 @@ class ToTo(TotalOrder):
         return True
 
     def _external(self, sources: list[int], known: int) -> bool:
-        """No candidate that is still unknown here can matter."""
+        """No candidate that is still unknown here can matter (rules O-7 and O-8)."""
         n = self._n
         if known == n:
             return True

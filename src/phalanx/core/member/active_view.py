@@ -71,7 +71,8 @@ class ActiveView:
         said: ControlMessage | None,
         out: list[Effect],
     ) -> Frame:
-        """Build a frame, report and transmit it, and let it enter here as everywhere."""
+        """Build a frame, report and transmit it, and let it enter here as everywhere
+        (rule F-13)."""
         state = self.state
         number = state.dag.have[state.rank] + 1
         phase = 1 if said is not None else self._protocol.phase
@@ -106,7 +107,7 @@ class ActiveView:
         return frame
 
     def _announcement(self, number: int, phase: int, said: ControlMessage | None) -> Announce:
-        """What makes the next frame readable to members of other views."""
+        """What makes the next frame readable to members of other views (rule F-14)."""
         state, protocol = self.state, self._protocol
         vector = state.dag.have.copy()
         vector[state.rank] = number

@@ -126,7 +126,7 @@ class ControlPlane:
         self, now: int, reused: IncarnationReused, view_state: ViewState
     ) -> list[ControlPacket]:
         """Somebody met a process with this member's id. It was not this one if this one is alone
-        in its first view and has proposed no other (`members_met`)."""
+        in its first view and has proposed no other (`members_met`; rule L-20)."""
         if (
             len(view_state.view.members) > 1
             or epoch(view_state.view.id) != (0, 0)
@@ -240,7 +240,7 @@ class ControlPlane:
     def _dissolved(self, now: int, held: NameHeld, view_state: ViewState) -> list[Input]:
         """A claim made in a view with others was answered. No packet stops a member that a group
         has accepted; but where all members have later namesakes in one other view, no view can
-        hold both, and each goes on alone."""
+        hold both, and each goes on alone (rule L-19)."""
         if self._outdated != view_state.view.id or not self.claim.loses(now, held):
             return []
         if held.member < self.me:
@@ -271,7 +271,7 @@ class ControlPlane:
     def _stays(self, holder: MemberId, other: MemberId, view_state: ViewState) -> bool:
         """Whether a member of the view keeps its name against another process, which is alone: it
         was heard directly a full time-out after that one was known. Before that it may have
-        crashed, and others may still be repeating its frames."""
+        crashed, and others may still be repeating its frames (rule L-18)."""
         since = self._namesake_ns.get(other, NEVER)
         direct = self.detector.direct_ns[view_state.ranked[holder]]
         return holder == self.me or direct >= since + self._config.fail_ns
@@ -286,7 +286,7 @@ class ControlPlane:
         return None
 
     def heard(self, now: int, slot: int) -> None:
-        """A frame of this slot came, by some way."""
+        """A frame of this slot came, by some way (rule L-1)."""
         if slot < len(self.detector.heard_ns):
             self.detector.heard_ns[slot] = now
 
@@ -296,11 +296,12 @@ class ControlPlane:
             self.detector.relay[slot] = via
 
     def _sign(self, now: int, member: MemberId, view_state: ViewState) -> None:
+        """A packet of a member, from this view: a direct sign of life (rule L-1)."""
         slot = view_state.ranked[member]
         self.detector.heard_ns[slot] = self.detector.direct_ns[slot] = now
 
     def forwards(self, now: int, member: MemberId) -> bool:
-        """Whether this member's frames are to be forwarded at once."""
+        """Whether this member's frames are to be forwarded at once (rule L-9)."""
         until = self._relayed.get(member)
         if until is None:
             return False
@@ -359,7 +360,7 @@ class ControlPlane:
         self, member: MemberId, evidence: Evidence, view_state: ViewState
     ) -> PeerSuspicion | None:
         """The membership protocol leaves a member of the view out, on other evidence than the
-        detector's; None if the detector has given it up already."""
+        detector's; None if the detector has given it up already (rule L-10)."""
         slot = view_state.ranked[member]
         before = self.detector.state(slot)
         if before == "FAULTY":

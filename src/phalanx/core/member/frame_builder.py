@@ -29,7 +29,7 @@ def build_frame(
     announce: Announce | None,
     full: bool,
 ) -> Frame:
-    """A frame of this member, ready to be entered and sent."""
+    """A frame of this member, ready to be entered and sent (rule F-7)."""
     number = view_state.dag.have[view_state.rank] + 1
     members, numbers = acks
     said = None if announce is None else announce.said

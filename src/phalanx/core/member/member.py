@@ -105,7 +105,7 @@ class Member:
         return [ViewInstalled(state.view, None, (), "boot")]
 
     def step(self, now: int, given: Input) -> list[Effect]:
-        """Take one input; return what must be done about it, in order.
+        """Take one input; return what must be done about it, in order (rule D-20).
 
         A SubmissionError leaves the member as it was.
         """
@@ -366,7 +366,7 @@ class Member:
                     retransmission.answered((rank, packet.number), by_sender, index, count)
 
     def _forward(self, now: int, frame: Frame, out: list[Effect]) -> None:
-        """A member asked this one to pass another's frames on (PROTOCOLS B.6 item 14)."""
+        """A member asked this one to pass another's frames on (rule L-9)."""
         state = self._active.state
         if self._control_plane.forwards(now, state.sender_of(frame)):
             out.append(Transmit(self._codec.fragments(frame, state.rank, repeat=1)))
@@ -407,7 +407,7 @@ class Member:
         return tuple(m for rank, m in others if rank != state.rank and not spoke(rank))
 
     def _continue_leaving(self, now: int, out: list[Effect]) -> None:
-        """Leave once everything accepted has been sent, or it takes too long."""
+        """Leave once everything accepted has been sent, or it takes too long (rule L-22)."""
         protocol, claim = self._protocol, self._control_plane.claim
         self._control_deadline_ns = -1
         late = now >= self._leave_ns

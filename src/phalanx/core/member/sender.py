@@ -51,13 +51,13 @@ class Sender:
 
     @property
     def room(self) -> int:
-        """Bytes that the outbox still takes; 0 or less: `submit` raises OutboxFull."""
+        """Bytes that the outbox still takes; 0 or less: `submit` raises OutboxFull (rule W-11)."""
         return self._config.outbox_bytes_max - self.outbox.bytes
 
     # -------------------------------------------------------------- submissions
 
     def submit(self, given: Submit, state: ViewState, out: list[Effect]) -> None:
-        """Accept messages, all or none."""
+        """Accept messages, all or none (rule D-9)."""
         if self.closed:
             raise MemberClosed(str(self._me))
         bodies, lost = given.bodies, given.lost
@@ -84,7 +84,7 @@ class Sender:
     # -------------------------------------------------------------- when messages may leave
 
     def may_send(self, state: ViewState, protocol: MembershipProtocol) -> bool:
-        """Whether messages may leave."""
+        """Whether messages may leave (rule W-10)."""
         if self.silenced or (protocol.phase and self._is_held(protocol)):
             return False
         if self.reader_lag or True in state.full:
@@ -95,11 +95,13 @@ class Sender:
         return state.window.is_open(store.bytes, store.own_bytes)
 
     def _is_held(self, protocol: MembershipProtocol) -> bool:
-        """A view change holds messages back: all in mode `hold`, else those of several frames."""
+        """A view change holds messages back: all in mode `hold`, else those of several frames
+        (rule W-13)."""
         return bool(protocol.phase) and (self._config.mode == "hold" or self.outbox.is_large)
 
     def blocked_by(self, state: ViewState, protocol: MembershipProtocol) -> dict[MemberId, Wait]:
-        """The members that messages which may not leave wait for; empty if none wait."""
+        """The members that messages which may not leave wait for; empty if none wait
+        (rule W-12)."""
         if not self.outbox.messages or self.silenced or self.may_send(state, protocol):
             return {}
         if self._is_held(protocol):

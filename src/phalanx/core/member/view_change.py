@@ -124,7 +124,7 @@ class ViewChange:
             self._active.deliver(now, [*state.released(frame.vector), frame], out)
 
     def _must_hold(self, sender: MemberId) -> bool:
-        """Whether frames of a member may lie beyond what closes the view."""
+        """Whether frames of a member may lie beyond what closes the view (rule Early delivery)."""
         return bool(self._protocol.issued) and not self._protocol.counts(sender)
 
     # -------------------------------------------------------------- frames of other views

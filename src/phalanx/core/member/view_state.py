@@ -46,7 +46,7 @@ class MemberResources:
 
     def forget(self) -> None:
         """No change is under way and all members have spoken in the view: frames of other views
-        are not needed any more."""
+        are not needed any more (rule B-14)."""
         self.past_frames.clear()
         self.foreign.clear()
         self.foreign.forget_wants()
@@ -140,7 +140,7 @@ class ViewState:
 
     def deliver(self, now: int, entered: list[Frame], out: list[Effect], keep: bool) -> None:
         """Frames of the view have entered and count: what may be delivered is, what is stable is
-        forgotten unless it has to be kept."""
+        forgotten unless it has to be kept (rule O-2)."""
         order, queue = self.order, self.queue
         deliveries: list[Deliver] = []
         ordered: list[Frame] = []
@@ -222,7 +222,7 @@ class ViewState:
         return first
 
     def cut(self, closings: dict[MemberId, int]) -> list[int]:
-        """The union of the pasts of these closing frames."""
+        """The union of the pasts of these closing frames (rule Cut)."""
         cut = [0] * self.dag.n
         for member, number in closings.items():
             rank = self.ranked[member]
@@ -231,7 +231,7 @@ class ViewState:
 
     def close(self, cut: list[int], together: tuple[MemberId, ...], out: list[Effect]) -> None:
         """The view has ended: everything under the cut is delivered, with the marker where it
-        belongs; what is held beyond it is not delivered here."""
+        belongs; what is held beyond it is not delivered here (rule D-11)."""
         below = [frame for frame in self._held if frame.number <= cut[frame.sender]]
         self._held = []
         self._count(below)

@@ -35,7 +35,7 @@ def sender_of(frame: Frame) -> MemberId | None:
 
 
 def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
-    """Whether an announced frame is consistent with itself."""
+    """Whether an announced frame is consistent with itself (rule M-2)."""
     announce = frame.control
     assert announce is not None
     size = len(component.members)

@@ -26,6 +26,6 @@ class AnswerTimeout:
         return self._shortest_ns << self._strain
 
     def missed(self, now: int) -> None:
-        """A member did not answer in time."""
+        """A member did not answer in time (rule T)."""
         self._strain = min(self._strain + 1, STRAIN_MAX)
         self._missed_ns = now

@@ -28,7 +28,7 @@ class ViewOrigin(msgspec.Struct, frozen=True):
     """Per member, the frame with which it issued the view."""
 
     def carries(self, frame: Frame, sender: MemberId) -> bool:
-        """Whether a frame with a tag of another view belongs here."""
+        """Whether a frame with a tag of another view belongs here (rule Cut)."""
         came_from = self.entries.get(sender)
         return (
             came_from is not None
@@ -56,7 +56,8 @@ def adopt(
     ranks: dict[MemberId, int],
 ) -> None:
     """Give a carried frame the ranks of the view that it is carried into. It was sent in a view of
-    `members`; of what it follows there, only frames of members that came the same way count."""
+    `members`; of what it follows there, only frames of members that came the same way count
+    (rule D-19)."""
     sender = members[frame.wire]
     came_from = origin.entries[sender]
     acks = sorted(

@@ -72,7 +72,7 @@ class Discovery:
 
     def heard(self, now: int, hello: Hello | JoinAttempt, view: ViewId, ours: bool) -> bool:
         """A HELLO or AJ came; `view` is its sender's, `ours` if it is a member of mine. Whether
-        its sender is a stranger that hears us too, and it is time to join."""
+        its sender is a stranger that hears us too, and it is time to join (rule L-12)."""
         sender = hello.sender
         if ours:
             if isinstance(hello, Hello):
@@ -107,7 +107,7 @@ class Discovery:
         return 4 * self._config.hello_ns
 
     def lately(self, now: int) -> tuple[MemberId, ...]:
-        """Strangers heard lately, the latest that fit into a HELLO; sorted."""
+        """Strangers heard lately, the latest that fit into a HELLO; sorted (rule L-11)."""
         recent = sorted(
             (-s.heard_ns, member)
             for member, s in self._strangers.items()
@@ -136,7 +136,7 @@ class Discovery:
 
     def may_announce(self, now: int) -> bool:
         """Whether the view may be announced at once to one that counts this member elsewhere. Such
-        answers come at a bounded rate; after them the next HELLO comes soon."""
+        answers come at a bounded rate; after them the next HELLO comes soon (rule L-15)."""
         if now - self._announced_ns < self._config.hello_ns // 16:
             self._soon(now)
             return False
@@ -157,7 +157,8 @@ class Discovery:
     # -------------------------------------------------------------- flapping
 
     def is_patient(self, now: int) -> bool:
-        """Whether it is time to join others: views have not come and gone too often of late."""
+        """Whether it is time to join others: views have not come and gone too often of late
+        (rule L-13)."""
         if self._level <= FLAPS_FREE:
             return True
         return now >= self._lost_ns + (self._config.hello_ns << self._level - FLAPS_FREE)

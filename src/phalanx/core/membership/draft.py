@@ -133,7 +133,7 @@ class Draft:
         return self._consider(self._current, view, said, member == just)
 
     def _consider(self, proposal: Proposal, view: ViewId, said: Statement, just: bool) -> bool:
-        """What the newest statement of an entry adds; whether it adds anything."""
+        """What the newest statement of an entry adds; whether it adds anything (rule R4)."""
         if said.view == view:
             return self._unite_with(proposal, said)
         if epoch(said.view) < epoch(view):
@@ -150,7 +150,7 @@ class Draft:
         return True
 
     def _unite_with(self, proposal: Proposal, said: Statement) -> bool:
-        """R5: unite with the proposal of an entry, unless that leaves this member out."""
+        """Rule R5: unite with the proposal of an entry, unless that leaves this member out."""
         theirs = said.proposal
         if said.leaves and said.view != self._base:
             return self.leave_out(said.member, said.view, None)

@@ -43,7 +43,7 @@ class MergeHistory:
         return view in self._views
 
     def is_past(self, component: Component) -> bool:
-        """Whether the component may not be merged any more."""
+        """Whether the component may not be merged any more (rule N.1)."""
         return any(self.has_passed(member, component.view) for member in component.members)
 
     def has_passed(self, member: MemberId, view: ViewId) -> bool:

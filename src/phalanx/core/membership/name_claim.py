@@ -1,4 +1,4 @@
-"""One live process for each name (PROTOCOLS B.6 item 17).
+"""One live process for each name (rules L-16 and L-17).
 
 Before its first frame a member claims its name three times. A live holder answers, and the
 claimant gives up. Of two that claim at the same moment the one with the smaller number of
@@ -70,7 +70,7 @@ class NameClaim:
         return NameClaimed(self.me, self._nonce)
 
     def answer(self, claim: NameClaimed) -> NameHeld | None:
-        """Another process claims a name. What to answer if it is ours."""
+        """Another process claims a name. What to answer if it is ours (rule L-16)."""
         if claim.member.name != self.me.name or self._is_own(claim):
             return None
         if self.pending and (claim.member, claim.nonce) < (self.me, self._nonce):
@@ -79,7 +79,7 @@ class NameClaim:
 
     def met(self, other: MemberId, alone: bool) -> NameHeld | None:
         """A process with our name and another incarnation was heard: what to tell it. `alone` if
-        this member is alone in its view."""
+        this member is alone in its view (rule L-17)."""
         if other.name != self.me.name or other == self.me or self.pending:
             return None
         if alone and other.incarnation < self.me.incarnation:

@@ -29,7 +29,8 @@ def normal_form(
     left_out: Iterable[Entry],
     is_past: IsPast,
 ) -> Proposal:
-    """What `me`, in view `base`, issues for this union of components and left-out entries."""
+    """What `me`, in view `base`, issues for this union of components and left-out entries
+    (rule N)."""
     known = {c.view: c for c in components}
     out = set(left_out)
     for view, component in known.items():
@@ -48,7 +49,7 @@ def _is_far(base: ViewId, view: ViewId) -> bool:
 def _separate(base: ViewId, known: dict[ViewId, Component], out: set[Entry]) -> None:
     """Of two live components that list one member, the older goes as a whole, but never the base:
     so no other component that lists this member is live. Listed members count even if they are
-    left out: they moved from one to the other."""
+    left out: they moved from one to the other (rule N.2)."""
     order = sorted(known, key=lambda view: (view == base, epoch(view), view))
     listing: dict[MemberId, list[int]] = {}
     for place, view in enumerate(order):
@@ -66,7 +67,8 @@ def _separate(base: ViewId, known: dict[ViewId, Component], out: set[Entry]) -> 
 
 
 def _one_incarnation(me: MemberId, known: dict[ViewId, Component], out: set[Entry]) -> None:
-    """Of two incarnations of one name the later stays, but never against the member itself."""
+    """Of two incarnations of one name the later stays, but never against the member itself
+    (rule N.3)."""
     holders: dict[str, Entry] = {}
     for view, component in known.items():
         for member in component.members:

@@ -90,7 +90,7 @@ class Proposal:
         self.view = self._made()
 
     def _made(self) -> View:
-        """The view that the proposal makes."""
+        """The view that the proposal makes (rule M-4)."""
         members = tuple(sorted(self.entries))
         if len(self.live) == 1:
             joins, removals = self.live[0].joins, self.live[0].removals + 1

@@ -1,4 +1,4 @@
-"""The membership protocol: monotone proposals (docs/protocol/membership.md, rules R1 to T).
+"""The membership protocol: monotone proposals (rules R1 to R5, J and T).
 
 A member is in a view, its *base*. To change it, it issues proposals, each larger than the one
 before. It installs its *current* proposal when it holds the frames with which every entry of it
@@ -124,7 +124,7 @@ class MembershipProtocol:
 
     @property
     def has_left(self) -> bool:
-        """All members that this one still counts have left it out, or leave too."""
+        """All members that this one still counts have left it out, or leave too (rule LEAVE)."""
         rest = {m for m in self.view.members if self.counts(m)} - {self.me}
         return self.leaving and rest <= self._goodbyes
 
@@ -369,7 +369,7 @@ class MembershipProtocol:
         )
 
     def _wants_me(self, said: Statement) -> bool:
-        """J: a member that is no entry proposes to unite with this one as it stands."""
+        """Rule J: a member that is no entry proposes to unite with this one as it stands."""
         if said.member in self.current.entries or said.proposal is None:
             return False
         return said.proposal.entries.get(self.me) == self.base.view
@@ -388,7 +388,7 @@ class MembershipProtocol:
         return said.counts(self.me) not in (None, self.base.view)
 
     def _may_join(self, draft: Draft, said: Statement) -> bool:
-        """J: whether a component is added to a proposal that need not name it."""
+        """Rule J: whether a component is added to a proposal that need not name it."""
         return len(draft.components) < JOINED_MAX and draft.can_take(said)
 
     def _draft(self) -> Draft:
@@ -405,7 +405,7 @@ class MembershipProtocol:
         return [*out, BroadcastAttempt()] if own else out
 
     def _issue(self, now: int, proposal: Proposal, draft: Draft) -> list[Instruction]:
-        """R1: a larger proposal, in a frame of its own."""
+        """Rule R1: a larger proposal, in a frame of its own."""
         before = self.current
         assert before <= proposal, "proposals only grow"
         assert proposal.entries.get(self.me) == self.base.view, "a member counts itself"

@@ -42,7 +42,7 @@ class DeliveryProgress:
 
 
 def merge_report(install: InstallView) -> tuple[MergedComponent, ...]:
-    """The components of a join, as their members' closing frames described them."""
+    """The components of a join, as their members' closing frames described them (rule D-17)."""
     proposal = install.proposal
     if len(proposal.live) == 1:
         return ()

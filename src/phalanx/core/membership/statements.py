@@ -69,7 +69,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """A frame that issued a proposal."""
+    """A frame that issued a proposal (rule R2)."""
 
     number: int
     start: int
@@ -188,13 +188,15 @@ class Statements:
         return tuple((*entry, number) for entry, number in sorted(wanted.items()) if number)
 
     def has_spoken_from(self, member: MemberId, view: ViewId) -> bool:
+        """Whether a frame that a member sent in this view was heard (rule R3)."""
         return view in self._spoken.get(member, ())
 
     def protect(self, members: Iterable[MemberId]) -> None:
         self._protected = frozenset(members)
 
     def _make_room(self, new: MemberId) -> None:
-        """While there is too much, forget the stranger that was heard first of all but `new`."""
+        """While there is too much, forget the stranger that was heard first of all but `new`
+        (rule M-3)."""
         while len(self._newest) > MEMBERS_KNOWN_MAX or self._bytes > BYTES_MAX:
             strangers = (m for m in self._newest if m not in self._protected and m != new)
             member = next(strangers, None)

@@ -25,6 +25,8 @@ _PART_BYTES = HEADER_BYTES + 32
 
 
 class ControlFragmenter:
+    """Cuts unnumbered packets into parts and joins them (rule F-15)."""
+
     __slots__ = ("_begun", "_bytes", "_codec", "_room")
 
     def __init__(self, codec: PacketCodec, config: Config) -> None:

@@ -64,7 +64,7 @@ def encode_frame(
     control: Control | None = None,
     full: bool = False,
 ) -> bytes:
-    """A frame's bytes, before they are cut into fragments.
+    """A frame's bytes, before they are cut into fragments (rule F-6).
 
     Each run brings its `lengths`; its `offset` is set to where its bodies came to lie, so that
     the sender can deliver from these bytes as everybody else does.
@@ -110,7 +110,7 @@ def decode_frame(
     sender: int, number: int, payload: bytes, piece: int, table: bytes, members: int
 ) -> Frame | Refusal:
     """The frame that these bytes hold, or why they hold none. Its indices are below `members`,
-    the size of the table, and each stands once."""
+    the size of the table, and each stands once (rule F-6)."""
     try:
         kind, flags, phase, acks, n_runs, control_bytes, first, tag = _FRAME.unpack_from(payload)
         at = _FRAME.size

@@ -4,7 +4,7 @@ A *frame* is the unit of the DAG: numbered, acknowledged, ordered and recovered 
 It carries a tag (view, phase), the acknowledgements that changed since its sender's
 previous frame, and either messages, nothing (an ack-only or keep-alive frame), or one
 control message of the membership protocol. Ack-only frames are numbered too: else they
-could not vote, prove stability or be relayed (PROTOCOLS B.6 item 1).
+could not vote, prove stability or be relayed (rule F-7).
 
 Inside frames members are small indices into a table: the sorted members of the sender's view, which
 the packet names by the digest in the view's id.
@@ -71,7 +71,7 @@ class Frame(msgspec.Struct, gc=False):
     kind: int
     phase: int
     table: bytes
-    """What its indices refer to: a repeat must name the same."""
+    """What its indices refer to: a repeat must name the same (rule F-8)."""
     tag: bytes
     ack_members: tuple[int, ...]
     ack_numbers: tuple[int, ...]
@@ -82,7 +82,7 @@ class Frame(msgspec.Struct, gc=False):
     piece: int
     """Size of each fragment but the last; 0 when the frame is one fragment."""
     ordered: bool
-    """Holds an agreed or safe message, so it takes a place in the order (B.6 item 5)."""
+    """Holds an agreed or safe message, so it takes a place in the order (rule F-10)."""
     vector: list[int] = []
     """Set on insertion: for each member, how many of its frames this one follows."""
     batch: int = -1
@@ -149,7 +149,7 @@ class Propose(msgspec.Struct, frozen=True, array_like=True, tag="propose"):
 
 
 class LeaveAnnounced(msgspec.Struct, frozen=True, array_like=True, tag="leave"):
-    """The last frame of a member that leaves."""
+    """The last frame of a member that leaves (rule LEAVE)."""
 
 
 ControlMessage = Propose | LeaveAnnounced
@@ -157,7 +157,7 @@ ControlMessage = Propose | LeaveAnnounced
 
 class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
     """Makes a frame readable to members of other views. Every frame has one from the first frame of
-    a change until all members of the next view have spoken in it.
+    a change until all members of the next view have spoken in it (rule M-1).
 
     The sender's view, which is the frame's tag, is one of the components of the proposal; the
     frame's indices refer to its members.

@@ -60,7 +60,8 @@ _DEFAULT = shared_digest(Config())
 
 
 class PacketCodec:
-    """Encodes and decodes for one group of one cluster, whose members share these settings."""
+    """Encodes and decodes for one group of one cluster, whose members share these settings
+    (rule F-1)."""
 
     def __init__(self, cluster: str, group: str, settings: bytes = _DEFAULT) -> None:
         self._cluster = digest_of(b"cluster", cluster.encode())[:4]
@@ -75,6 +76,7 @@ class PacketCodec:
     # -------------------------------------------------------------- packets
 
     def encode(self, packet: ControlPacket) -> bytes:
+        """An unnumbered packet as bytes (rule F-5)."""
         body = _pack_plain(packet)
         return self._plain + _CHECK.pack(crc32(body, self._plain_crc)) + body
 
@@ -96,7 +98,7 @@ class PacketCodec:
     def fragments(
         self, frame: Frame, via: int, repeat: int, wanted: Sequence[int] | None = None
     ) -> list[bytes]:
-        """A frame as packets: all of them, or only the wanted pieces."""
+        """A frame as packets: all of them, or only the wanted pieces (rule F-11)."""
         payload = frame.payload
         size = frame.piece or len(payload)
         count = -(-len(payload) // size)
@@ -154,7 +156,7 @@ class PacketCodec:
         return b"".join(pieces) if pieces[-1] else None
 
     def decode(self, data: bytes) -> Packet | Refusal:
-        """One packet, or why it is none."""
+        """One packet, or why it is none (rule F-3)."""
         prefix = data[: _PREFIX.size]
         if prefix == self._fragment:
             if len(data) < FRAGMENT_HEADER_BYTES:
@@ -182,6 +184,7 @@ class PacketCodec:
         return self._foreign(data)
 
     def _foreign(self, data: bytes) -> Refusal:
+        """Why a packet is not for this member (rules F-2 and M-5)."""
         if len(data) < HEADER_BYTES:
             return Refusal("short")
         version, kind, cluster, group, settings = _PREFIX.unpack_from(data)

@@ -30,7 +30,7 @@ REASONS = (
     "conflict",  # fragments of one frame that do not fit together
     "impossible",  # control that contradicts itself, or claims what cannot be
 )
-"""Why a packet is refused. Every refusal is one of these, counted, never raised."""
+"""Why a packet is refused. Every refusal is one of these, counted, never raised (rule F-16)."""
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 class Fragment(msgspec.Struct, frozen=True, gc=False):
     """A piece of frame `number` of `sender`, transmitted by `via`; `repeat` 1 if not the first
-    time."""
+    time (rule F-4)."""
 
     piece: bytes
     table: bytes
@@ -98,7 +98,7 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who I am, which view I am in, which strangers I heard lately (PROTOCOLS B.6 item 13).
+    """Who I am, which view I am in, which strangers I heard lately (rule L-11).
     `number` is that of my last frame: of two the newer counts."""
 
     sender: MemberId
@@ -108,7 +108,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
 
 
 class JoinAttempt(msgspec.Struct, frozen=True, array_like=True, tag="attempt"):
-    """A component makes itself known in order to join (S0 Fig. 5: AJ). A hint: it may be lost."""
+    """A component makes itself known in order to join (S0 Fig. 5: AJ). A hint: it may be lost
+    (rule L-14)."""
 
     sender: MemberId
     number: Counter
@@ -117,7 +118,7 @@ class JoinAttempt(msgspec.Struct, frozen=True, array_like=True, tag="attempt"):
 
 
 class NameClaimed(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
-    """I am about to use this name (PROTOCOLS B.6 item 17)."""
+    """I am about to use this name (rule L-16)."""
 
     member: MemberId
     nonce: Counter
@@ -162,7 +163,7 @@ class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
 
 class Relay(msgspec.Struct, frozen=True, array_like=True, tag="relay"):
     """`sender` hears `target` only through others: let `relay` forward its frames at once
-    (PROTOCOLS B.6 item 14)."""
+    (rule L-9)."""
 
     sender: MemberId
     target: MemberId

@@ -27,7 +27,7 @@ SHARED: dict[str, tuple[str | bool, ...]] = {
 
 
 def shared_digest(config: Config) -> bytes:
-    """Names the values of the settings that must agree."""
+    """Names the values of the settings that must agree (rule L-21)."""
     return _digest({name: getattr(config, name) for name in SHARED})
 
 

@@ -284,12 +284,12 @@ MUTANTS: dict[str, Mutant] = {
         "walk",
     ),
     "epoch-not-raised": Mutant(
-        "let a view have the epoch of its newest component",
+        "M-4: let a view have the epoch of its newest component",
         ((Proposal, "_made", epoch_of_the_newest),),
         "walk",
     ),
     "view-id-reused": Mutant(
-        "name a view by its epoch alone, whoever is in it and whatever made it",
+        "M-4: name a view by its epoch alone, whoever is in it and whatever made it",
         ((Proposal, "_made", named_by_epoch), (proposals, "is_view", any_view)),
         "walk",
     ),

@@ -118,37 +118,37 @@ _PACKET = ControlPlane.packet
 
 MUTANTS: dict[str, Mutant] = {
     "unspoken-while-frames-wait": Mutant(
-        "take a member for one that never spoke in the view while its frames wait for the first",
+        "T: take a member for one that never spoke in the view while its frames wait for the first",
         ((ReliableBroadcast, "spoke", what_waits_is_not_heard),),
         "membership",
     ),
     "stalled-while-one-catches-up": Mutant(
-        "miss acknowledgements that stand in frames which are still on their way",
+        "L-7: miss acknowledgements that stand in frames which are still on their way",
         ((ControlPlane, "_catches_up", never_catches_up),),
         "membership",
     ),
     "asked-ever-more-seldom": Mutant(
-        "ask for a frame so seldom that who does not send it again is taken for stalled",
+        "B-8: ask for a frame so seldom that who does not send it again is taken for stalled",
         ((Retransmission, "_wait", ever_more_seldom),),
         "membership",
     ),
     "lost-component-not-sought": Mutant(
-        "never again join with a member that was heard from once",
+        "J: never again join with a member that was heard from once",
         ((MembershipProtocol, "_on_met", never_again),),
         "membership",
     ),
     "joins-over-one-way-links": Mutant(
-        "start a join with whoever can be heard, whether it hears us or not",
+        "L-12: start a join with whoever can be heard, whether it hears us or not",
         ((Discovery, "heard", one_way_will_do),),
         "membership",
     ),
     "settings-not-compared": Mutant(
-        "let members join that order messages by another rule",
+        "L-21: let members join that order messages by another rule",
         ((member, "shared_digest", any_settings_will_do),),
         "membership",
     ),
     "claim-not-answered": Mutant(
-        "let a second process take a name that is held",
+        "L-16: let a second process take a name that is held",
         (
             (NameClaim, "answer", no_answer_to_a_claim),
             (ControlPlane, "_vouched", nobody_vouches),
@@ -156,12 +156,12 @@ MUTANTS: dict[str, Mutant] = {
         "membership",
     ),
     "nobody-vouches": Mutant(
-        "say nothing for a member whose name is claimed by one that it does not hear",
+        "L-18: say nothing for a member whose name is claimed by one that it does not hear",
         ((ControlPlane, "_vouched", nobody_vouches),),
         "membership",
     ),
     "namesake-not-told": Mutant(
-        "let two holders of one name live on after they have met",
+        "L-17: let two holders of one name live on after they have met",
         (
             (NameClaim, "met", namesakes_ignored),
             (ControlPlane, "_namesakes", namesakes_of_others_ignored),
@@ -170,18 +170,18 @@ MUTANTS: dict[str, Mutant] = {
         "membership",
     ),
     "outdated-views-stay": Mutant(
-        "keep a view all of whose members have later namesakes in another view",
+        "L-19: keep a view all of whose members have later namesakes in another view",
         ((ControlPlane, "_dissolved", outdated_views_stay),),
         "membership",
     ),
     "repeats-prove-life": Mutant(
-        "let a member keep its name because others still repeat its frames",
+        "L-18: let a member keep its name because others still repeat its frames",
         ((ControlPlane, "_stays", repeats_prove_life),),
         "membership",
     ),
     "dead-namesake-wins": Mutant(
-        "stop a member that a group has accepted when a process that was removed says that it has "
-        "the name",
+        "L-17: stop a member that a group has accepted when a process that was removed says that "
+        "it has the name",
         ((ControlPlane, "packet", a_group_protects_nobody),),
         "membership",
     ),

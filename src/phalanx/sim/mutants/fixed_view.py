@@ -146,59 +146,59 @@ _RECEIVE = Member._receive
 
 MUTANTS: dict[str, Mutant] = {
     "toto-simple-majority": Mutant(
-        "deliver every candidate that a majority votes for",
+        "O-5: deliver every candidate that a majority votes for",
         ((ToTo, "_batch", simple_majority),),
     ),
     "toto-no-internal-stability": Mutant(
-        "do not wait until the other candidates are beaten for good",
+        "O-6: do not wait until the other candidates are beaten for good",
         ((ToTo, "_internal", no_internal_stability),),
     ),
     "toto-no-external-stability": Mutant(
-        "do not wait until unknown candidates cannot matter",
+        "O-7: do not wait until unknown candidates cannot matter",
         ((ToTo, "_batch", no_external_stability),),
     ),
     "safe-without-stability": Mutant(
-        "deliver safe messages when they are ordered",
+        "D-5: deliver safe messages when they are ordered",
         ((DeliveryQueue, "_is_stable", always_stable),),
     ),
     "gc-one-frame-early": Mutant(
-        "forget a frame while one member may still miss it",
+        "B-13: forget a frame while one member may still miss it",
         ((FrameStore, "get", gone_one_frame_early),),
     ),
     "duplicate-let-through": Mutant(
-        "deliver a basic message again when its frame comes twice",
+        "B-2: deliver a basic message again when its frame comes twice",
         ((Member, "_receive", duplicates_go_up),),
     ),
     "nack-answered-with-wrong-frame": Mutant(
-        "repeat a frame's neighbour under its number",
+        "B-9: repeat a frame's neighbour under its number",
         ((NackResponder, "_repeat", answer_with_the_neighbour),),
     ),
     "ack-for-what-was-not-received": Mutant(
-        "acknowledge frames that are known to exist and are not here",
+        "B-17: acknowledge frames that are known to exist and are not here",
         ((ActiveView, "_acknowledgements", acknowledge_what_is_missing),),
     ),
     "part-of-large-message-lost": Mutant(
-        "put a large message together without its second part",
+        "D-8: put a large message together without its second part",
         ((MessageReassembler, "add", lose_second_part),),
     ),
     "subset-shown-to-stranger": Mutant(
-        "deliver messages that are addressed to others",
+        "D-7: deliver messages that are addressed to others",
         ((DeliveryQueue, "_addressed", for_everybody),),
     ),
     "causal-without-waiting": Mutant(
-        "deliver a causal message before what it follows",
+        "D-3: deliver a causal message before what it follows",
         ((DeliveryQueue, "_unblocked", never_blocked),),
     ),
     "what-lies-ahead-forgotten": Mutant(
-        "refuse a frame beyond the buffers without asking for those in between",
+        "B-4: refuse a frame beyond the buffers without asking for those in between",
         ((ReliableBroadcast, "_hear", forget_what_lies_ahead),),
     ),
     "nobody-steps-in": Mutant(
-        "let only the chosen acknowledge agreed messages",
+        "B-19: let only the chosen acknowledge agreed messages",
         ((AckScheduler, "deadline", nobody_steps_in),),
     ),
     "any-answer-silences": Mutant(
-        "let an answer that the asker may not hear silence all other holders",
+        "B-9: let an answer that the asker may not hear silence all other holders",
         ((Retransmission, "answered", any_answer_silences),),
     ),
 }

@@ -62,17 +62,17 @@ _ON_COLLECTED = MembershipProtocol._on_collected
 
 MUTANTS: dict[str, Mutant] = {
     "component-merged-twice": Mutant(
-        "N: merge a component again that was left or merged before",
+        "N.1: merge a component again that was left or merged before",
         ((MergeHistory, "has_passed", nothing_is_past),),
         "walk",
     ),
     "half-the-past": Mutant(
-        "N: remember of a merge only where its first member came from",
+        "N.1: remember of a merge only where its first member came from",
         ((MergeHistory, "add", only_the_first),),
         "walk",
     ),
     "components-share-members": Mutant(
-        "N: keep the rest of a component when a member of it has a newer entry",
+        "N.2: keep the rest of a component when a member of it has a newer entry",
         ((normal_form, "_separate", newest_entry_alone),),
         "walk",
     ),

@@ -21,7 +21,7 @@ class Mutant(msgspec.Struct, frozen=True):
     """One rule, broken by a few replaced functions."""
 
     breaks: str
-    """The broken rule, in one sentence."""
+    """The rule of docs/protocol that is broken, and how, in one sentence: `B-9: ...`."""
     patches: tuple[Patch, ...]
     ground: Ground = "fixed"
     """Where chance finds it out soonest."""

@@ -152,37 +152,37 @@ def never_full(self: FlowControlWindow, in_flight: int, own: int) -> bool:
 
 MUTANTS: dict[str, Mutant] = {
     "ordered-when-sent": Mutant(
-        "report an agreed message as ordered before its place is known",
+        "D-12: report an agreed message as ordered before its place is known",
         ((ReceiptLedger, "_has_place", ordered_when_sent),),
         "membership",
     ),
     "no-receipts-in-flow": Mutant(
-        "give no receipt for messages that are sent during a change",
+        "D-14: give no receipt for messages that are sent during a change",
         ((ReceiptLedger, "sent", not_in_phase_1),),
         "storm",
     ),
     "stable-at-the-end": Mutant(
-        "report what a view delivers at its end as being at all of its members",
+        "D-14: report what a view delivers at its end as being at all of its members",
         ((ReceiptLedger, "close", named_by_nobody),),
         "membership",
     ),
     "delivered-when-stable": Mutant(
-        "report messages as delivered by all when all have them",
+        "D-15: report messages as delivered by all when all have them",
         ((DeliveryReports, "_is_delivered", delivered_when_stable),),
         "membership",
     ),
     "delivered-when-the-view-ends": Mutant(
-        "report messages as delivered by members that have not spoken in the next view",
+        "D-15: report messages as delivered by members that have not spoken in the next view",
         ((DeliveryReports, "close", delivered_when_the_view_ends),),
         "membership",
     ),
     "stable-when-ordered": Mutant(
-        "report a message as stable when its place is known",
+        "D-13: report a message as stable when its place is known",
         ((ReceiptLedger, "advance", stable_when_ordered),),
         "membership",
     ),
     "not-sent-never": Mutant(
-        "do not report receivers that are gone",
+        "D-16: do not report receivers that are gone",
         (
             (view_change, "lost_receivers", nobody_is_lost),
             (Outbox, "readdress", readdressed_in_silence),
@@ -190,37 +190,37 @@ MUTANTS: dict[str, Mutant] = {
         "membership",
     ),
     "carried-in-silence": Mutant(
-        "do not report receivers that are gone when a message is carried into the next view",
+        "D-16: do not report receivers that are gone when a message is carried into the next view",
         ((view_change, "lost_receivers", nobody_is_lost),),
         "storm",
     ),
     "receivers-by-name": Mutant(
-        "deliver a carried message to the next process of a receiver's name",
+        "D-19: deliver a carried message to the next process of a receiver's name",
         ((view_state, "adopt", by_name_alone),),
         "membership",
     ),
     "joined-and-left-swapped": Mutant(
-        "tell the members that joined as those that left, and the other way round",
+        "D-18: tell the members that joined as those that left, and the other way round",
         ((ViewChange, "_install", swapped),),
         "membership",
     ),
     "marker-names-all": Mutant(
-        "name all members of the view on the transitional marker",
+        "D-10: name all members of the view on the transitional marker",
         ((ViewState, "close", all_on_the_marker),),
         "membership",
     ),
     "first-instead-of-last": Mutant(
-        "name of what one side alone delivered only the first message",
+        "D-17: name of what one side alone delivered only the first message",
         ((view_change, "merge_report", first_instead_of_last),),
         "membership",
     ),
     "leaver-goes-at-once": Mutant(
-        "leave without waiting until the others know",
+        "LEAVE: leave without waiting until the others know",
         ((MembershipProtocol, "has_left", property(gone_at_once)),),
         "membership",
     ),
     "no-window-limit": Mutant(
-        "send whatever is in flight",
+        "W-2: send whatever is in flight",
         ((FlowControlWindow, "is_open", never_full),),
         "fixed",
     ),

@@ -240,27 +240,27 @@ MUTANTS: dict[str, Mutant] = {
         "walk",
     ),
     "sends-while-held": Mutant(
-        "send during a change although the mode is hold",
+        "W-13: send during a change although the mode is hold",
         ((Sender, "_is_held", never_held),),
         "walk",
     ),
     "votes-in-phase-1": Mutant(
-        "count frames of a change as votes in the view that it ends",
+        "O-2: count frames of a change as votes in the view that it ends",
         ((ViewChange, "_enter_frame", vote_in_phase_1),),
         "walk",
     ),
     "stable-by-phase-1": Mutant(
-        "take messages for safe that only frames of a change acknowledge",
+        "B-12: take messages for safe that only frames of a change acknowledge",
         ((ViewChange, "_enter_frame", stable_by_phase_1),),
         "walk",
     ),
     "stable-by-carried": Mutant(
-        "take messages for safe that only carried frames acknowledge",
+        "B-12: take messages for safe that only carried frames acknowledge",
         ((ViewChange, "_enter_regular", stable_by_carried),),
         "walk",
     ),
     "transitional-set-of-all": Mutant(
-        "report that all members of the next view came along",
+        "D-18: report that all members of the next view came along",
         ((ViewChange, "_install", all_came_along),),
         "walk",
     ),
@@ -275,12 +275,12 @@ MUTANTS: dict[str, Mutant] = {
         "walk",
     ),
     "large-message-goes-on": Mutant(
-        "send the rest of a large message in the next view",
+        "F-12: send the rest of a large message in the next view",
         ((Outbox, "again", not_again),),
         "walk",
     ),
     "receivers-keep-their-ranks": Mutant(
-        "address what waits by the ranks of the view before",
+        "D-19: address what waits by the ranks of the view before",
         ((Outbox, "readdress", not_readdressed),),
         "walk",
     ),
