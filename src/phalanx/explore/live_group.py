@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import combinations
 
 import msgspec
 
@@ -34,6 +33,7 @@ from phalanx.core.effects import (
     ViewChangeStep,
 )
 from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore.end_checks import FinalState, described_views, end_finding, is_united
 from phalanx.explore.fast_copy import copied
 from phalanx.explore.frozen_member import NOW, FrozenTimeMember, Timer
 from phalanx.explore.journal_observer import JournalObserver
@@ -272,7 +272,7 @@ class LiveGroup:
         found = self._calm_down()
         self._calm = True
         for _ in range(4 + 2 * self.n):
-            if found is not None or self._is_united():
+            if found is not None or is_united(self._final()):
                 return found or self._needless(self._changes_max)
             before = self.changes()
             if not self._strangers_meet():
@@ -299,7 +299,7 @@ class LiveGroup:
             if self.wrong is not None:
                 return self.wrong
             if not any(tier() for tier in self._tiers()):
-                return self.verdict() or self._at_end()
+                return self.verdict() or end_finding(self._final())
         return Finding("J4", f"it does not end: {self.shown()}")
 
     def _tiers(self) -> Iterator[Callable[[], bool]]:
@@ -398,31 +398,14 @@ class LiveGroup:
                         return True
         return False
 
-    def _is_united(self) -> bool:
-        views = {self.members[p].view for p in self.live()}
-        return len(views) <= 1 and all(len(view.members) == len(self.live()) for view in views)
-
-    def _at_end(self) -> Finding | None:
-        stories = [self._histories.stories[history] for history in self._history]
+    def _final(self) -> list[FinalState]:
+        final = []
         for p in self.live():
-            if not self.members[p].resting:
-                return Finding("J4", f"m{p} is stuck: {self.shown()}")
-            told = {message for done in stories[p].delivered for message in done}
-            for number in range(1, self.members[p].accepted + 1):
-                if (p, number) not in told:
-                    return Finding("J6", f"m{p} has not delivered its own message {number}")
-        for p, q in combinations(self.live(), 2):
-            if stories[p].views[-1].view == stories[q].views[-1].view:
-                if set(stories[p].delivered[-1]) != set(stories[q].delivered[-1]):
-                    return Finding("J2f", f"m{p} and m{q} deliver different messages in the end")
-        return None
+            member, history = self.members[p], self._histories.stories[self._history[p]]
+            shown = (member.view, member.busy, member.resting, member.accepted)
+            final.append(FinalState(p, *shown, history))
+        return final
 
     def shown(self) -> str:
-        """Where everybody is, in a line."""
-        out = []
-        for p in self.live():
-            view = self.members[p].view
-            names = " ".join(member.name for member in view.members)
-            busy = " changing" if self.members[p].busy else ""
-            out.append(f"m{p} in {view.id} ({names}){busy}")
-        return "; ".join(out)
+        """The view of each live member, in one line."""
+        return described_views(self._final())

@@ -9,8 +9,7 @@ the things that can happen does is fixed, so the way is a function of the state.
 
 from __future__ import annotations
 
-from itertools import combinations
-
+from phalanx.explore.end_checks import FinalState, described_views, end_finding, is_united
 from phalanx.explore.member_history import Finding
 from phalanx.explore.process_state import Action
 from phalanx.explore.state_space import State, StateSpace
@@ -50,7 +49,7 @@ class Settling:
 
     def finding(self, end: State) -> tuple[Finding, list[Action]] | None:
         """What is wrong at an end or after it, and what leads there from the end."""
-        found = self._at_end(end)
+        found = end_finding(self._final(end))
         if found is not None:
             return found, []
         state = (*end[:-1], self._world.endless)
@@ -60,58 +59,36 @@ class Settling:
             if state in self._well:
                 break
             passed.append(state)
-            if self._is_united(state):
+            if is_united(self._final(state)):
                 break
             tries = self._world.attempts(state)
             if not tries:
-                return Finding("J8", f"no two can find each other: {self._shown(state)}"), path
+                return Finding("J8", f"no two can find each other: {self._views(state)}"), path
             action, state = tries[0]
             state, more = self.drained(state)
             path += [action, *more]
             if len(more) > STEPS_MAX:
-                return Finding("J4", f"it does not end: {self._shown(state)}"), path
-            found = self._world.verdict(state) or self._at_end(state)
+                return Finding("J4", f"it does not end: {self._views(state)}"), path
+            found = self._world.verdict(state) or end_finding(self._final(state))
             if found is not None:
                 return found, path
         else:
-            return Finding("J8", f"no common view: {self._shown(state)}"), path
+            return Finding("J8", f"no common view: {self._views(state)}"), path
         self._well.update(passed)
         return None
 
-    def _at_end(self, state: State) -> Finding | None:
-        """J4, J6 and J2f: what must hold where nothing need happen any more."""
+    def _final(self, state: State) -> list[FinalState]:
         seats, stories = self._world.seats, self._world.histories.stories
-        live = [p for p, m in enumerate(self._world.moves(state)) if not m.gone]
-        for p in live:
-            facts = seats.facts(state[p])
-            if not facts.resting:
-                return Finding("J4", f"m{p} is stuck: {self._shown(state)}")
-            told = {m for done in stories[seats.history[state[p]]].delivered for m in done}
-            for number in range(1, facts.accepted + 1):
-                if (p, number) not in told:
-                    return Finding("J6", f"m{p} has not delivered its own message {number}")
-        for p, q in combinations(live, 2):
-            one, two = (stories[seats.history[state[r]]] for r in (p, q))
-            if one.views[-1].view == two.views[-1].view:
-                if set(one.delivered[-1]) != set(two.delivered[-1]):
-                    return Finding("J2f", f"m{p} and m{q} deliver different messages in the end")
-        return None
-
-    def _is_united(self, state: State) -> bool:
-        moves = self._world.moves(state)
-        live = [p for p, m in enumerate(moves) if not m.gone]
-        views = {self._world.seats.facts(state[p]).view for p in live}
-        return len(views) <= 1 and all(len(view.members) == len(live) for view in views)
-
-    def _shown(self, state: State) -> str:
-        """Where everybody is, in a line."""
-        out = []
+        final = []
         for p, m in enumerate(self._world.moves(state)):
             if not m.gone:
-                view = self._world.seats.facts(state[p]).view
-                names = " ".join(member.name for member in view.members)
-                out.append(f"m{p} in {view.id} ({names}){' changing' if m.busy else ''}")
-        return "; ".join(out)
+                facts, history = seats.facts(state[p]), stories[seats.history[state[p]]]
+                shown = (facts.view, m.busy, facts.resting, facts.accepted)
+                final.append(FinalState(p, *shown, history))
+        return final
+
+    def _views(self, state: State) -> str:
+        return described_views(self._final(state))
 
 
 def _rank(step: tuple[Action, State]) -> tuple[int, Action]:
