@@ -32,7 +32,7 @@ from phalanx.cli.sim_output import (
 from phalanx.explore.random_walk import play
 from phalanx.journal import jsonl as eventfile
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
-from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind, scenario_of
+from phalanx.sim.generators import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.journal_export import write_journals
 from phalanx.sim.mutation_testing import hunt_all
 from phalanx.sim.render import summary as show

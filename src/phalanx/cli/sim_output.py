@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.render import summary as show
 from phalanx.sim.render.narrative import story
 from phalanx.sim.run import RunResult, run

@@ -15,7 +15,7 @@ from phalanx.explore.member_history import Finding
 from phalanx.explore.process_state import Action
 from phalanx.explore.settle import Settling
 from phalanx.explore.state_space import Options, State, StateSpace
-from phalanx.sim.collector import uncollected
+from phalanx.sim.run import without_garbage_collection
 
 EVERY = 4096
 """States between two looks at the clock."""
@@ -73,7 +73,7 @@ class Search:
 
     def run(self, limits: SearchLimits, watch: Watch | None = None) -> SearchResult:
         """Everything there is, or as much as the limits allow."""
-        with uncollected():
+        with without_garbage_collection():
             self._run(limits, watch)
         return self.result
 

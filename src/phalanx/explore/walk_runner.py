@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.explore.guided_walk import Walked, walks
 from phalanx.explore.story import Story
-from phalanx.sim.collector import uncollected
+from phalanx.sim.run import without_garbage_collection
 from phalanx.sim.sweep import broken_by
 from phalanx.sim.worker_pool import in_order
 
@@ -78,7 +78,7 @@ def _tasks(
 def _walk_block(task: _Task) -> tuple[int, list[Walked]]:
     seeds, lo, hi, corpus, mutant = task
     count, found = 0, []
-    with broken_by(mutant), uncollected():
+    with broken_by(mutant), without_garbage_collection():
         for walked in walks(seeds, lo, hi, corpus):
             count += 1
             if walked.finding is not None:

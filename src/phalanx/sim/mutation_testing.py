@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.generators.kinds import MEMBERS, scenario_of
+from phalanx.sim.generators import MEMBERS, scenario_of
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import Scenario

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.sim.generators import Kind, scenario_of
 from phalanx.sim.generators.fixed_view import MEMBERS_HI, MEMBERS_LO
-from phalanx.sim.generators.kinds import Kind, scenario_of
 from phalanx.sim.journal_export import JournalExporter
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.model import SECOND

@@ -24,7 +24,7 @@ from phalanx.explore import story as stories
 from phalanx.explore.journal_observer import JournalObserver
 from phalanx.explore.random_walk import Walk, play
 from phalanx.journal import schema as ev
-from phalanx.sim.generators.kinds import MEMBERS, Kind, scenario_of
+from phalanx.sim.generators import MEMBERS, Kind, scenario_of
 from phalanx.sim.mutants import apply
 from phalanx.sim.mutation_testing import hunt
 from phalanx.sim.scenario.model import Scenario

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.sim.generators.kinds import Kind
+from phalanx.sim.generators import Kind
 
 Patch = tuple[type | ModuleType, str, Callable[..., Any] | property]
 """A class or module, the name of a method or function of its own, and what stands in for it."""
