@@ -19,7 +19,7 @@ from phalanx.explore import trace_script as paths
 from phalanx.explore.check_codes import PROPERTY_OF
 from phalanx.explore.member_history import Finding
 from phalanx.explore.search import FoundViolation, Search, SearchLimits, SearchResult
-from phalanx.explore.state_space import PURSE, Options
+from phalanx.explore.state_space import BUDGET, Options
 from phalanx.explore.walk_runner import Totals, run_walks
 
 EVERY_SECONDS = 10
@@ -113,7 +113,7 @@ def explore(
     corpus: str | None,
     jobs: int | None,
     as_json: bool,
-    **purse: int,
+    **budget: int,
 ) -> None:
     """Try everything that a small group can do, and check it.
 
@@ -146,7 +146,7 @@ def explore(
         mode="flow" if mode == "flow" else "hold",
         service=Service[service.upper()],
         young=young,
-        **purse,
+        **budget,
     )
     limits = SearchLimits(
         float("inf") if seconds is None else seconds,
@@ -155,7 +155,7 @@ def explore(
     )
     with _broken_by(mutant):
         result = Search(options, reduction).run(limits, _Progress())
-        _tell(result, options, mutant, show, as_json)
+        _print_result(result, options, mutant, show, as_json)
         if save is not None and result.violations:
             text = _script(options, mutant, result.violations[0])
             write_or_explain(save, lambda: Path(save).write_text(text, encoding="utf-8"))
@@ -193,7 +193,7 @@ class _Progress:
         )
 
 
-def _tell(
+def _print_result(
     result: SearchResult, options: Options, mutant: str | None, show: bool, as_json: bool
 ) -> None:
     if as_json:
@@ -209,7 +209,7 @@ def _tell(
             count = result.counts[violation.check]
             click.echo(f"{violation}, {count:,} times", err=as_json)
         if show:
-            for text in paths.told(options, violation.path):
+            for text in paths.explained(options, violation.path):
                 click.echo(f"  {text}", err=as_json)
 
 
@@ -222,7 +222,7 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
     return {
         "members": options.members,
         "start": paths.start_text(options),
-        **{name: getattr(options, name) for name in PURSE},
+        **{name: getattr(options, name) for name in BUDGET},
         "mode": options.mode,
         "service": options.service.name.lower(),
         "young": options.young,
@@ -251,8 +251,8 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
 def _script(options: Options, mutant: str | None, violation: FoundViolation) -> str:
     """A violation as a file that `--replay` plays."""
     title = f"# {violation}"
-    told = paths.told(options, violation.path)
-    return "\n".join([title, *paths.header(options, mutant), "", *told, ""])
+    lines = paths.explained(options, violation.path)
+    return "\n".join([title, *paths.header(options, mutant), "", *lines, ""])
 
 
 # ------------------------------------------------------------------ playing again
@@ -273,8 +273,8 @@ def _replay(file: str) -> None:
             except LookupError as error:
                 remedy = "was it saved with other code?"
                 raise FileError(file, None, str(error.args[0]), remedy) from None
-            for told in lines:
-                click.echo(told)
+            for line in lines:
+                click.echo(line)
         found = player.finding()
     if found is None:
         click.echo("nothing is wrong")

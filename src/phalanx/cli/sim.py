@@ -23,18 +23,18 @@ from phalanx.cli.options import (
 from phalanx.cli.sim_event_files import check_events, manifest
 from phalanx.cli.sim_output import (
     ProgressLine,
+    print_failure,
+    print_result,
+    print_sweep,
     replay_line,
     run_line,
-    tell,
-    tell_failure,
-    tell_sweep,
 )
 from phalanx.explore.random_walk import play
 from phalanx.journal import jsonl as eventfile
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
 from phalanx.sim.generators import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.journal_export import write_journals
-from phalanx.sim.mutation_testing import hunt_all
+from phalanx.sim.mutation_testing import run_mutants
 from phalanx.sim.render import summary as show
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import STEPS_MAX, Scenario
@@ -116,7 +116,7 @@ def run_command(
         write_or_explain(events, lambda: eventfile.write(events, header, result.rows))
     if journals is not None:
         write_or_explain(str(journals), lambda: write_journals(result, journals))
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 @sim.command("sweep")
@@ -174,9 +174,9 @@ def sweep_command(
     if as_json:
         click.echo(json.dumps(facts))
     else:
-        tell_sweep(facts)
+        print_sweep(facts)
     if lowest is not None:
-        tell_failure(tally, chosen, mutant, small)
+        print_failure(tally, chosen, mutant, small)
     if tally.interrupted:
         raise click.Abort
     if tally.failed_runs:
@@ -243,7 +243,7 @@ def replay_command(
             click.echo(f"run it: {run_line(small, mutant)}", err=True)
         elif small is not None:
             click.echo(f"nothing to shrink: seed {seed} does not fail", err=True)
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 @sim.command("mutants")
@@ -260,7 +260,7 @@ def replay_command(
     "--directed",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Scenarios written for mutants that chance seldom catches.",
+    help="Scenarios written for mutants that random seeds seldom catch.",
 )
 @_JOBS
 @_JSON
@@ -281,18 +281,18 @@ def mutants_command(
     """
     for name in only:
         _check_mutant(name)
-    catches = []
+    results = []
     if not as_json:
         click.echo(f"{'mutant':31} {'ground':10} {'seeds':>5}  {'seed':>5}  caught by")
-    for catch in hunt_all(range(*seeds), play, members, directed, jobs, only):
-        catches.append(catch)
+    for result in run_mutants(range(*seeds), play, members, directed, jobs, only):
+        results.append(result)
         if not as_json:
-            by = ", ".join(catch.caught_by) or "NOT CAUGHT"
-            where = f"{catch.ground:10} {catch.seeds_needed:5}  {catch.place:>5}"
-            click.echo(f"{catch.mutant:31} {where}  {by}")
-    survived = [catch.mutant for catch in catches if catch.survived]
+            by = ", ".join(result.caught_by) or "NOT CAUGHT"
+            where = f"{result.ground:10} {result.seeds_needed:5}  {result.place:>5}"
+            click.echo(f"{result.mutant:31} {where}  {by}")
+    survived = [result.mutant for result in results if result.survived]
     if as_json:
-        rows = [msgspec.to_builtins(catch) for catch in catches]
+        rows = [msgspec.to_builtins(result) for result in results]
         click.echo(json.dumps({"mutants": rows, "survived": survived}))
     if survived:
         raise click.exceptions.Exit(1)
@@ -314,7 +314,7 @@ def demo_command(seed: int, as_json: bool) -> None:
         lines += ["changes of view", *changes(result.rows), ""]
         for line in lines:
             click.echo(line)
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 def _write_scenario(path: str, scenario: Scenario) -> None:

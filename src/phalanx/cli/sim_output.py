@@ -23,21 +23,21 @@ from phalanx.verify.render.verdict_table import verdict_line, verdicts
 WIDTH = 80
 
 
-def tell(result: RunResult, as_json: bool) -> None:
+def print_result(result: RunResult, as_json: bool) -> None:
     """The verdict on one run, and exit 1 if it failed."""
     if as_json:
         click.echo(json.dumps(show.summary(result)))
     else:
-        _say(show.totals(result))
-        _say(["", *verdicts(result.report)])
+        _print_lines(show.totals(result))
+        _print_lines(["", *verdicts(result.report)])
         if result.exception:
-            _say([verdict_line("violated", 1, 1, "exception")])
-        _say(["", *story(result)] if result.failed else [])
+            _print_lines([verdict_line("violated", 1, 1, "exception")])
+        _print_lines(["", *story(result)] if result.failed else [])
     if result.failed:
         raise click.exceptions.Exit(1)
 
 
-def tell_sweep(facts: dict[str, Any]) -> None:
+def print_sweep(facts: dict[str, Any]) -> None:
     """What the runs of a sweep came to."""
     faults = ", ".join(f"{kind} {count:,}" for kind, count in facts["faults"].items())
     lines = [
@@ -58,10 +58,10 @@ def tell_sweep(facts: dict[str, Any]) -> None:
         lines.append(f"  {row['evaluated']:>13,}  {name}{found}")
     if facts["never_evaluated"]:
         lines.append("never put to the test: " + ", ".join(facts["never_evaluated"]))
-    _say(lines)
+    _print_lines(lines)
 
 
-def tell_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
+def print_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
     """The lowest failing seed, the line that replays it and its story, on stderr.
 
     After an interrupt only what is known: whoever pressed Ctrl-C does not want to wait.
@@ -125,6 +125,6 @@ class ProgressLine:
         return max(1, min(columns or WIDTH, WIDTH) - 1)
 
 
-def _say(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     for line in lines:
         click.echo(line)

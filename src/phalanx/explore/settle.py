@@ -1,10 +1,9 @@
-"""From an end of the search to one common view, and what must hold on the way.
+"""Settle a state of the search: let a quiet group join into one view, and check it on the way.
 
-An end is a state in which nothing need happen: no frame is on its way or missing, no timer runs.
-There nobody may be stuck in a change (J4), everybody has delivered its own messages (J6), and
-those in one view have delivered the same (J2f). From there on strangers hear of each other, as
-often as it takes, one pair at a time, until all live processes are in one view (J8). Which of
-the things that can happen does is fixed, so the way is a function of the state.
+An end of the search is a state in which no frame is in flight or missing and no timer runs. There
+the checks of `end_checks` must hold (J4, J6, J2f). From there on, processes of different views
+hear of each other, one pair at a time, until all live processes are in one view (J8). The choice
+among possible steps is fixed, so the path is a function of the state.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from phalanx.explore.process_state import Action
 from phalanx.explore.state_space import State, StateSpace
 
 STEPS_MAX = 5_000
-"""More steps than this between two attempts to join are held for endless."""
+"""More steps than this between two attempts to join are reported as endless."""
 SETTLE: Action = ("settle", 0, 0, 0)
-"""Stands in a path where an end is left for a common view."""
+"""Marks the point of a path where settling begins."""
 RANKED = ("deliver", "collect", "fetch", "notice", "ack", "answer", "speak")
-"""What comes first when several things can happen."""
+"""The order in which settling takes possible steps."""
 
 
 class Settling:
-    """Settles states of one world; remembers those that settle well."""
+    """Settles states of one state space; remembers those that settle without a finding."""
 
     def __init__(self, world: StateSpace) -> None:
         self._world = world
         self._well: set[State] = set()
 
     def begun(self) -> State:
-        """Where a search starts: after the boot, or when all members of components have spoken."""
+        """The first state of a search: after the boot, or after every member has sent a frame."""
         state = self._world.boot()
         if self._world.options.young:
             return state
@@ -38,7 +37,7 @@ class Settling:
         return (*settled[:-1], self._world.full)
 
     def drained(self, state: State) -> tuple[State, list[Action]]:
-        """Where everything that need happen leads to, and how; nothing is spent."""
+        """The end that the needed steps lead to, and the path; no fault is spent."""
         path: list[Action] = []
         while True:
             needed = self._world.needed(state)
@@ -48,7 +47,7 @@ class Settling:
             path.append(action)
 
     def finding(self, end: State) -> tuple[Finding, list[Action]] | None:
-        """What is wrong at an end or after it, and what leads there from the end."""
+        """The first violation at an end or after it, and the path to it from the end."""
         found = end_finding(self._final(end))
         if found is not None:
             return found, []
@@ -78,11 +77,11 @@ class Settling:
         return None
 
     def _final(self, state: State) -> list[FinalState]:
-        seats, stories = self._world.seats, self._world.histories.stories
+        processes, stories = self._world.processes, self._world.histories.stories
         final = []
         for p, m in enumerate(self._world.moves(state)):
             if not m.gone:
-                facts, history = seats.facts(state[p]), stories[seats.history[state[p]]]
+                facts, history = processes.facts(state[p]), stories[processes.history[state[p]]]
                 shown = (facts.view, m.busy, facts.resting, facts.accepted)
                 final.append(FinalState(p, *shown, history))
         return final

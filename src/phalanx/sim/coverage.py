@@ -118,26 +118,26 @@ class ScenarioCoverage:
             WindowOpened: self._window,
         }
 
-    def note(self, seat: SimProcess, effects: Sequence[Effect]) -> None:
+    def note(self, process: SimProcess, effects: Sequence[Effect]) -> None:
         """A step of this process had these effects."""
-        if seat.me in self._paused:
-            self._paused.remove(seat.me)  # it takes steps again
+        if process.me in self._paused:
+            self._paused.remove(process.me)  # it takes steps again
         handlers = self._handlers
         for effect in effects:
             handler = handlers.get(type(effect))
             if handler is not None:
-                life = self._lives.get(seat.me)
+                life = self._lives.get(process.me)
                 if life is None:
-                    life = self._lives[seat.me] = _Life(seat.view, seat.frame_max)
-                handler(seat.me, life, effect)
+                    life = self._lives[process.me] = _Life(process.view, process.frame_max)
+                handler(process.me, life, effect)
 
     def crashed(self, member: MemberId) -> None:
         """This process has just crashed."""
         self._crashed.add(member)
         self._handlers[Deliver] = self._delivered
 
-    def told_to_leave(self, member: MemberId) -> None:
-        """This process has just been told to leave."""
+    def leave_requested(self, member: MemberId) -> None:
+        """The application of this process has just asked it to leave."""
         life = self._lives.get(member)
         if life is not None and life.stage in _JOINING:
             self._count("leave_in_join")
@@ -158,8 +158,8 @@ class ScenarioCoverage:
         if level:
             self._behind.append(member)
 
-    def told_to_break(self) -> None:
-        """An operator has just told a process to break with one of its view, which lives."""
+    def operator_break(self) -> None:
+        """An operator has just told a process to treat a live member of its view as failed."""
         self._count("operator_break")
 
     def started(self, member: MemberId, rivals: Sequence[MemberId]) -> None:
