@@ -1,4 +1,4 @@
-"""`phalanx explore`: every behaviour of a small group, guided walks of larger ones, stories."""
+"""`phalanx explore`: exhaustive search of small groups, guided walks of larger ones, stories."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _broken_by(mutant: str | None) -> AbstractContextManager[object]:
 
 
 class Components(click.ParamType[str]):
-    """Who boots together, as 0,1|2."""
+    """Members that boot together, as 0,1|2."""
 
     name = "A,B|C"
 
@@ -52,8 +52,8 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 
 @click.command("explore")
 @click.option("--members", type=WholeNumber(1, paths.MEMBERS_MAX), default=2, help="Processes; 2.")
-@click.option("--start", type=Components(), help="Who boots together; everybody alone.")
-@click.option("--young", is_flag=True, help="Start before anybody has spoken in its view.")
+@click.option("--start", type=Components(), help="Members that boot together. Default: each alone.")
+@click.option("--young", is_flag=True, help="Start before any member has sent a frame in its view.")
 @_amount("attempts", "How many attempts to join (AJ) are made in all.")
 @_amount("suspicions", "How often a member suspects another.")
 @_amount("crashes", "How many processes crash.")
@@ -63,14 +63,14 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @_amount("acks", "How many keep-alives are sent before they must.")
 @click.option("--mode", type=click.Choice(["hold", "flow"]), default="hold", help="hold")
 @click.option("--service", type=click.Choice(_SERVICES), default="agreed", help="agreed")
-@click.option("--reduction/--no-reduction", default=True, help="Leave out what commutes.")
-@click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after so long.")
-@click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after so many.")
+@click.option("--reduction/--no-reduction", default=True, help="Skip orders of steps that commute.")
+@click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after this many seconds.")
+@click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after this many states.")
 @click.option("--until-failure", is_flag=True, help="Stop at the first violation.")
 @click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
-@click.option("--show", is_flag=True, help="Print the way to the first violation of each kind.")
-@click.option("--save", type=click.Path(), metavar="FILE", help="Write the first such way there.")
-@click.option("--replay", type=click.Path(), metavar="FILE", help="Play a way that was saved.")
+@click.option("--show", is_flag=True, help="Print the path to the first violation of each kind.")
+@click.option("--save", type=click.Path(), metavar="FILE", help="Write the first such path there.")
+@click.option("--replay", type=click.Path(), metavar="FILE", help="Replay a saved path.")
 @click.option(
     "--story", type=click.Path(), metavar="FILE", help="Play a story, settle it, check it."
 )
@@ -115,7 +115,7 @@ def explore(
     as_json: bool,
     **budget: int,
 ) -> None:
-    """Try everything that a small group can do, and check it.
+    """Search every behaviour of a small group and check it.
 
     With --walk, draw guided schedules of larger groups instead: links of changing priorities,
     storms of suspicions, late packets, joins. With --story, play one written schedule. Exits with
@@ -172,7 +172,7 @@ def _components(start: str | None, members: int) -> tuple[tuple[int, ...], ...]:
         raise click.BadParameter(f"{start!r}: {error.remedy}", param_hint="'--start'") from None
 
 
-# ------------------------------------------------------------------ telling
+# ------------------------------------------------------------------ output
 
 
 class _Progress:
@@ -255,7 +255,7 @@ def _script(options: Options, mutant: str | None, violation: FoundViolation) -> 
     return "\n".join([title, *paths.header(options, mutant), "", *lines, ""])
 
 
-# ------------------------------------------------------------------ playing again
+# ------------------------------------------------------------------ replay
 
 
 def _replay(file: str) -> None:

@@ -1,4 +1,4 @@
-"""`phalanx sim`: the protocol under virtual time, from one scenario to sweeps of seeds."""
+"""`phalanx sim`: simulate the protocol, from one scenario to sweeps of seeds."""
 
 from __future__ import annotations
 
@@ -47,15 +47,14 @@ _MEMBERS = click.option(
     "--members",
     type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
-    help="How many members a group has, both included; 3:16 unless told, few of them over 8; "
-    "of a fixed view 2:16, in a storm 3:5.",
+    help="Group sizes, both included. Default 3:16 (few groups over 8); fixed 2:16, storm 3:5.",
 )
 _KIND = click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default="membership",
-    help="What happens: members come and go (membership, the default), all at once (storm), or "
-    "everybody stays in one view (fixed).",
+    help="Faults: members come and go (membership, the default), view changes overlap (storm), or "
+    "all members stay in one view (fixed).",
 )
 _SEED = WholeNumber(0, SEED_MAX)
 _SEEDS = IntRange(0, SEED_MAX, closed=False)
@@ -67,7 +66,7 @@ _MUTANT = click.option("--mutant", metavar="NAME", help="Break one rule of the p
 @click.group(invoke_without_command=True)
 @click.pass_context
 def sim(ctx: click.Context) -> None:
-    """Play the protocol under virtual time and check every guarantee.
+    """Simulate the protocol under virtual time and check every guarantee.
 
     \b
     Example:
@@ -252,7 +251,7 @@ def replay_command(
     type=_SEEDS,
     default=(0, 200),
     metavar="A:B",
-    help="Seeds to try on each mutant; 0:200 unless told.",
+    help="Seeds to try on each mutant. Default 0:200.",
 )
 @_MEMBERS
 @click.option("--only", metavar="NAME", multiple=True, help="This mutant; may be repeated.")
@@ -272,7 +271,7 @@ def mutants_command(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    """Break one rule of the protocol after the other: does a checker notice?
+    """Mutation testing: break one rule at a time and verify that a checker catches it.
 
     \b
     Examples:
@@ -299,7 +298,7 @@ def mutants_command(
 
 
 @sim.command("demo")
-@click.option("--seed", type=_SEED, default=1, help="Another course of events.")
+@click.option("--seed", type=_SEED, default=1, help="Seed of the demo.")
 @_JSON
 def demo_command(seed: int, as_json: bool) -> None:
     """Show a small group on a bad network: its views over time, what each member saw, what held.
@@ -322,6 +321,6 @@ def _write_scenario(path: str, scenario: Scenario) -> None:
 
 
 def _check_mutant(name: str | None) -> None:
-    """Bad names are found here, not in a worker."""
+    """Report an unknown mutant before any worker starts."""
     with broken_by(name):
         pass

@@ -1,4 +1,4 @@
-"""What the `sim` commands say: to people, or as one JSON object."""
+"""Output of the `sim` commands: as text, or as one JSON object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDTH = 80
 
 
 def print_result(result: RunResult, as_json: bool) -> None:
-    """The verdict on one run, and exit 1 if it failed."""
+    """Print the verdict on one run; exit with 1 if it failed."""
     if as_json:
         click.echo(json.dumps(show.summary(result)))
     else:
@@ -38,7 +38,7 @@ def print_result(result: RunResult, as_json: bool) -> None:
 
 
 def print_sweep(facts: dict[str, Any]) -> None:
-    """What the runs of a sweep came to."""
+    """Print the summed results of a sweep."""
     faults = ", ".join(f"{kind} {count:,}" for kind, count in facts["faults"].items())
     lines = [
         f"{facts['runs']:,} runs, {facts['violations']:,} violations, {facts['stuck']:,} stuck",
@@ -62,9 +62,9 @@ def print_sweep(facts: dict[str, Any]) -> None:
 
 
 def print_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
-    """The lowest failing seed, the line that replays it and its story, on stderr.
+    """Print the lowest failing seed, the command that replays it and its story, on stderr.
 
-    After an interrupt only what is known: whoever pressed Ctrl-C does not want to wait.
+    After an interrupt, print only the seed and the command: the story needs another run.
     """
     seed = tally.lowest_failing_seed
     assert seed is not None
@@ -100,7 +100,7 @@ def _broken(mutant: str | None) -> str:
 
 
 class ProgressLine:
-    """One line on stderr that is written over and over, never wider than the terminal."""
+    """A progress line on stderr that overwrites itself, never wider than the terminal."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs
@@ -117,7 +117,7 @@ class ProgressLine:
         click.echo("\r" + " " * self._width() + "\r", err=True, nl=False)
 
     def _width(self) -> int:
-        """One less than the terminal has: a full line would make some of them go to the next."""
+        """One column less than the terminal: some terminals wrap after a full line."""
         try:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns
         except (OSError, ValueError):

@@ -1,19 +1,20 @@
-"""Guided walks: schedules that chance alone seldom draws.
+"""Guided walks: random schedules directed at orders that uniform draws seldom produce.
 
-A plain walk (`walks`) draws every step from all that can happen. Most defects of a membership
+A plain walk (`random_walk`) draws every step from all possible ones. Most defects of a membership
 protocol need a few messages to be late while many others are not, and suspicions that contradict
-each other. A guided walk goes in rounds. In each, packets arrive by a policy (`policy`: priorities
-of links with change points, deaf and mute members, blocked links, bursts), and a few disturbances
-are inserted: suspicions, mostly of several members together, joins, crashes, splits, lost and late
-packets, messages of all services in both modes. A tree weighs the kinds of disturbances anew, so
-that it has much of some and none of others (swarm).
+each other. A guided walk goes in rounds. In each, packets arrive by a policy (`schedule_policy`:
+priorities of links with change points, deaf and mute members, blocked links, bursts), and a few
+disturbances are inserted: suspicions, mostly of several members together, joins, crashes, splits,
+lost and late packets, messages of all services in both modes. Each tree draws its own weights of
+the disturbances, so that it has many of some kinds and none of others (swarm testing).
 
-The walks of a seed are a tree: after a round several branches may go on, each with a policy of its
-own. It grows where a member could install one of two proposals (`branch`): there only the rules
-keep members together (importance splitting). A walk ends when what is on its way has arrived, or
-one of the undecided members has heard all there is; some are settled. In calm trees nobody alive is
-suspected and nothing is lost, all walks are settled, and no time-out may be needed (JN). And
-stories that once showed a defect are changed at random (`edits`).
+The walks of a seed are a tree: after a round several branches may continue, each with a policy of
+its own. It grows where a member could install one of two proposals (`walk_branch`), because there
+only the rules keep members together (importance splitting). A walk ends when all packets in flight
+have arrived, or when an undecided member has received everything there is; some are settled. In
+calm trees no live member is suspected and nothing is lost, all walks are settled, and no time-out
+may be needed (JN). Some trees are random mutations of stories that once showed a defect
+(`story_mutation`).
 """
 
 from __future__ import annotations

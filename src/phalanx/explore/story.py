@@ -1,6 +1,6 @@
-"""A walk written down: what each member did, in order, to be done again.
+"""Stories: the schedule of a walk as a text file, and its replay.
 
-    # why it is told
+    # what it shows
     boot 0 1 2|3
     mode flow
     service agreed
@@ -10,15 +10,16 @@
     deliver 1 0
     ...
 
-`changes` may be left out; it says how often a member has cause to change its view. The line
-`calm throughout` says that no time-out has cause to leave out a member that is alive.
+`changes` is optional: how often a member has cause to change its view. The line `calm throughout`
+states that no time-out has cause to remove a live member.
 
-A line is a step of a `group`: `deliver p q` (p hears what q sent first), `drop p q`, `lose p q n`
-(the last n), `late p q k` (p hears, perhaps again, what q sent as its k-th, from 0), `fetch p q k`
-(frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`, `send p s` (with service s),
-`leave p`, `crash p`, `split 0 1 0` (the side of each), `calm`, and the timers `collect p`,
-`answer p`, `speak p` and `ack p`. After the last one all heals and settles. A step that cannot be
-done is passed over: a story outlives small changes of the protocol.
+A line is a step of a `LiveGroup`: `deliver p q` (p receives the oldest packets in flight from q),
+`drop p q`, `lose p q n` (the newest n sends), `late p q k` (p receives, perhaps again, the k-th
+send of q, from 0), `fetch p q k` (frame k of q), `attempt p q` (p hears a HELLO of q), `break p q`,
+`data p`, `send p s` (with service s), `leave p`, `crash p`, `split 0 1 0` (the side of each),
+`calm`, and the timers `collect p`, `answer p`, `speak p` and `ack p`. After the last step
+the network heals and the group settles. The replay skips an impossible step, so a story outlives
+small changes of the protocol.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ WORDS: dict[str, int] = {
 
 
 class Story(msgspec.Struct, frozen=True):
-    """How it began, and what happened."""
+    """The initial setting and the steps of a walk."""
 
     setting: Setting
     steps: tuple[str, ...]
@@ -65,7 +66,7 @@ class Story(msgspec.Struct, frozen=True):
 
 
 def play(story: Story, observer: JournalObserver | None = None) -> Finding | None:
-    """What goes wrong when it happens again; None if nothing does."""
+    """Replay a story; return the first violation, or None."""
     group = LiveGroup(story.setting, observer)
     for step in story.steps:
         do(group, step)
@@ -75,7 +76,7 @@ def play(story: Story, observer: JournalObserver | None = None) -> Finding | Non
 
 
 def do(group: LiveGroup, step: str) -> None:
-    """Do one step, if it can be done."""
+    """Take one step, if it is possible."""
     word, *numbers = step.split()
     args = [int(number) for number in numbers]
     if word == "split":
@@ -100,7 +101,7 @@ def _do_alone(group: LiveGroup, word: str, p: int) -> None:
 
 
 def _do_with(group: LiveGroup, word: str, p: int, q: int, number: int = 0) -> None:
-    """What takes another one."""
+    """Take a step that involves another process."""
     if word == "break":
         group.break_with(p, q)
     elif word == "attempt":

@@ -1,4 +1,4 @@
-"""A way through a world as lines of text, and back.
+"""Paths of the search as text, and their replay.
 
     members 2
     start 0|1
@@ -8,8 +8,8 @@
     attempt 0 1
     deliver 1 0        # AJ of m0
 
-First what is explored, then an empty line, then what happens. From the line `settle` on strangers
-hear of each other as often as it takes. Everything after # is for the reader.
+The settings of the search come first, then an empty line, then the actions. After the line `settle`
+attempts to join are free. Text after # is a comment.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MEMBERS_MAX = 8
 
 
 class TraceScript(msgspec.Struct, frozen=True):
-    """A path and what it is a path of."""
+    """A path, and the search it belongs to."""
 
     options: Options
     path: tuple[Action, ...]
@@ -63,7 +63,7 @@ def line(action: Action) -> str:
 
 
 def header(options: Options, mutant: str | None = None) -> list[str]:
-    """What is explored, a line each."""
+    """The settings of the search, one per line."""
     out = [f"members {options.members}", f"start {start_text(options)}"]
     out += [f"{name} {getattr(options, name)}" for name in BUDGET]
     out += [f"mode {options.mode}", f"service {options.service.name.lower()}"]
@@ -155,7 +155,7 @@ def _choices(names: Iterable[str]) -> str:
 
 
 class Player:
-    """Plays a path, line by line, and tells what happens."""
+    """Replays a path action by action and describes the effects."""
 
     def __init__(self, options: Options) -> None:
         self.world = StateSpace(options)
@@ -177,7 +177,7 @@ class Player:
         return [self._titled(before, action), *self._explained(before, after, action[1])]
 
     def finding(self) -> Finding | None:
-        """What is wrong by now."""
+        """The first violation so far."""
         wrong = self.world.verdict(self.state)
         if wrong is None and not self.world.needed(self.state):
             found = self._settling.finding(self.state)
@@ -192,7 +192,7 @@ class Player:
         return text
 
     def _explained(self, before: State, after: State, p: int) -> list[str]:
-        """What a process said and saw in a step."""
+        """What a process sent and its application saw in a step."""
         processes, stories = self.world.processes, self.world.histories.stories
         out = []
         others = [q for q in range(self.world.n) if q != p and after[q] != before[q]]
@@ -222,6 +222,6 @@ def _seen(event: Event) -> str:
 
 
 def explained(options: Options, path: Iterable[Action]) -> list[str]:
-    """A path, line by line, with what each action brings about."""
+    """A path, line by line, with the effects of each action."""
     player = Player(options)
     return [text for action in path for text in player.play(action)]

@@ -18,7 +18,7 @@ UNDECIDED, AT_RISK = 1, 2
 
 
 class Branch:
-    """A group, and who has issued what in it."""
+    """A live group, and the members that have issued each proposal."""
 
     def __init__(
         self, group: LiveGroup, issuers: dict[Proposal, frozenset[int]] | None = None
@@ -27,7 +27,7 @@ class Branch:
         self._issuers = issuers or {}
 
     def fork(self) -> Branch:
-        """Another walk that goes on from here."""
+        """A copy of the walk that continues from here."""
         return Branch(self.group.fork(), self._issuers.copy())
 
     def observe(self) -> None:

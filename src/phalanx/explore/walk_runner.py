@@ -1,4 +1,4 @@
-"""Guided walks on all cores, until the time or the seeds are over, or something is found."""
+"""Guided walks on all cores, until a violation is found or the time or the seeds are used up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from phalanx.sim.sweep import broken_by
 from phalanx.sim.worker_pool import in_order
 
 BLOCK = 50
-"""So many seeds are one task."""
+"""Seeds in one task."""
 EVERY_SECONDS = 10.0
 
 
 class Totals(msgspec.Struct):
-    """What walks came to."""
+    """The summed results of walks."""
 
     walks: int = 0
     seeds: int = 0

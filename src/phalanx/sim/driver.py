@@ -1,11 +1,12 @@
-"""How members are driven: packets, timers and submissions in, effects out.
+"""Drives simulated members: gives them packets, timers and submissions, and performs their effects.
 
-This is what an engine does on sockets, under virtual time. A member that is not free, because
-it is paused or its last step still costs time, lets everything wait until it wakes; then it
-takes what waits in one turn. Every effect goes where it belongs: packets to the network, rows
-to the journal, and to those who watch: `inserted`, `cases`.
+This is the work of the event loop on sockets, under virtual time. A member that is not free,
+because it is paused or its last step still takes CPU time, leaves all input waiting until it wakes;
+then it takes what waits in one turn. Effects go to the network (packets), to the journal (rows) and
+to the observers `inserted` and `cases`.
 
-This is the hot path of sweeps; stale timer events are skipped by asking for the deadline again.
+This is the hot path of sweeps. Stale timer events are not removed from the heap: the driver asks
+the member for its deadline again and skips them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from phalanx.sim.traffic import Library, PlannedSubmission
 _SPINS_MAX = 1000
 
 DEEP_EVERY = 16
-"""Invariants that cost as much as a step are checked after every so many steps, others always."""
+"""Expensive invariants are checked once in this many steps, the others after each step."""
 
 
 class Driver:
@@ -74,24 +75,24 @@ class Driver:
         self.cases = ScenarioCoverage()
         self.steps = 0
         self.changed_ns = 0
-        """When a view was last installed."""
+        """Time of the last view installation."""
         self.stopped: list[tuple[SimProcess, str]] = []
         """Processes that have stopped and are still in the population, with the reason."""
 
-    # ------------------------------------------------------------------ what comes to a member
+    # ------------------------------------------------------------------ inputs
 
     def start(self, now: int, process: SimProcess) -> None:
-        """The first step of a process."""
+        """Run the first step of a process."""
         self._perform(now, process, process.member.start(now + process.clock))
 
     def arrive(self, now: int, machine: int, packets: list[bytes]) -> None:
-        """Packets have come to a machine: everybody there hears them."""
+        """Packets arrive at a machine: every process on it receives them."""
         if packets:  # else they were lost in a crash, on their way
             for process in self._at[machine]:
                 self.hand(now, process, packets)
 
     def hand(self, now: int, process: SimProcess, packets: list[bytes]) -> None:
-        """Packets have come to a process."""
+        """Packets arrive at a process."""
         if process.free_at > now or process.wake_at >= 0:
             if not process.gone:
                 self._faults["overflow"] += process.take(packets)
@@ -102,12 +103,12 @@ class Driver:
             self._step(now, process, Datagrams(packets))
 
     def order(self, now: int, process: SimProcess, given: Input) -> None:
-        """Tell the process to do something, as soon as it is free."""
+        """Give the process an input as soon as it is free."""
         process.orders.append(given)
         self._soon(now, process)
 
     def submit(self, now: int, process: SimProcess, submission: PlannedSubmission) -> None:
-        """Its application has something to say; it waits behind what was not yet taken."""
+        """The application submits messages; they wait behind earlier submissions not yet taken."""
         process.backlog.append(submission)
         process.accepted += len(submission.sizes)
         if process.free_at > now or process.wake_at >= 0:
@@ -116,11 +117,11 @@ class Driver:
             self._say(now, process)
 
     def count_links(self, now: int, process: SimProcess) -> None:
-        """Its life ends: what happened on its links is written down."""
+        """Record the link statistics of a process that ends."""
         self.rows += process.recorder.record(now + process.clock, process.member.links(), now)
 
     def count_queue(self, now: int, process: SimProcess, reason: str | None = None) -> None:
-        """Its life ends, or what it accepted is refused: what became of that is written down."""
+        """Record the message counts of a process that ends, or that has refused a submission."""
         counts = (process.accepted, process.submitted, process.refused)
         self.rows.append(process.recorder.queue(now + process.clock, *counts, reason, now))
 
@@ -130,7 +131,7 @@ class Driver:
         self._wake_later(process)
 
     def timer(self, now: int, process: SimProcess) -> None:
-        """A timer event has come."""
+        """Handle a timer event."""
         if now != process.armed_at:
             return  # an earlier timer event replaced this one
         process.armed_at = -1
@@ -140,7 +141,7 @@ class Driver:
             self._expire(now, process)
 
     def _expire(self, now: int, process: SimProcess) -> None:
-        """Give the member its deadline if it has come; arm the timer for the next."""
+        """Report the deadline to the member if it has passed; arm the timer for the next."""
         if process.gone:
             return
         deadline = process.deadline()
@@ -154,7 +155,7 @@ class Driver:
             self.arm(now, process)
 
     def arm(self, now: int, process: SimProcess) -> None:
-        """See to it that a timer event comes at the member's deadline."""
+        """Schedule a timer event at the member's deadline."""
         deadline = process.deadline()
         if deadline is not None:
             at = max(deadline - process.clock, now)
@@ -162,7 +163,7 @@ class Driver:
                 process.armed_at = at
                 self._put(at, TIMER, 0, process)
 
-    # ------------------------------------------------------------------ members that wait
+    # ------------------------------------------------------------------ waiting processes
 
     def _soon(self, now: int, process: SimProcess) -> None:
         if process.free_at > now or process.wake_at >= 0:
@@ -176,7 +177,7 @@ class Driver:
             self._put(process.free_at, WAKE, 0, process)
 
     def wake(self, now: int, process: SimProcess) -> None:
-        """A wake event has come."""
+        """Handle a wake event."""
         process.wake_at = -1
         if process.gone:
             return
@@ -186,10 +187,10 @@ class Driver:
             self._turn(now, process)
 
     def _turn(self, now: int, process: SimProcess) -> None:
-        """Packets that wait go in first, in one input, then what is said, then the timer.
+        """Process waiting packets in one input, then submissions and orders, then the timer.
 
-        One turn of an engine: else a member that is too slow for its packets would never
-        come to its timers.
+        One turn of an event loop: otherwise a member that is too slow for its packets would never
+        process its timers.
         """
         if process.inbox:
             packets, process.inbox = process.inbox, []
@@ -201,7 +202,7 @@ class Driver:
         self._expire(now, process)
 
     def _say(self, now: int, process: SimProcess) -> None:
-        """Submit what the application of this member has to say, while it is taken."""
+        """Submit the waiting messages of the application until the member refuses them."""
         process.saying = True
         while process.backlog and not process.gone:
             submission = process.backlog[0]
@@ -233,7 +234,7 @@ class Driver:
         process.saying = False
 
     def _refuse(self, now: int, process: SimProcess, reason: str) -> None:
-        """The submission in front is not taken."""
+        """Drop the first submission and record the reason."""
         process.refused += len(process.backlog.popleft().sizes)
         self.count_queue(now, process, reason)
 
@@ -289,7 +290,7 @@ class Driver:
                     self._put(now + self._local_ns, HAND, 0, (other, packets))
 
     def _watch(self, now: int, process: SimProcess, effects: list[Effect]) -> None:
-        """Frames have entered the member's DAG, or its view is another one."""
+        """Note frames that have entered the member's DAG, and a change of its view."""
         member = process.member
         if member.view is not process.view:  # maybe by way of another, all in this step
             for effect in effects:
@@ -305,8 +306,8 @@ class Driver:
     def _insert(
         self, now: int, process: SimProcess, sender: MemberId, base: int, upto: int
     ) -> None:
-        """Frames of a sender up to a number are here, those up to `base` as everybody's past: of
-        them only those count that entered in an earlier view."""
+        """Note a sender's frames up to `upto`. Frames up to `base` belong to the common past of the
+        view and count only if they entered in an earlier view."""
         before = max(process.had.get(sender, 0), base)
         if upto > before:
             process.had[sender] = upto
@@ -317,7 +318,7 @@ class Driver:
 
 
 def _resolved(process: SimProcess, names: tuple[str, ...] | None) -> tuple[MemberId, ...] | None:
-    """Who bears these names in the member's present view."""
+    """The members of the current view with these names."""
     if names is None:
         return None
     return tuple(m for m in process.member.view.members if m.name in names)

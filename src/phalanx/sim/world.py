@@ -1,13 +1,13 @@
-"""The world: members, network and applications under one virtual clock.
+"""The simulation of one scenario: members, network and applications under one virtual clock.
 
-One heap of events (time, sequence number, kind, machine, data), integer nanoseconds, and dice
-that are seeded by names: the same scenario and seed give the same rows, byte for byte,
-in any process. The core that runs here is the one that runs on sockets; `driver` drives it,
-`population` knows which processes there are, and here is what the scenario does to them.
+One heap of events (time, sequence number, kind, machine, data), integer nanoseconds, and random
+generators seeded by names: the same scenario and seed give the same rows, byte for byte, in any
+process. The protocol core is the one that runs on sockets. `driver` drives it, `population` holds
+the processes, and this module applies the scenario's events to them.
 
-The world knows more than any member: when each frame entered each member's DAG (`inserted`),
-what was really submitted (`library`), who can reach whom (rows of `topology`), and which faults
-really happened (`faults`). An exception that leaves the core ends the run and is its verdict.
+The world records facts that no member knows: when each frame entered each member's DAG
+(`inserted`), the submitted bodies (`library`), connectivity (rows of `topology`), and the faults
+that took effect (`faults`). An exception that leaves the core ends the run and is its verdict.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _BACKLOG = (ReaderLag(0), ReaderLag(1), ReaderLag(2))
 
 
 class World:
-    """Plays one scenario once. Make a new one for each run.
+    """Runs one scenario once. Create a new one for each run.
 
-    `rows` is the list that rows are put into: one that passes them on keeps a long run small.
+    `rows` is the list that receives the rows; one that forwards them keeps a long run small.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class World:
     # ------------------------------------------------------------------ the run
 
     def run(self) -> RunOutcome:
-        """Play until everything planned has happened and every member has settled."""
+        """Run until every planned event has happened and every member has settled."""
         stuck = exception = None
         now = 0
         limit = self._scenario.horizon_ns() + self._calm + self._scenario.patience_ns
@@ -144,7 +144,7 @@ class World:
         )
 
     def _begin(self) -> None:
-        self._links.change_weather(0)  # what is cut from the start is cut before the first packet
+        self._links.change_weather(0)  # cuts at time 0 take effect before the first packet
         self._population.survey()
         rows = self._driver.rows
         for process in self._population.latest:
@@ -156,7 +156,7 @@ class World:
             self._schedule.put(*entry)
 
     def _over(self, now: int) -> bool:
-        """Whether all have settled in views of all they can reach, for long enough.
+        """Whether all members have settled in views of all they can reach, for long enough.
 
         Asks first the member that had not settled, last time. Packets that wait for a slow
         member only keep the run from ending now: keep-alives never end.
@@ -178,12 +178,12 @@ class World:
         return long_enough and not any(process.inbox for process in processes)
 
     def _could_go_on(self, limit: int) -> bool:
-        """Whether something is under way, and there is time for it."""
+        """Whether an event is scheduled within the time limit."""
         heap = self._schedule.heap
         return bool(heap) and heap[0][0] <= limit
 
     def _stuck(self, limit: int) -> str | None:
-        """Why there is no point in going on; None while there is."""
+        """Why the run cannot settle any more; None while it can."""
         heap, steps = self._schedule.heap, self._driver.steps
         if not heap:
             problem = "nothing is under way and no member has a deadline"
@@ -239,7 +239,7 @@ class World:
             process.clock += jump.by_ns  # for the next process there
 
     def _busy(self, now: int, machine: int, busy: Busy | None) -> None:
-        """A member becomes busy, or (None) may be less so."""
+        """A busy period of a member begins, or (None) ends."""
         process = self._population.latest[machine]
         if busy is not None and not process.gone:
             self._faults["busy"] += 1
@@ -275,7 +275,7 @@ class World:
             self._driver.order(now, process, _BACKLOG[level])
 
     def _break(self, now: int, machine: int, row: sc.OperatorBreak) -> None:
-        """An operator wants a member out of the view that it is in."""
+        """An operator tells a member to treat another as failed."""
         process = self._population.latest[machine]
         targets = [m for m in process.member.view.members if m.name == row.target]
         if not process.gone and targets:
@@ -284,7 +284,7 @@ class World:
                 self._driver.cases.operator_break()
             self._driver.order(now, process, SuspectMember(targets[0]))
 
-    # ------------------------------------------------------------------ lives
+    # ------------------------------------------------------------------ process lifetimes
 
     def _crash(self, now: int, machine: int, crash: Crash) -> None:
         process = self._population.latest[machine]
@@ -314,8 +314,8 @@ class World:
         if not process.gone:
             if process.leaving and not process.restart_pending:
                 process.restart_pending = True
-                self._planned += 1  # until it has gone
-            return  # it lives: what was to end it ended the one before
+                self._planned += 1  # until it has ended
+            return  # still running: the fault that was to end it hit the process before
         self._faults["restart"] += 1
         self._start(now, self._population.restart(machine))
 
@@ -333,7 +333,7 @@ class World:
         self._driver.start(now, process)
 
     def _remove_stopped(self, now: int) -> None:
-        """Processes have ended themselves."""
+        """Remove processes that have stopped by themselves."""
         while self._driver.stopped:
             process, reason = self._driver.stopped.pop(0)
             assert reason != "incarnation-used", f"no other process was {process.me}"
