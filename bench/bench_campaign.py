@@ -29,7 +29,7 @@ from phalanx.pipeline.campaign.scheduler import TASK_S, WAVE_S, run_campaign
 from phalanx.pipeline.campaign.seed_task import Campaign, play, schema
 from phalanx.pipeline.campaign.summary import summary
 from phalanx.pipeline.session import session
-from phalanx.sim.generators.kinds import MEMBERS, Kind
+from phalanx.sim.generators import MEMBERS, Kind
 from phalanx.sim.sweep import Seeds, sweep
 
 ROWS, TASKS = 5_000, 60

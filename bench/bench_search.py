@@ -128,12 +128,12 @@ def _compare_block(task: tuple[str, range]) -> tuple[int, Story | None]:
     count = 0
     for walked in walks(seeds):
         count += 1
-        crowd = LiveGroup(walked.story.setting)
+        group = LiveGroup(walked.story.setting)
         for step in walked.story.steps:
-            stories.do(crowd, step)
-        if crowd.settle() is None:
+            stories.do(group, step)
+        if group.settle() is None:
             bound = msgspec.structs.replace(
-                walked.story.setting, changes_max=max(crowd.changes()), calm=False
+                walked.story.setting, changes_max=max(group.changes()), calm=False
             )
             story = msgspec.structs.replace(walked.story, setting=bound)
             if _played(name, story) is not None:

@@ -294,7 +294,7 @@ def test_the_rule_of_production_can_fail(path: str, snippet: str) -> None:
     [
         ("cli/sim_output.py", "from phalanx.sim.run import run"),
         ("pipeline/campaign/store.py", "from phalanx.sim.run import run"),
-        ("explore/search.py", "from phalanx.sim.collector import uncollected"),
+        ("explore/search.py", "from phalanx.sim.run import without_garbage_collection"),
         ("cli/main.py", "from phalanx.cli.sim import sim"),
         ("cli/check.py", "import phalanx.similar"),
     ],

@@ -217,7 +217,7 @@ def _compile(modules: list[Path], root: Path) -> None:
 _PLAY = f"""
 from hashlib import blake2b
 from phalanx.explore.guided_walk import walks
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.run import run
 digest = blake2b(digest_size=8)
 for seed in range({PLAYED}):

@@ -16,7 +16,7 @@ from tests.verify.trace_builder import TraceBuilder, calm, odyssey
 from phalanx.cli.main import main
 from phalanx.journal import blocks
 from phalanx.journal import schema as ev
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.world import World
 
 

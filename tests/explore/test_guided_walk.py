@@ -41,17 +41,17 @@ def test_walks_are_the_same_again() -> None:
 
 def test_a_fork_goes_its_own_way() -> None:
     """The same steps lead to the same state, whether forked on the way or not."""
-    crowd = LiveGroup(Setting([[0, 1, 2]], hold=False, service=Service.AGREED))
-    crowd.send(0, int(Service.AGREED))
-    crowd.deliver(1, 0)
-    fork = crowd.fork()
+    group = LiveGroup(Setting([[0, 1, 2]], hold=False, service=Service.AGREED))
+    group.send(0, int(Service.AGREED))
+    group.deliver(1, 0)
+    fork = group.fork()
     fork.break_with(1, 2)
     fork.deliver(0, 1)
     assert fork.settle() is None
-    assert crowd.members[1].stage == "STEADY"
-    assert crowd.steps == ["send 0 2", "deliver 1 0"]
-    assert crowd.settle() is None
-    assert crowd.changes() == [0, 0, 0]
+    assert group.members[1].stage == "STEADY"
+    assert group.steps == ["send 0 2", "deliver 1 0"]
+    assert group.settle() is None
+    assert group.changes() == [0, 0, 0]
     assert fork.changes() != [0, 0, 0]
 
 
@@ -70,8 +70,8 @@ def test_what_a_fork_does_is_not_felt_by_the_other() -> None:
         assert _seen(forked) == _seen(plain)
 
 
-def _seen(crowd: LiveGroup) -> list[object]:
-    return [crowd._histories.stories[history].events for history in crowd._history]
+def _seen(group: LiveGroup) -> list[object]:
+    return [group._histories.stories[history].events for history in group._history]
 
 
 def test_trees_grow_where_members_are_undecided() -> None:
@@ -86,14 +86,14 @@ def test_trees_grow_where_members_are_undecided() -> None:
 
 def test_undecided_members_are_seen() -> None:
     """m0 and m1 have issued two proposals that all their entries have issued."""
-    crowd = LiveGroup(Setting([[0, 1, 2, 3]], hold=False, service=Service.AGREED))
-    branch = Branch(crowd)
+    group = LiveGroup(Setting([[0, 1, 2, 3]], hold=False, service=Service.AGREED))
+    branch = Branch(group)
     for p in (0, 1, 3):
-        crowd.break_with(p, 2)
+        group.break_with(p, 2)
     branch.observe()
     assert branch.undecided() == ([], 0)
-    crowd.break_with(0, 3)
-    crowd.break_with(1, 3)
+    group.break_with(0, 3)
+    group.break_with(1, 3)
     branch.observe()
     torn, nearness = branch.undecided()
     assert (torn, nearness) == ([0, 1], UNDECIDED)
@@ -113,17 +113,17 @@ def test_guided_walks_find_a_broken_rule(mutant: str) -> None:
 
 
 def test_a_late_packet_arrives_again() -> None:
-    crowd = LiveGroup(Setting([[0, 1]], hold=False, service=Service.AGREED))
-    crowd.send(0, int(Service.BASIC))
-    crowd.deliver(1, 0)
-    crowd.late(1, 0, 0)
-    assert crowd.steps == ["send 0 0", "deliver 1 0", "late 1 0 0"]
-    assert crowd.settle() is None
+    group = LiveGroup(Setting([[0, 1]], hold=False, service=Service.AGREED))
+    group.send(0, int(Service.BASIC))
+    group.deliver(1, 0)
+    group.late(1, 0, 0)
+    assert group.steps == ["send 0 0", "deliver 1 0", "late 1 0 0"]
+    assert group.settle() is None
 
 
 def test_a_needless_time_out_is_found_in_a_calm_setting() -> None:
-    crowd = LiveGroup(Setting([[0, 1, 2]], hold=False, service=Service.AGREED, calm=True))
-    crowd.break_with(0, 2)
-    crowd.pass_timer(0, "answer")
-    assert crowd.wrong is not None
-    assert crowd.wrong.check == "JN"
+    group = LiveGroup(Setting([[0, 1, 2]], hold=False, service=Service.AGREED, calm=True))
+    group.break_with(0, 2)
+    group.pass_timer(0, "answer")
+    assert group.wrong is not None
+    assert group.wrong.check == "JN"

@@ -27,8 +27,8 @@ def test_a_story_comes_back_as_it_went() -> None:
 def test_the_story_of_a_walk_ends_as_the_walk_did() -> None:
     for seed in range(5):
         walk = Walk(seed)
-        assert (walk.run(), play(walk.told)) == (None, None)
-        assert text_of(parse(text_of(walk.told))) == text_of(walk.told)
+        assert (walk.run(), play(walk.story)) == (None, None)
+        assert text_of(parse(text_of(walk.story))) == text_of(walk.story)
 
 
 def test_more_view_changes_than_there_is_cause_for_are_found() -> None:

@@ -8,7 +8,15 @@ from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
 from phalanx.explore.process_state import Action
 from phalanx.explore.state_space import Options
-from phalanx.explore.trace_script import Player, TraceScript, header, line, parse, start_of, told
+from phalanx.explore.trace_script import (
+    Player,
+    TraceScript,
+    explained,
+    header,
+    line,
+    parse,
+    start_of,
+)
 
 JOINED: tuple[Action, ...] = (
     ("attempt", 0, 1, 0),
@@ -38,8 +46,8 @@ def test_a_script_comes_back_as_it_went() -> None:
     assert script == TraceScript(options, (*path, ("collect", 0, 0, 0)), "some-mutant")
 
 
-def test_a_path_is_told_with_what_it_brings_about() -> None:
-    text = told(TWO, JOINED)
+def test_a_path_is_explained_with_what_it_brings_about() -> None:
+    text = explained(TWO, JOINED)
     assert text[0] == "attempt 0 1"
     assert text[1] == "    # m0 sends AJ of m0"
     assert "deliver 1 0        # AJ of m0" in text
@@ -48,8 +56,8 @@ def test_a_path_is_told_with_what_it_brings_about() -> None:
     assert all(row.endswith("m0 m1 (join)") for row in installs)
 
 
-def test_what_is_told_can_be_read_again() -> None:
-    script = parse("\n".join([*header(TWO), "", *told(TWO, JOINED)]), "x")
+def test_what_is_explained_can_be_read_again() -> None:
+    script = parse("\n".join([*header(TWO), "", *explained(TWO, JOINED)]), "x")
     assert script.path == JOINED
     assert script.options.components == TWO.components
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from phalanx.journal import schema as ev
 from phalanx.journal.segment import Header
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.run import run
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import JOURNALS
 from phalanx.pipeline.store import Store
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.journal_export import JournalExporter, write_journals
 from phalanx.sim.run import run
 

@@ -17,7 +17,7 @@ CTX = b"contexts"
 
 
 class FakeSeat:
-    """As much of a seat as is looked at."""
+    """The parts of a SimProcess that the coverage reads."""
 
     def __init__(self, me: MemberId) -> None:
         self.me = me
@@ -192,7 +192,7 @@ def test_a_process_is_compared_with_those_of_its_name_that_live() -> None:
 def test_who_is_told_to_leave_in_a_join_is_counted() -> None:
     cases = ScenarioCoverage()
     cases.note(FakeSeat(A), [stepped("START", "COLLECT")])  # type: ignore[arg-type]
-    cases.told_to_leave(B)
+    cases.leave_requested(B)
     assert "leave_in_join" not in cases.counts
-    cases.told_to_leave(A)
+    cases.leave_requested(A)
     assert cases.counts["leave_in_join"] == 1

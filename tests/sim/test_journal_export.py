@@ -17,7 +17,7 @@ from phalanx.journal.arrow_schema import arrow, schema
 from phalanx.journal.ground_truth import truth_of
 from phalanx.journal.reader import read_all
 from phalanx.journal.schema import TABLES, Event
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.journal_export import JournalExporter, journals, truth, write_journals
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.sweep import Seeds, sweep

@@ -23,7 +23,7 @@ from phalanx.verify.properties import FIXED_VIEW
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 DIGESTS = """
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.run import run
 kinds = ("fixed", "membership")
 print([run(scenario_of(seed, 3, 5, kind)).digest for kind in kinds for seed in (3, 10, 26)])

@@ -26,7 +26,7 @@ import pytest
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, boot_view
 from phalanx.core.member.member import Member
-from phalanx.sim.generators.kinds import Kind, scenario_of
+from phalanx.sim.generators import Kind, scenario_of
 from phalanx.sim.run import run
 
 FROZEN = Path(__file__).with_name("behaviour.txt")

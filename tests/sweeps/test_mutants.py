@@ -15,7 +15,7 @@ from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import component_of, proposal_of, read_proposal
 from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
-from phalanx.sim.mutation_testing import hunt, play_file, written_for
+from phalanx.sim.mutation_testing import directed_files, run_file, run_mutant
 
 FILES = sorted(FOLDER.iterdir())
 SEEDS = 30
@@ -23,25 +23,25 @@ SEEDS = 30
 BY_CHANCE = [
     mutant
     for mutant, broken in MUTANTS.items()
-    if broken.ground != "fixed" and not written_for(mutant, FOLDER)
+    if broken.ground != "fixed" and not directed_files(mutant, FOLDER)
 ]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_was_written_for_a_mutant_catches_it_and_nothing_else(file: Path) -> None:
     mutant = file.stem.replace("_", "-")
-    assert written_for(mutant, FOLDER) == [file]
-    assert play_file(file, play).violated == ()
-    catch = hunt(mutant, range(0), play, directed=FOLDER)
-    assert catch.scenario == file.name, f"{mutant} survived {file}"
-    assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
+    assert directed_files(mutant, FOLDER) == [file]
+    assert run_file(file, play).violated == ()
+    result = run_mutant(mutant, range(0), play, directed=FOLDER)
+    assert result.scenario == file.name, f"{mutant} survived {file}"
+    assert set(result.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
 
 
 @pytest.mark.parametrize("mutant", BY_CHANCE)
 def test_a_broken_membership_is_caught(mutant: str) -> None:
-    catch = hunt(mutant, range(SEEDS), play)
-    assert not catch.survived, f"{mutant} survived {catch.seeds_needed} seeds"
-    assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
+    result = run_mutant(mutant, range(SEEDS), play)
+    assert not result.survived, f"{mutant} survived {result.seeds_needed} seeds"
+    assert set(result.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
 
 
 def test_a_mutant_leaves_nothing_behind() -> None:

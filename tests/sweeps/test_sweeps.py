@@ -18,7 +18,7 @@ import pytest
 
 from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
-from phalanx.sim.mutation_testing import hunt
+from phalanx.sim.mutation_testing import run_mutant
 from phalanx.sim.render.narrative import story
 from phalanx.sim.run import run
 from phalanx.sim.scenario.toml_file import load
@@ -65,9 +65,9 @@ def test_kept_scenarios_fail_without_the_rule_that_mended_them() -> None:
 
 @pytest.mark.parametrize("mutant", [m for m, broken in MUTANTS.items() if broken.ground == "fixed"])
 def test_a_broken_protocol_is_caught(mutant: str) -> None:
-    catch = hunt(mutant, range(60), play)
-    assert catch.seed is not None, f"{mutant} survived {catch.seeds_needed} seeds"
-    assert set(catch.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
+    result = run_mutant(mutant, range(60), play)
+    assert result.seed is not None, f"{mutant} survived {result.seeds_needed} seeds"
+    assert set(result.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
 
 
 def test_a_mutant_is_gone_when_its_context_is() -> None:

@@ -13,7 +13,7 @@ import click
 from phalanx.cli.options import MEMBERS_MAX, SEED_MAX, IntRange, WholeNumber
 from phalanx.cli.sim_output import replay_line
 from phalanx.errors import PipelineError
-from phalanx.sim.generators.kinds import KINDS, MEMBERS
+from phalanx.sim.generators import KINDS, MEMBERS
 from phalanx.sim.scenario.model import STEPS_MAX
 from phalanx.sim.sweep import Seeds, broken_by
 from phalanx.text import one_line

@@ -1,4 +1,4 @@
-"""`phalanx explore`: every behaviour of a small group, guided walks of larger ones, stories."""
+"""`phalanx explore`: exhaustive search of small groups, guided walks of larger ones, stories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from phalanx.explore import trace_script as paths
 from phalanx.explore.check_codes import PROPERTY_OF
 from phalanx.explore.member_history import Finding
 from phalanx.explore.search import FoundViolation, Search, SearchLimits, SearchResult
-from phalanx.explore.state_space import PURSE, Options
+from phalanx.explore.state_space import BUDGET, Options
 from phalanx.explore.walk_runner import Totals, run_walks
 
 EVERY_SECONDS = 10
@@ -38,7 +38,7 @@ def _broken_by(mutant: str | None) -> AbstractContextManager[object]:
 
 
 class Components(click.ParamType[str]):
-    """Who boots together, as 0,1|2."""
+    """Members that boot together, as 0,1|2."""
 
     name = "A,B|C"
 
@@ -52,8 +52,8 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 
 @click.command("explore")
 @click.option("--members", type=WholeNumber(1, paths.MEMBERS_MAX), default=2, help="Processes; 2.")
-@click.option("--start", type=Components(), help="Who boots together; everybody alone.")
-@click.option("--young", is_flag=True, help="Start before anybody has spoken in its view.")
+@click.option("--start", type=Components(), help="Members that boot together. Default: each alone.")
+@click.option("--young", is_flag=True, help="Start before any member has sent a frame in its view.")
 @_amount("attempts", "How many attempts to join (AJ) are made in all.")
 @_amount("suspicions", "How often a member suspects another.")
 @_amount("crashes", "How many processes crash.")
@@ -63,14 +63,14 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @_amount("acks", "How many keep-alives are sent before they must.")
 @click.option("--mode", type=click.Choice(["hold", "flow"]), default="hold", help="hold")
 @click.option("--service", type=click.Choice(_SERVICES), default="agreed", help="agreed")
-@click.option("--reduction/--no-reduction", default=True, help="Leave out what commutes.")
-@click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after so long.")
-@click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after so many.")
+@click.option("--reduction/--no-reduction", default=True, help="Skip orders of steps that commute.")
+@click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after this many seconds.")
+@click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after this many states.")
 @click.option("--until-failure", is_flag=True, help="Stop at the first violation.")
 @click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
-@click.option("--show", is_flag=True, help="Print the way to the first violation of each kind.")
-@click.option("--save", type=click.Path(), metavar="FILE", help="Write the first such way there.")
-@click.option("--replay", type=click.Path(), metavar="FILE", help="Play a way that was saved.")
+@click.option("--show", is_flag=True, help="Print the path to the first violation of each kind.")
+@click.option("--save", type=click.Path(), metavar="FILE", help="Write the first such path there.")
+@click.option("--replay", type=click.Path(), metavar="FILE", help="Replay a saved path.")
 @click.option(
     "--story", type=click.Path(), metavar="FILE", help="Play a story, settle it, check it."
 )
@@ -113,9 +113,9 @@ def explore(
     corpus: str | None,
     jobs: int | None,
     as_json: bool,
-    **purse: int,
+    **budget: int,
 ) -> None:
-    """Try everything that a small group can do, and check it.
+    """Search every behaviour of a small group and check it.
 
     With --walk, draw guided schedules of larger groups instead: links of changing priorities,
     storms of suspicions, late packets, joins. With --story, play one written schedule. Exits with
@@ -146,7 +146,7 @@ def explore(
         mode="flow" if mode == "flow" else "hold",
         service=Service[service.upper()],
         young=young,
-        **purse,
+        **budget,
     )
     limits = SearchLimits(
         float("inf") if seconds is None else seconds,
@@ -155,7 +155,7 @@ def explore(
     )
     with _broken_by(mutant):
         result = Search(options, reduction).run(limits, _Progress())
-        _tell(result, options, mutant, show, as_json)
+        _print_result(result, options, mutant, show, as_json)
         if save is not None and result.violations:
             text = _script(options, mutant, result.violations[0])
             write_or_explain(save, lambda: Path(save).write_text(text, encoding="utf-8"))
@@ -172,7 +172,7 @@ def _components(start: str | None, members: int) -> tuple[tuple[int, ...], ...]:
         raise click.BadParameter(f"{start!r}: {error.remedy}", param_hint="'--start'") from None
 
 
-# ------------------------------------------------------------------ telling
+# ------------------------------------------------------------------ output
 
 
 class _Progress:
@@ -193,7 +193,7 @@ class _Progress:
         )
 
 
-def _tell(
+def _print_result(
     result: SearchResult, options: Options, mutant: str | None, show: bool, as_json: bool
 ) -> None:
     if as_json:
@@ -209,7 +209,7 @@ def _tell(
             count = result.counts[violation.check]
             click.echo(f"{violation}, {count:,} times", err=as_json)
         if show:
-            for text in paths.told(options, violation.path):
+            for text in paths.explained(options, violation.path):
                 click.echo(f"  {text}", err=as_json)
 
 
@@ -222,7 +222,7 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
     return {
         "members": options.members,
         "start": paths.start_text(options),
-        **{name: getattr(options, name) for name in PURSE},
+        **{name: getattr(options, name) for name in BUDGET},
         "mode": options.mode,
         "service": options.service.name.lower(),
         "young": options.young,
@@ -251,11 +251,11 @@ def _facts(result: SearchResult, options: Options, mutant: str | None) -> dict[s
 def _script(options: Options, mutant: str | None, violation: FoundViolation) -> str:
     """A violation as a file that `--replay` plays."""
     title = f"# {violation}"
-    told = paths.told(options, violation.path)
-    return "\n".join([title, *paths.header(options, mutant), "", *told, ""])
+    lines = paths.explained(options, violation.path)
+    return "\n".join([title, *paths.header(options, mutant), "", *lines, ""])
 
 
-# ------------------------------------------------------------------ playing again
+# ------------------------------------------------------------------ replay
 
 
 def _replay(file: str) -> None:
@@ -273,8 +273,8 @@ def _replay(file: str) -> None:
             except LookupError as error:
                 remedy = "was it saved with other code?"
                 raise FileError(file, None, str(error.args[0]), remedy) from None
-            for told in lines:
-                click.echo(told)
+            for line in lines:
+                click.echo(line)
         found = player.finding()
     if found is None:
         click.echo("nothing is wrong")

@@ -1,4 +1,4 @@
-"""`phalanx sim`: the protocol under virtual time, from one scenario to sweeps of seeds."""
+"""`phalanx sim`: simulate the protocol, from one scenario to sweeps of seeds."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from phalanx.cli.options import (
 from phalanx.cli.sim_event_files import check_events, manifest
 from phalanx.cli.sim_output import (
     ProgressLine,
+    print_failure,
+    print_result,
+    print_sweep,
     replay_line,
     run_line,
-    tell,
-    tell_failure,
-    tell_sweep,
 )
 from phalanx.explore.random_walk import play
 from phalanx.journal import jsonl as eventfile
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
-from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind, scenario_of
+from phalanx.sim.generators import KINDS, MEMBERS, Kind, scenario_of
 from phalanx.sim.journal_export import write_journals
-from phalanx.sim.mutation_testing import hunt_all
+from phalanx.sim.mutation_testing import run_mutants
 from phalanx.sim.render import summary as show
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import STEPS_MAX, Scenario
@@ -47,15 +47,14 @@ _MEMBERS = click.option(
     "--members",
     type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
-    help="How many members a group has, both included; 3:16 unless told, few of them over 8; "
-    "of a fixed view 2:16, in a storm 3:5.",
+    help="Group sizes, both included. Default 3:16 (few groups over 8); fixed 2:16, storm 3:5.",
 )
 _KIND = click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default="membership",
-    help="What happens: members come and go (membership, the default), all at once (storm), or "
-    "everybody stays in one view (fixed).",
+    help="Faults: members come and go (membership, the default), view changes overlap (storm), or "
+    "all members stay in one view (fixed).",
 )
 _SEED = WholeNumber(0, SEED_MAX)
 _SEEDS = IntRange(0, SEED_MAX, closed=False)
@@ -67,7 +66,7 @@ _MUTANT = click.option("--mutant", metavar="NAME", help="Break one rule of the p
 @click.group(invoke_without_command=True)
 @click.pass_context
 def sim(ctx: click.Context) -> None:
-    """Play the protocol under virtual time and check every guarantee.
+    """Simulate the protocol under virtual time and check every guarantee.
 
     \b
     Example:
@@ -116,7 +115,7 @@ def run_command(
         write_or_explain(events, lambda: eventfile.write(events, header, result.rows))
     if journals is not None:
         write_or_explain(str(journals), lambda: write_journals(result, journals))
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 @sim.command("sweep")
@@ -174,9 +173,9 @@ def sweep_command(
     if as_json:
         click.echo(json.dumps(facts))
     else:
-        tell_sweep(facts)
+        print_sweep(facts)
     if lowest is not None:
-        tell_failure(tally, chosen, mutant, small)
+        print_failure(tally, chosen, mutant, small)
     if tally.interrupted:
         raise click.Abort
     if tally.failed_runs:
@@ -243,7 +242,7 @@ def replay_command(
             click.echo(f"run it: {run_line(small, mutant)}", err=True)
         elif small is not None:
             click.echo(f"nothing to shrink: seed {seed} does not fail", err=True)
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 @sim.command("mutants")
@@ -252,7 +251,7 @@ def replay_command(
     type=_SEEDS,
     default=(0, 200),
     metavar="A:B",
-    help="Seeds to try on each mutant; 0:200 unless told.",
+    help="Seeds to try on each mutant. Default 0:200.",
 )
 @_MEMBERS
 @click.option("--only", metavar="NAME", multiple=True, help="This mutant; may be repeated.")
@@ -260,7 +259,7 @@ def replay_command(
     "--directed",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Scenarios written for mutants that chance seldom catches.",
+    help="Scenarios written for mutants that random seeds seldom catch.",
 )
 @_JOBS
 @_JSON
@@ -272,7 +271,7 @@ def mutants_command(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    """Break one rule of the protocol after the other: does a checker notice?
+    """Mutation testing: break one rule at a time and verify that a checker catches it.
 
     \b
     Examples:
@@ -281,25 +280,25 @@ def mutants_command(
     """
     for name in only:
         _check_mutant(name)
-    catches = []
+    results = []
     if not as_json:
         click.echo(f"{'mutant':31} {'ground':10} {'seeds':>5}  {'seed':>5}  caught by")
-    for catch in hunt_all(range(*seeds), play, members, directed, jobs, only):
-        catches.append(catch)
+    for result in run_mutants(range(*seeds), play, members, directed, jobs, only):
+        results.append(result)
         if not as_json:
-            by = ", ".join(catch.caught_by) or "NOT CAUGHT"
-            where = f"{catch.ground:10} {catch.seeds_needed:5}  {catch.place:>5}"
-            click.echo(f"{catch.mutant:31} {where}  {by}")
-    survived = [catch.mutant for catch in catches if catch.survived]
+            by = ", ".join(result.caught_by) or "NOT CAUGHT"
+            where = f"{result.ground:10} {result.seeds_needed:5}  {result.place:>5}"
+            click.echo(f"{result.mutant:31} {where}  {by}")
+    survived = [result.mutant for result in results if result.survived]
     if as_json:
-        rows = [msgspec.to_builtins(catch) for catch in catches]
+        rows = [msgspec.to_builtins(result) for result in results]
         click.echo(json.dumps({"mutants": rows, "survived": survived}))
     if survived:
         raise click.exceptions.Exit(1)
 
 
 @sim.command("demo")
-@click.option("--seed", type=_SEED, default=1, help="Another course of events.")
+@click.option("--seed", type=_SEED, default=1, help="Seed of the demo.")
 @_JSON
 def demo_command(seed: int, as_json: bool) -> None:
     """Show a small group on a bad network: its views over time, what each member saw, what held.
@@ -314,7 +313,7 @@ def demo_command(seed: int, as_json: bool) -> None:
         lines += ["changes of view", *changes(result.rows), ""]
         for line in lines:
             click.echo(line)
-    tell(result, as_json)
+    print_result(result, as_json)
 
 
 def _write_scenario(path: str, scenario: Scenario) -> None:
@@ -322,6 +321,6 @@ def _write_scenario(path: str, scenario: Scenario) -> None:
 
 
 def _check_mutant(name: str | None) -> None:
-    """Bad names are found here, not in a worker."""
+    """Report an unknown mutant before any worker starts."""
     with broken_by(name):
         pass

@@ -1,4 +1,4 @@
-"""What the `sim` commands say: to people, or as one JSON object."""
+"""Output of the `sim` commands: as text, or as one JSON object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from phalanx.sim.generators.kinds import scenario_of
+from phalanx.sim.generators import scenario_of
 from phalanx.sim.render import summary as show
 from phalanx.sim.render.narrative import story
 from phalanx.sim.run import RunResult, run
@@ -23,22 +23,22 @@ from phalanx.verify.render.verdict_table import verdict_line, verdicts
 WIDTH = 80
 
 
-def tell(result: RunResult, as_json: bool) -> None:
-    """The verdict on one run, and exit 1 if it failed."""
+def print_result(result: RunResult, as_json: bool) -> None:
+    """Print the verdict on one run; exit with 1 if it failed."""
     if as_json:
         click.echo(json.dumps(show.summary(result)))
     else:
-        _say(show.totals(result))
-        _say(["", *verdicts(result.report)])
+        _print_lines(show.totals(result))
+        _print_lines(["", *verdicts(result.report)])
         if result.exception:
-            _say([verdict_line("violated", 1, 1, "exception")])
-        _say(["", *story(result)] if result.failed else [])
+            _print_lines([verdict_line("violated", 1, 1, "exception")])
+        _print_lines(["", *story(result)] if result.failed else [])
     if result.failed:
         raise click.exceptions.Exit(1)
 
 
-def tell_sweep(facts: dict[str, Any]) -> None:
-    """What the runs of a sweep came to."""
+def print_sweep(facts: dict[str, Any]) -> None:
+    """Print the summed results of a sweep."""
     faults = ", ".join(f"{kind} {count:,}" for kind, count in facts["faults"].items())
     lines = [
         f"{facts['runs']:,} runs, {facts['violations']:,} violations, {facts['stuck']:,} stuck",
@@ -58,13 +58,13 @@ def tell_sweep(facts: dict[str, Any]) -> None:
         lines.append(f"  {row['evaluated']:>13,}  {name}{found}")
     if facts["never_evaluated"]:
         lines.append("never put to the test: " + ", ".join(facts["never_evaluated"]))
-    _say(lines)
+    _print_lines(lines)
 
 
-def tell_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
-    """The lowest failing seed, the line that replays it and its story, on stderr.
+def print_failure(tally: Tally, seeds: Seeds, mutant: str | None, small: bool) -> None:
+    """Print the lowest failing seed, the command that replays it and its story, on stderr.
 
-    After an interrupt only what is known: whoever pressed Ctrl-C does not want to wait.
+    After an interrupt, print only the seed and the command: the story needs another run.
     """
     seed = tally.lowest_failing_seed
     assert seed is not None
@@ -100,7 +100,7 @@ def _broken(mutant: str | None) -> str:
 
 
 class ProgressLine:
-    """One line on stderr that is written over and over, never wider than the terminal."""
+    """A progress line on stderr that overwrites itself, never wider than the terminal."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs
@@ -117,7 +117,7 @@ class ProgressLine:
         click.echo("\r" + " " * self._width() + "\r", err=True, nl=False)
 
     def _width(self) -> int:
-        """One less than the terminal has: a full line would make some of them go to the next."""
+        """One column less than the terminal: some terminals wrap after a full line."""
         try:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns
         except (OSError, ValueError):
@@ -125,6 +125,6 @@ class ProgressLine:
         return max(1, min(columns or WIDTH, WIDTH) - 1)
 
 
-def _say(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     for line in lines:
         click.echo(line)

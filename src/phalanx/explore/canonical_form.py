@@ -1,4 +1,4 @@
-"""What of a member matters, as plain values: two that agree here behave alike from here on.
+"""Canonical form of a member's state: two members with equal forms behave alike from here on.
 
 The form holds everything that the member holds, except what is listed in LEFT_OUT: times, prng,
 statistics, second names of the same object, and what can be read out of something that is in it.

@@ -1,4 +1,4 @@
-"""Copies of members, fast.
+"""Fast deep copies of members.
 
 `copy.deepcopy` takes a millisecond, pickling there and back nearly as long, and every step of a
 search starts with a copy. Here values that never change are shared, among them everything that

@@ -1,16 +1,15 @@
-"""A member whose time stands still: what its timers would do is done by name.
+"""A member whose clock stands still; the explorer fires its timers by name.
 
-The clock always says NOW, so no deadline ever comes: keep-alives, NACKs, HELLO, claims and
-probes are off, and the member speaks only when the protocol makes it or when it is told to.
-What is left of time are four inputs:
+The clock always shows NOW, so no deadline ever passes: keep-alives, NACKs, HELLO, claims and
+probes are off, and the member sends only in response to an input. Four inputs replace the timers:
 
     collect   the collection of components is over
     answer    members that have not answered a proposal are left out
     speak     members that have not spoken in the view are left out
     ack       an ack-only frame, as a keep-alive would be
 
-The detector is replaced by `Break`; the search for others by HELLOs that the explorer makes up:
-everybody hears everybody, and nobody is patient.
+`SuspectMember` replaces the failure detector, and HELLOs made by the explorer replace discovery:
+all members hear each other, and none waits before it joins.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Guided walks: schedules that chance alone seldom draws.
+"""Guided walks: random schedules directed at orders that uniform draws seldom produce.
 
-A plain walk (`walks`) draws every step from all that can happen. Most defects of a membership
+A plain walk (`random_walk`) draws every step from all possible ones. Most defects of a membership
 protocol need a few messages to be late while many others are not, and suspicions that contradict
-each other. A guided walk goes in rounds. In each, packets arrive by a policy (`policy`: priorities
-of links with change points, deaf and mute members, blocked links, bursts), and a few disturbances
-are inserted: suspicions, mostly of several members together, joins, crashes, splits, lost and late
-packets, messages of all services in both modes. A tree weighs the kinds of disturbances anew, so
-that it has much of some and none of others (swarm).
+each other. A guided walk goes in rounds. In each, packets arrive by a policy (`schedule_policy`:
+priorities of links with change points, deaf and mute members, blocked links, bursts), and a few
+disturbances are inserted: suspicions, mostly of several members together, joins, crashes, splits,
+lost and late packets, messages of all services in both modes. Each tree draws its own weights of
+the disturbances, so that it has many of some kinds and none of others (swarm testing).
 
-The walks of a seed are a tree: after a round several branches may go on, each with a policy of its
-own. It grows where a member could install one of two proposals (`branch`): there only the rules
-keep members together (importance splitting). A walk ends when what is on its way has arrived, or
-one of the undecided members has heard all there is; some are settled. In calm trees nobody alive is
-suspected and nothing is lost, all walks are settled, and no time-out may be needed (JN). And
-stories that once showed a defect are changed at random (`edits`).
+The walks of a seed are a tree: after a round several branches may continue, each with a policy of
+its own. It grows where a member could install one of two proposals (`walk_branch`), because there
+only the rules keep members together (importance splitting). A walk ends when all packets in flight
+have arrived, or when an undecided member has received everything there is; some are settled. In
+calm trees no live member is suspected and nothing is lost, all walks are settled, and no time-out
+may be needed (JN). Some trees are random mutations of stories that once showed a defect
+(`story_mutation`).
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class WalkTree:
         """Every walk, as it ends. The one in which something is found is the last."""
         branch, policy = Branch(LiveGroup(self.setting)), Policy(self._rng, self._n)
         for _ in range(self._rng.choice(FORGOTTEN)):
-            self._meet(branch.crowd, policy)
+            self._meet(branch.group, policy)
         branch.observe()
         for walked in self._grow(branch, policy, 0, 0):
             yield walked
@@ -115,14 +116,14 @@ class WalkTree:
         """A round, and what may follow. `best`: how near to a violation the tree has come here."""
         rng = self._rng
         self._round(branch, policy, best)
-        wrong = branch.crowd.verdict()
+        wrong = branch.group.verdict()
         if wrong is not None:
             yield self._walked(branch, wrong)
             return
         undecided, nearness = branch.undecided()
         self.undecided += bool(undecided)
         more = 4 if nearness >= AT_RISK else nearness
-        if depth + 1 >= self._rounds + more or len(branch.crowd.steps) > STEPS_MAX:
+        if depth + 1 >= self._rounds + more or len(branch.group.steps) > STEPS_MAX:
             yield from self._finish(branch, policy, undecided, nearness)
             return
         width = rng.choice((1, 1, 2))
@@ -149,18 +150,18 @@ class WalkTree:
 
     def _walked(self, branch: Branch, wrong: Finding | None) -> Walked:
         """The walk ends here."""
-        crowd = branch.crowd
+        group = branch.group
         self._ended += 1
-        story = Story(self.setting, tuple(crowd.steps))
+        story = Story(self.setting, tuple(group.steps))
         if wrong is None and (self._calm or self._rng.random() < SETTLED):
-            wrong = crowd.settle()
+            wrong = group.settle()
         return Walked(self._seed, self._ended - 1, story, wrong)
 
     # -------------------------------------------------------------- how a walk goes on and ends
 
     def _round(self, branch: Branch, policy: Policy, best: int) -> None:
         """Packets arrive, and a few disturbances are inserted, or come first."""
-        rng, crowd = self._rng, branch.crowd
+        rng, group = self._rng, branch.group
         count, moves = rng.choice((1, 2, 2, 3, 4)), rng.choice((2, 5, 10, 18, 30))
         if best >= AT_RISK:
             count, moves = rng.choice((0, 1, 1, 2)), rng.choice((1, 2, 4, 8, 12))
@@ -169,227 +170,227 @@ class WalkTree:
         for move in range(moves + 1):
             while at and at[0] <= move:
                 at.pop(0)
-                self._disturb(crowd, policy)
+                self._disturb(group, policy)
                 branch.observe()
-            ready = [link for link in self._ready(crowd, policy.links) if policy.is_open(link)]
-            if crowd.wrong is not None or not (ready or at):
+            ready = [link for link in self._ready(group, policy.links) if policy.is_open(link)]
+            if group.wrong is not None or not (ready or at):
                 return
             if ready:
-                crowd.deliver(*policy.choose(ready))
+                group.deliver(*policy.choose(ready))
                 branch.observe()
 
-    def _ready(self, crowd: LiveGroup, links: list[Link]) -> list[Link]:
+    def _ready(self, group: LiveGroup, links: list[Link]) -> list[Link]:
         """The links on which something can arrive."""
-        inbox, side, gone = crowd.inbox, crowd.side, crowd.gone
+        inbox, side, gone = group.inbox, group.side, group.gone
         return [(p, q) for p, q in links if inbox[p][q] and side[p] == side[q] and p not in gone]
 
     def _flush(self, branch: Branch, policy: Policy) -> Walked:
         """Everything arrives, in some order, perhaps with a disturbance in between."""
-        rng, crowd = self._rng, branch.crowd
-        if len(set(crowd.side)) > 1:
-            crowd.split([0] * crowd.n)
+        rng, group = self._rng, branch.group
+        if len(set(group.side)) > 1:
+            group.split([0] * group.n)
         if rng.random() < 0.5:
             rng.shuffle(policy.links)
         count = rng.choice((0, 0, 1, 1, 2))
         for _ in range(FLUSHED):
-            if crowd.wrong is not None:
+            if group.wrong is not None:
                 break
             if count and rng.random() < 0.1:
                 count -= 1
-                self._disturb(crowd, policy)
+                self._disturb(group, policy)
                 continue
-            ready = self._ready(crowd, policy.links)
+            ready = self._ready(group, policy.links)
             if ready:
-                crowd.deliver(*ready[0])
+                group.deliver(*ready[0])
                 if rng.random() < 0.1:
                     policy.demote(ready[0])
-            elif not self._wake(crowd):
+            elif not self._wake(group):
                 break
-        return self._walked(branch, crowd.verdict())
+        return self._walked(branch, group.verdict())
 
-    def _wake(self, crowd: LiveGroup) -> bool:
+    def _wake(self, group: LiveGroup) -> bool:
         """Nothing is on its way: somebody fetches what it lacks, or ends its collection."""
-        for p in crowd.live():
-            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+        for p in group.live():
+            wanted = group.wanted(p) if group.members[p].missing() else []
             if wanted:
-                before = crowd.members[p].missing()
-                crowd.fetch(p, *wanted[0])
-                if p in crowd.gone or crowd.members[p].missing() != before:
+                before = group.members[p].missing()
+                group.fetch(p, *wanted[0])
+                if p in group.gone or group.members[p].missing() != before:
                     return True
-            elif crowd.members[p].stage == "COLLECTING":
-                crowd.pass_timer(p, "collect")
+            elif group.members[p].stage == "COLLECTING":
+                group.pass_timer(p, "collect")
                 return True
         return False
 
     def _hear(self, branch: Branch, policy: Policy, undecided: list[int]) -> Walked:
         """An undecided member hears what there is, in some order, perhaps disturbed."""
-        rng, crowd = self._rng, branch.crowd
+        rng, group = self._rng, branch.group
         p = rng.choice(undecided)
-        hearers = {p, rng.choice(crowd.live())} if rng.random() < 0.5 else {p}
+        hearers = {p, rng.choice(group.live())} if rng.random() < 0.5 else {p}
         links = [link for link in policy.links if link[0] in hearers]
         rng.shuffle(links)
-        if len(set(crowd.side)) > 1:
-            crowd.split([0] * crowd.n)
+        if len(set(group.side)) > 1:
+            group.split([0] * group.n)
         count = rng.choice((0, 1, 1, 2))
         for _ in range(HEARD):
-            if crowd.wrong is not None:
+            if group.wrong is not None:
                 break
             if count and rng.random() < 0.15:
                 count -= 1
-                if self._calm or rng.random() < 0.4 or p in crowd.gone:
-                    self._disturb(crowd, policy)
+                if self._calm or rng.random() < 0.4 or p in group.gone:
+                    self._disturb(group, policy)
                 else:
-                    self._suspect_any(crowd, p)
+                    self._suspect_any(group, p)
                 continue
-            ready = self._ready(crowd, links)
+            ready = self._ready(group, links)
             if ready:
-                crowd.deliver(*ready[0])
+                group.deliver(*ready[0])
                 if rng.random() < 0.15:
                     links.remove(ready[0])
                     links.append(ready[0])
-            elif rng.random() < 0.3 or not self._fetch(crowd, policy):
+            elif rng.random() < 0.3 or not self._fetch(group, policy):
                 break
-        return self._walked(branch, crowd.verdict())
+        return self._walked(branch, group.verdict())
 
     # -------------------------------------------------------------- disturbances
 
-    def _disturb(self, crowd: LiveGroup, policy: Policy) -> None:
+    def _disturb(self, group: LiveGroup, policy: Policy) -> None:
         """Something happens. What cannot happen now is drawn again a few times."""
         for _ in range(5):
-            if not crowd.live() or crowd.wrong is not None:
+            if not group.live() or group.wrong is not None:
                 return
             (kind,) = self._rng.choices(list(self._weights), list(self._weights.values()))
-            if getattr(self, f"_{kind}")(crowd, policy):
+            if getattr(self, f"_{kind}")(group, policy):
                 return
 
-    def _members(self, crowd: LiveGroup) -> list[int]:
-        return [p for p in crowd.live() if not crowd.members[p].closed]
+    def _members(self, group: LiveGroup) -> list[int]:
+        return [p for p in group.live() if not group.members[p].closed]
 
-    def _suspect(self, crowd: LiveGroup, policy: Policy) -> bool:
+    def _suspect(self, group: LiveGroup, policy: Policy) -> bool:
         """The deaf suspect, together, one whom they do not hear; now and then anybody another."""
-        rng, live = self._rng, self._members(crowd)
+        rng, live = self._rng, self._members(group)
         if not live:
             return False
         who = [p for p in live if p in policy.deaf] or live
         if rng.random() < 0.25:
             who = live
         p = rng.choice(who)
-        known = self._suspectable(crowd, p)
+        known = self._suspectable(group, p)
         if not known:
             return False
         q = next((q for q in policy.victims if q in known), known[0])
         if rng.random() < 0.3:
             q = rng.choice(known)
-        crowd.break_with(p, q)
+        group.break_with(p, q)
         for other in who:
-            if other not in crowd.gone and other != p and rng.random() < self._together:
-                if q in self._suspectable(crowd, other):
-                    crowd.break_with(other, q)
+            if other not in group.gone and other != p and rng.random() < self._together:
+                if q in self._suspectable(group, other):
+                    group.break_with(other, q)
         if rng.random() < 0.7:
             policy.suspected(q)
         return True
 
-    def _suspect_any(self, crowd: LiveGroup, p: int) -> None:
-        known = self._suspectable(crowd, p)
+    def _suspect_any(self, group: LiveGroup, p: int) -> None:
+        known = self._suspectable(group, p)
         if known:
-            crowd.break_with(p, self._rng.choice(known))
+            group.break_with(p, self._rng.choice(known))
 
-    def _suspectable(self, crowd: LiveGroup, p: int) -> list[int]:
-        known = sorted(crowd.index[m] for m in crowd.members[p].known)
-        return [q for q in known if q in crowd.gone] if self._calm else known
+    def _suspectable(self, group: LiveGroup, p: int) -> list[int]:
+        known = sorted(group.index[m] for m in group.members[p].known)
+        return [q for q in known if q in group.gone] if self._calm else known
 
-    def _meet(self, crowd: LiveGroup, policy: Policy) -> bool:
-        rng, live = self._rng, crowd.live()
+    def _meet(self, group: LiveGroup, policy: Policy) -> bool:
+        rng, live = self._rng, group.live()
         pairs = [
             (p, q)
             for p in live
-            if not crowd.members[p].busy
+            if not group.members[p].busy
             for q in live
-            if crowd.reaches(p, q) and crowd.ids[q] not in crowd.members[p].view.members
+            if group.reaches(p, q) and group.ids[q] not in group.members[p].view.members
         ]
         if not pairs:
             return False
         p, q = rng.choice(pairs)
-        crowd.attempt(p, q)
-        if rng.random() < 0.5 and crowd.members[p].stage == "COLLECTING":
-            crowd.pass_timer(p, "collect")  # before anybody can answer
+        group.attempt(p, q)
+        if rng.random() < 0.5 and group.members[p].stage == "COLLECTING":
+            group.pass_timer(p, "collect")  # before anybody can answer
         return True
 
-    def _collect(self, crowd: LiveGroup, policy: Policy) -> bool:
-        collecting = [p for p in crowd.live() if crowd.members[p].stage == "COLLECTING"]
+    def _collect(self, group: LiveGroup, policy: Policy) -> bool:
+        collecting = [p for p in group.live() if group.members[p].stage == "COLLECTING"]
         if collecting:
-            crowd.pass_timer(self._rng.choice(collecting), "collect")
+            group.pass_timer(self._rng.choice(collecting), "collect")
         return bool(collecting)
 
-    def _send(self, crowd: LiveGroup, policy: Policy) -> bool:
-        live = self._members(crowd)
-        if not live or sum(step.startswith("send") for step in crowd.steps) >= SENDS_MAX:
+    def _send(self, group: LiveGroup, policy: Policy) -> bool:
+        live = self._members(group)
+        if not live or sum(step.startswith("send") for step in group.steps) >= SENDS_MAX:
             return False
-        crowd.send(self._rng.choice(live), self._rng.randrange(len(Service)))
+        group.send(self._rng.choice(live), self._rng.randrange(len(Service)))
         return True
 
-    def _ack(self, crowd: LiveGroup, policy: Policy) -> bool:
-        crowd.pass_timer(self._rng.choice(crowd.live()), "ack")
+    def _ack(self, group: LiveGroup, policy: Policy) -> bool:
+        group.pass_timer(self._rng.choice(group.live()), "ack")
         return True
 
-    def _time_out(self, crowd: LiveGroup, policy: Policy) -> bool:
-        p = self._rng.choice(crowd.live())
-        crowd.pass_timer(p, "answer" if crowd.members[p].busy else "speak")
+    def _time_out(self, group: LiveGroup, policy: Policy) -> bool:
+        p = self._rng.choice(group.live())
+        group.pass_timer(p, "answer" if group.members[p].busy else "speak")
         return True
 
-    def _drop(self, crowd: LiveGroup, policy: Policy) -> bool:
-        ready = self._ready(crowd, policy.links)
+    def _drop(self, group: LiveGroup, policy: Policy) -> bool:
+        ready = self._ready(group, policy.links)
         if ready:
-            crowd.drop(*self._rng.choice(ready))
+            group.drop(*self._rng.choice(ready))
         return bool(ready)
 
-    def _fetch(self, crowd: LiveGroup, policy: Policy) -> bool:
-        live = crowd.live()
+    def _fetch(self, group: LiveGroup, policy: Policy) -> bool:
+        live = group.live()
         for p in self._rng.sample(live, len(live)):
-            wanted = crowd.wanted(p) if crowd.members[p].missing() else []
+            wanted = group.wanted(p) if group.members[p].missing() else []
             if wanted:
-                crowd.fetch(p, *self._rng.choice(wanted))
+                group.fetch(p, *self._rng.choice(wanted))
                 return True
         return False
 
-    def _late(self, crowd: LiveGroup, policy: Policy) -> bool:
+    def _late(self, group: LiveGroup, policy: Policy) -> bool:
         """What somebody sent long ago arrives again, or its newest packet overtakes the others."""
         rng = self._rng
-        p, q = rng.choice(crowd.live()), rng.randrange(crowd.n)
-        if p == q or not crowd.sent[q] or not crowd.reaches(p, q):
+        p, q = rng.choice(group.live()), rng.randrange(group.n)
+        if p == q or not group.sent[q] or not group.reaches(p, q):
             return False
-        count = len(crowd.sent[q])
+        count = len(group.sent[q])
         newest = max(0, count - 3) if rng.random() < 0.6 else 0
-        crowd.late(p, q, rng.randrange(newest, count))
+        group.late(p, q, rng.randrange(newest, count))
         return True
 
-    def _crash(self, crowd: LiveGroup, policy: Policy) -> bool:
+    def _crash(self, group: LiveGroup, policy: Policy) -> bool:
         """A process ends, and so many of its last packets never leave it."""
-        live = crowd.live()
+        live = group.live()
         if len(live) < 3:
             return False
         p = self._rng.choice(live)
-        crowd.crash(p)
-        for q in crowd.live():
-            crowd.lose(q, p, self._rng.randrange(len(crowd.inbox[q][p]) + 1))
+        group.crash(p)
+        for q in group.live():
+            group.lose(q, p, self._rng.randrange(len(group.inbox[q][p]) + 1))
         return True
 
-    def _leave(self, crowd: LiveGroup, policy: Policy) -> bool:
-        live = self._members(crowd)
+    def _leave(self, group: LiveGroup, policy: Policy) -> bool:
+        live = self._members(group)
         if len(live) < 2:
             return False
-        crowd.leave(self._rng.choice(live))
+        group.leave(self._rng.choice(live))
         return True
 
-    def _split(self, crowd: LiveGroup, policy: Policy) -> bool:
+    def _split(self, group: LiveGroup, policy: Policy) -> bool:
         """The network falls apart, between the deaf and the others; or heals."""
-        whole = len(set(crowd.side)) == 1
-        crowd.split([int(whole and p in policy.deaf) for p in range(crowd.n)])
+        whole = len(set(group.side)) == 1
+        group.split([int(whole and p in policy.deaf) for p in range(group.n)])
         return True
 
-    def _rest(self, crowd: LiveGroup, policy: Policy) -> bool:
+    def _rest(self, group: LiveGroup, policy: Policy) -> bool:
         """All comes to rest before it goes on."""
-        crowd.calm()
+        group.calm()
         return True
 
 

@@ -1,7 +1,7 @@
-"""Who watches a crowd and writes down what each member did, as rows of a journal.
+"""Records what the members of a live group do, as rows of a journal.
 
-So the checkers and the audit can be asked of a walk what `histories` says of it by itself. Time
-stands still for the members; in the rows a millisecond passes with every step.
+With the rows, the checkers and the audit can judge a walk independently of `member_history`. The
+members' clock stands still; in the rows a millisecond passes with every step.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ STEP_NS = 1_000_000
 
 
 class JournalObserver:
-    """The journals of a crowd, in the order of what happened."""
+    """The journal rows of a group, in the order of its steps."""
 
     def __init__(self) -> None:
         self.rows: list[Event] = []
         self.settling_ns = 0
-        """When everything healed; 0: it has not."""
+        """Time at which the network healed for good; 0 if it has not."""
         self._now = 0
         self._recorders: list[Recorder] = []
         self._components: list[list[str]] = []
 
     def began(self, me: MemberId, effects: Sequence[Effect]) -> None:
-        """A member is there."""
+        """A member has started."""
         recorder = Recorder("walk", GROUP, me)
         self._recorders.append(recorder)
         self._components.append([])
@@ -49,7 +49,7 @@ class JournalObserver:
         self.rows.append(self._recorders[p].crash(self._now, self._now))
 
     def parted(self, live: Sequence[int], side: Sequence[int]) -> None:
-        """Who of those that live reaches whom now."""
+        """The sides of the network have changed."""
         self._now += STEP_NS
         for p in live:
             there = sorted(self._recorders[q].member.name for q in live if side[q] == side[p])
@@ -58,5 +58,5 @@ class JournalObserver:
                 self.rows.append(self._recorders[p].topology(self._now, there, self._now))
 
     def healed(self) -> None:
-        """Nothing more is done to anybody."""
+        """The network has healed, and no further faults follow."""
         self.settling_ns = self._now

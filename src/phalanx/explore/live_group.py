@@ -1,15 +1,14 @@
-"""Live members and what is on its way between them: the ground that `walks` goes over.
+"""A group of live members and the packets in flight between them, driven step by step by walks.
 
-The members are the product's own, with time standing still (`member`). Each hears the packets
-of every other one in order, unless they are lost, and only from its own side of a split. Frames
-that it misses it can fetch from anybody on its side who has them, as NACKs would bring about.
+The members are the product's own, with a clock that stands still (`frozen_member`). Each receives
+the packets of every other one in order unless they are lost, and only from its own side of a split.
+It can fetch missing frames from any member of its side that has them, as NACKs would.
 
-`settle` heals everything and lets all that need happen do so, in a fixed order, timers last: then
-nobody may be stuck (J4), everybody has delivered its own messages (J6), those in one view have
-delivered the same (J2f), and strangers that hear of each other end up in one view (J8). Once all is
-quiet, a join changes each view once (JC) and no time-out leaves out a member that is alive (JN).
-Both may hold from the beginning: where the setting says how many changes there is cause for, and
-in a calm setting.
+`settle` heals everything and lets all needed steps happen in a fixed order, timers last. Then the
+checks of `end_checks` must hold (J4, J6, J2f), and processes that hear of each other end up in one
+view (J8). In a quiet group, a join changes each view once (JC) and no time-out removes a live
+member (JN). Both can be required from the beginning: JC where the setting says how many view
+changes there is cause for, JN in a calm setting.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import combinations
 
 import msgspec
 
@@ -34,6 +32,7 @@ from phalanx.core.effects import (
     ViewChangeStep,
 )
 from phalanx.core.ids import MemberId, boot_view
+from phalanx.explore.end_checks import FinalState, described_views, end_finding, is_united
 from phalanx.explore.fast_copy import copied
 from phalanx.explore.frozen_member import NOW, FrozenTimeMember, Timer
 from phalanx.explore.journal_observer import JournalObserver
@@ -43,50 +42,50 @@ Packets = tuple[bytes, ...]
 Place = tuple[MemberId, int]
 
 CHANGES_BY_A_JOIN = 1
-"""Where all is quiet and nothing is lost, one attempt to join changes a view so often."""
+"""View changes caused by one attempt to join in a quiet group without losses."""
 ROUNDS_MAX = 1_000
 """A run that takes more rounds than this to settle is reported as endless."""
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """How a crowd begins."""
+    """The initial state of a group, and what may be expected of it."""
 
     components: list[list[int]]
-    """Who boots together."""
+    """Processes that boot together."""
     hold: bool
     service: Service
     changes_max: int | None = None
-    """Nothing gives anybody cause for more views than its first and so many. None: who knows."""
+    """How many view changes a member has cause for after its first view; None if unknown."""
     calm: bool = False
-    """Nobody alive has cause to be left out by a time-out (JN)."""
+    """No time-out has cause to remove a live member (JN)."""
 
 
 class LiveGroup:
-    """A group of processes. Whoever moves it looks at `wrong` after each step."""
+    """A group of processes. The caller looks at `wrong` after each step."""
 
-    def __init__(self, setting: Setting, scribe: JournalObserver | None = None) -> None:
-        self._scribe = scribe
+    def __init__(self, setting: Setting, observer: JournalObserver | None = None) -> None:
+        self._observer = observer
         components, hold = setting.components, setting.hold
         self.service = setting.service
         n = self.n = sum(map(len, components))
         self.ids = [MemberId(f"m{i}") for i in range(n)]
         self.index = {member: i for i, member in enumerate(self.ids)}
         self.side = [0] * n
-        """Who is on the same side can reach each other."""
+        """Processes with the same number can reach each other."""
         self.gone: set[int] = set()
         self.wrong: Finding | None = None
         self.steps: list[str] = []
-        """What was done, in order, as `stories` can do it again."""
+        """The steps so far, as `story` replays them."""
         self._changes_max = setting.changes_max
         self._calm = setting.calm
         self.sent: list[list[Packets]] = [[] for _ in range(n)]
-        """Per sender, all that it has sent: any of it may arrive again, late."""
+        """Per sender, all packets sent: any of them may arrive again, late."""
         self._histories = MemberHistories(hold)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
         """Per receiver and sender."""
         self._shared: set[int] = set()
-        """Members that another crowd has too: they are copied before they act."""
+        """Members shared with a forked group: they are copied before they act."""
         config = lan(mode="hold" if hold else "flow")
         self.members: list[FrozenTimeMember] = []
         for p in range(n):
@@ -96,14 +95,14 @@ class LiveGroup:
             self.members.append(member)
             effects = member.start(NOW)
             self._history[p] = self._histories.begin(p, events_of(effects, self.index))
-            if scribe is not None:
-                scribe.began(self.ids[p], effects)
+            if observer is not None:
+                observer.began(self.ids[p], effects)
         self._note_sides()
 
     def fork(self) -> LiveGroup:
-        """Another crowd that goes on from here. It is not written down (`scribe`)."""
+        """A copy of the group that continues from here, without an observer."""
         made = copy(self)
-        made._scribe = None
+        made._observer = None
         made.members = self.members.copy()
         made.inbox = [[box.copy() for box in boxes] for boxes in self.inbox]
         made.sent = [packets.copy() for packets in self.sent]
@@ -112,7 +111,7 @@ class LiveGroup:
         self._shared, made._shared = set(range(self.n)), set(range(self.n))
         return made
 
-    # -------------------------------------------------------------- what can be asked
+    # -------------------------------------------------------------- queries
 
     def live(self) -> list[int]:
         return [p for p in range(self.n) if p not in self.gone]
@@ -121,11 +120,11 @@ class LiveGroup:
         return self.side[p] == self.side[q]
 
     def verdict(self) -> Finding | None:
-        """What is wrong with what the members have seen."""
+        """The first violation in the histories of the members."""
         return self.wrong or self._histories.verdict(tuple(self._history))
 
     def wanted(self, p: int) -> list[tuple[Place, Packets]]:
-        """Frames that a process misses and somebody on its side can repeat."""
+        """Frames that a process misses and that a member of its side can retransmit."""
         found = []
         for place in self.members[p].missing():
             for r in self.live():
@@ -143,10 +142,10 @@ class LiveGroup:
         frame = frame or member._resources.past_frames.get(who, number)
         return None if frame is None else tuple(member._codec.fragments(frame, frame.wire, 1))
 
-    # -------------------------------------------------------------- what can be done
+    # -------------------------------------------------------------- steps
 
     def act(self, p: int, step: str, do: Callable[[FrozenTimeMember], list[Effect]]) -> None:
-        """A process does something. An exception is a finding, and its end."""
+        """Let a process act. An exception is a finding and ends the process."""
         self.steps.append(step)
         if p in self._shared:
             self._shared.remove(p)
@@ -162,8 +161,8 @@ class LiveGroup:
                 self._send(p, tuple(effect.packets))
             elif isinstance(effect, Stopped):
                 self.gone.add(p)
-        if self._scribe is not None:
-            self._scribe.did(p, effects)
+        if self._observer is not None:
+            self._observer.did(p, effects)
         events = events_of(effects, self.index)
         if events:
             self._history[p] = self._histories.extend(p, self._history[p], events)
@@ -178,16 +177,16 @@ class LiveGroup:
         self.act(p, step, lambda member: member.step(NOW, Datagrams(packets)))
 
     def deliver(self, p: int, q: int) -> None:
-        """What q sent first of all that is on its way to p arrives."""
+        """The oldest packets in flight from q to p arrive."""
         self._take(p, f"deliver {p} {q}", self.inbox[p][q].popleft())
 
     def drop(self, p: int, q: int) -> None:
-        """... or does not."""
+        """The oldest packets in flight from q to p are lost."""
         self.steps.append(f"drop {p} {q}")
         self.inbox[p][q].popleft()
 
     def lose(self, p: int, q: int, count: int) -> None:
-        """Nor does so much of what q sent last."""
+        """The newest `count` sends of q never reach p."""
         self.steps.append(f"lose {p} {q} {count}")
         for _ in range(count):
             self.inbox[p][q].pop()
@@ -196,7 +195,7 @@ class LiveGroup:
         self._take(p, f"fetch {p} {self.index[place[0]]} {place[1]}", packets)
 
     def attempt(self, p: int, q: int) -> None:
-        """A HELLO of a stranger is heard."""
+        """p receives a HELLO of q, a process of another view."""
         self._take(p, f"attempt {p} {q}", (self.members[q].hello(),))
 
     def break_with(self, p: int, q: int) -> None:
@@ -214,7 +213,7 @@ class LiveGroup:
             self._note_needless(p, effects)
 
     def _note_needless(self, p: int, effects: list[Effect]) -> None:
-        """JN: a time-out leaves out a member that is alive and can be reached."""
+        """JN: a time-out removes a member that is alive and can be reached."""
         for effect in effects:
             if isinstance(effect, ViewChangeStep):
                 for who in sorted(set(effect.failed_after) - set(effect.failed_before)):
@@ -224,15 +223,15 @@ class LiveGroup:
                         self.wrong = Finding("JN", text)
 
     def late(self, p: int, q: int, number: int) -> None:
-        """What q sent once arrives at p, perhaps again."""
+        """An earlier send of q arrives at p, perhaps for the second time."""
         self._take(p, f"late {p} {q} {number}", self.sent[q][number])
 
     def data(self, p: int) -> None:
-        """Its user says something."""
+        """The application of p submits a message."""
         self.act(p, f"data {p}", lambda m: m.step(NOW, Submit([b"x"], self.service)))
 
     def send(self, p: int, service: int) -> None:
-        """Its user says something with a service of its own choice."""
+        """The application of p submits a message with this service."""
         given = Submit([b"x"], Service(service))
         self.act(p, f"send {p} {service}", lambda member: member.step(NOW, given))
 
@@ -242,22 +241,22 @@ class LiveGroup:
     def crash(self, p: int) -> None:
         self.steps.append(f"crash {p}")
         self.gone.add(p)
-        if self._scribe is not None:
-            self._scribe.crashed(p)
+        if self._observer is not None:
+            self._observer.crashed(p)
             self._note_sides()
 
     def split(self, side: list[int]) -> None:
-        """Only who is on one side can reach each other; with all on one, it heals."""
+        """Split the network: processes reach only their own side. One side for all heals it."""
         self.steps.append(" ".join(["split", *map(str, side)]))
         self.side = side
         self._note_sides()
 
     def _note_sides(self) -> None:
-        if self._scribe is not None:
-            self._scribe.parted(self.live(), self.side)
+        if self._observer is not None:
+            self._observer.parted(self.live(), self.side)
 
     def calm(self) -> None:
-        """Nothing more happens until all is quiet, on each side of a split for itself."""
+        """Let each side of a split become quiet without further disturbance."""
         begun = len(self.steps)
         self.wrong = self._calm_down()
         self.steps[begun:] = ["calm"]
@@ -265,14 +264,14 @@ class LiveGroup:
     # -------------------------------------------------------------- settling
 
     def settle(self) -> Finding | None:
-        """Everything heals, and nobody but chance has been in the way of one common view."""
+        """Heal the network, let the group reach one view, and return the first violation."""
         self.split([0] * self.n)
-        if self._scribe is not None:
-            self._scribe.healed()
+        if self._observer is not None:
+            self._observer.healed()
         found = self._calm_down()
         self._calm = True
         for _ in range(4 + 2 * self.n):
-            if found is not None or self._is_united():
+            if found is not None or is_united(self._final()):
                 return found or self._needless(self._changes_max)
             before = self.changes()
             if not self._strangers_meet():
@@ -281,11 +280,11 @@ class LiveGroup:
         return Finding("J8", f"no common view: {self.shown()}")
 
     def changes(self) -> list[int]:
-        """How often each has changed its view."""
+        """How often each process has changed its view."""
         return [len(self._histories.stories[history].views) - 1 for history in self._history]
 
     def _needless(self, most: int | None, before: list[int] | None = None) -> Finding | None:
-        """JC: somebody has changed its view more often than there was cause for."""
+        """JC: a process has changed its view more often than there was cause for."""
         changes = self.changes()
         for p, (now, then) in enumerate(zip(changes, before or [0] * self.n, strict=True)):
             if most is not None and now - then > most:
@@ -294,16 +293,17 @@ class LiveGroup:
         return None
 
     def _calm_down(self) -> Finding | None:
-        """All that need happen happens."""
+        """Let all needed steps happen, then check the quiet group."""
         for _ in range(ROUNDS_MAX):
             if self.wrong is not None:
                 return self.wrong
             if not any(tier() for tier in self._tiers()):
-                return self.verdict() or self._at_end()
+                return self.verdict() or end_finding(self._final())
         return Finding("J4", f"it does not end: {self.shown()}")
 
     def _tiers(self) -> Iterator[Callable[[], bool]]:
-        """What happens by itself; each only if nothing before it does. All tell if it did."""
+        """Needed steps by kind; each returns whether it changed anything. A kind has its turn only
+        if none before it did."""
         yield lambda: self._each(self._hear_all)
         yield lambda: self._any(self._collect)
         yield lambda: self._each(self._hear_last)
@@ -355,7 +355,7 @@ class LiveGroup:
             self.pass_timer(p, "collect")
 
     def _hear_last(self, p: int) -> None:
-        """Keep-alives: whoever lacks another's last frame gets it."""
+        """Keep-alives: a process that lacks the last frame of another receives it."""
         for q in self.live():
             place = (self.ids[q], self.members[q].count(self.ids[q]))
             here = self.members[p]
@@ -366,7 +366,7 @@ class LiveGroup:
                 self.fetch(p, place, packets)
 
     def _acknowledge(self, p: int) -> None:
-        """Keep-alives that somebody waits for: others, or its own safe messages if it is alone."""
+        """Send keep-alives that others wait for, or, in a view of one, its own safe messages."""
         member = self.members[p]
         alone = len(member.view.members) == 1 and not (member.busy or member.resting)
         if (member.owes or alone) and not member._protocol.leaving:
@@ -382,7 +382,7 @@ class LiveGroup:
             self.crash(p)
 
     def _notice(self, p: int) -> None:
-        """A member of its view is in another one and will not come back."""
+        """Suspect members of its view that are in another view and will not come back."""
         member = self.members[p]
         for who in sorted(member.known):
             q = self.index[who]
@@ -398,31 +398,14 @@ class LiveGroup:
                         return True
         return False
 
-    def _is_united(self) -> bool:
-        views = {self.members[p].view for p in self.live()}
-        return len(views) <= 1 and all(len(view.members) == len(self.live()) for view in views)
-
-    def _at_end(self) -> Finding | None:
-        stories = [self._histories.stories[history] for history in self._history]
+    def _final(self) -> list[FinalState]:
+        final = []
         for p in self.live():
-            if not self.members[p].resting:
-                return Finding("J4", f"m{p} is stuck: {self.shown()}")
-            told = {message for done in stories[p].delivered for message in done}
-            for number in range(1, self.members[p].accepted + 1):
-                if (p, number) not in told:
-                    return Finding("J6", f"m{p} has not delivered its own message {number}")
-        for p, q in combinations(self.live(), 2):
-            if stories[p].views[-1].view == stories[q].views[-1].view:
-                if set(stories[p].delivered[-1]) != set(stories[q].delivered[-1]):
-                    return Finding("J2f", f"m{p} and m{q} deliver different messages in the end")
-        return None
+            member, history = self.members[p], self._histories.stories[self._history[p]]
+            shown = (member.view, member.busy, member.resting, member.accepted)
+            final.append(FinalState(p, *shown, history))
+        return final
 
     def shown(self) -> str:
-        """Where everybody is, in a line."""
-        out = []
-        for p in self.live():
-            view = self.members[p].view
-            names = " ".join(member.name for member in view.members)
-            busy = " changing" if self.members[p].busy else ""
-            out.append(f"m{p} in {view.id} ({names}){busy}")
-        return "; ".join(out)
+        """The view of each live member, in one line."""
+        return described_views(self._final())

@@ -1,9 +1,8 @@
-"""Members by number, and what each does when it is given something, computed once.
+"""Memoized members: members by number, with the outcome of each input computed once.
 
-An *actor* is a member in one state. What it does depends on that state and on what it is given,
-nothing else: so each pair is played once on the product's classes and then looked up, and a
-group of actors moves as fast as a dict is. Packets are *units*, also by number: what one
-`Transmit` holds, a frame or an attempt to join.
+An *actor* is a member in one state. Its step depends only on that state and on the input, so each
+pair is computed once on the product's classes and then looked up in a dict. Packets are
+*units*, also by number: the contents of one `Transmit`, a frame or an attempt to join.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Who hears whom, and in which order, during a round of a guided walk.
+"""Schedule policies of guided walks: which links deliver in a round, and in which order.
 
-deaf      these hear nobody for a while, as behind a bad link; they suspect others together
-mute      nobody hears these
+deaf      members that receive nothing for a while, as behind a bad link;
+          they suspect others together
+mute      members from which nothing arrives
 blocked   links on which nothing arrives for a while
 order     fixed priorities of links, changed now and then (PCT); one receiver after the other;
           bursts of one link; or any link
-victims   who is suspected next
+victims   members to suspect next
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Breadth first through every state of a world: the first way found to each kind of violation is
-a shortest one (of those that reduction leaves)."""
+"""Breadth-first search through every state of a small group.
+
+The first path found to each kind of violation is a shortest one, of those that reduction leaves.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from phalanx.explore.member_history import Finding
 from phalanx.explore.process_state import Action
 from phalanx.explore.settle import Settling
 from phalanx.explore.state_space import Options, State, StateSpace
-from phalanx.sim.collector import uncollected
+from phalanx.sim.run import without_garbage_collection
 
 EVERY = 4096
-"""States between two looks at the clock."""
+"""States between two checks of the clock."""
 
 
 class FoundViolation(msgspec.Struct, frozen=True):
@@ -33,7 +35,7 @@ class FoundViolation(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct):
-    """What a search came to."""
+    """The result of a search."""
 
     states: int = 0
     transitions: int = 0
@@ -56,7 +58,7 @@ class SearchLimits(msgspec.Struct, frozen=True):
 
 
 Watch = Callable[[SearchResult, int], None]
-"""Told now and then how far it is, and how many states wait."""
+"""Called now and then with the progress and the number of states that wait."""
 
 
 class Search:
@@ -72,8 +74,8 @@ class Search:
         self.result = SearchResult(states=1)
 
     def run(self, limits: SearchLimits, watch: Watch | None = None) -> SearchResult:
-        """Everything there is, or as much as the limits allow."""
-        with uncollected():
+        """Search all states, or as many as the limits allow."""
+        with without_garbage_collection():
             self._run(limits, watch)
         return self.result
 
@@ -113,7 +115,7 @@ class Search:
         result.actors = len(self.world.actors.facts)
 
     def _after(self, at: int, seen: set[State]) -> list[State]:
-        """Where a state leads to; what is wrong if it is an end."""
+        """The successors of a state; if it is an end, check it."""
         state = self._states[at]
         if self._reduction:
             chosen = self.world.reduced(state)

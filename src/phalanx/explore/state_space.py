@@ -1,6 +1,6 @@
-"""All seats: what can happen next, with and without reduction.
+"""The state space of a small group: the possible next steps, with partial-order reduction.
 
-A state is one seat for each process and a purse with what faults are left. What can happen:
+A state is one local state for each process and a budget of the faults that are left. The steps:
 
     deliver p q    p takes the next unit that q sent; if it answers with an AJ, that costs an
                    attempt, and when there is none left, the unit (an AJ, a mere hint) is lost
@@ -8,12 +8,12 @@ A state is one seat for each process and a purse with what faults are left. What
     fetch p q k    p gets frame k of q, which it misses and which is not on its way, from whoever
                    still has it
     attempt p q    p hears a HELLO of q, a stranger, and says AJ: costs an attempt
-    break p q      p holds q for failed: costs a suspicion
+    break p q      p suspects q: costs a suspicion
     data p         p's user sends a message: costs one
     drop p q       the next unit from q to p is lost: costs a loss
     crash p        costs a crash
     lose p q       all that q, crashed, sent last never reaches p
-    notice p q     p holds q for failed, which is so
+    notice p q     p suspects q, which has crashed
 
 and, only when none of `deliver`, `collect`, `fetch` and `notice` can happen, in this order:
 
@@ -21,13 +21,13 @@ and, only when none of `deliver`, `collect`, `fetch` and `notice` can happen, in
     ack p          p sends an ack-only frame that others wait for
     answer p       T_change of p is over       speak p   T_view of p is over
     notice p q     q, of p's view, is in another one and will not come back: p hears its HELLO, or
-                   holds it for failed if that tells it nothing
+                   suspects it if the HELLO changes nothing
 
-`answer` and `speak` can happen at any time while there are time-outs in the purse, and `ack`
+`answer` and `speak` can happen at any time while there are time-outs in the budget, and `ack`
 while there are acks: keep-alives that nobody waits for.
 
 Reduction. Actions of different processes commute: each changes one actor, takes from the front
-of its own queues and adds to the end of others'. They interfere only over the purse, over a
+of its own queues and adds to the end of others'. They interfere only over the budget, over a
 HELLO or a missing frame (which depend on another's state), over a crash, and over being quiet.
 So let p be a process to which something is on its way from every other one, that misses no
 frame, that forgets none in its next step, and that can spend nothing; and let nobody crash or
@@ -56,21 +56,21 @@ from phalanx.explore.memoized_members import MemoizedMembers
 from phalanx.explore.process_state import Action, Move, Moves, ProcessState, ProcessStates
 
 State = tuple[int, ...]
-"""The seat of each process, then the purse."""
+"""The local state of each process, then the budget."""
 Step = tuple[Action, State]
 
-PURSE = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts", "acks")
+BUDGET = ("attempts", "suspicions", "crashes", "losses", "data", "timeouts", "acks")
 ENDLESS = -1
-"""An amount that never gets less."""
-ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS, ACKS = range(len(PURSE))
+"""An unlimited amount."""
+ATTEMPTS, SUSPICIONS, CRASHES, LOSSES, DATA, TIMEOUTS, ACKS = range(len(BUDGET))
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What is explored."""
+    """The group and the faults that a search explores."""
 
     members: int = 2
     start: tuple[tuple[int, ...], ...] = ()
-    """Who boots together; everybody alone unless told."""
+    """Processes that boot together; by default each boots alone."""
     attempts: int = 0
     suspicions: int = 0
     crashes: int = 0
@@ -81,7 +81,7 @@ class Options(msgspec.Struct, frozen=True):
     mode: Literal["hold", "flow"] = "hold"
     service: Service = Service.AGREED
     young: bool = False
-    """Components have just booted; else all their members have spoken."""
+    """Components have just booted; otherwise all their members have already sent a frame."""
 
     @property
     def components(self) -> tuple[tuple[int, ...], ...]:
@@ -96,59 +96,61 @@ class StateSpace:
         self.options = options
         self.actors = MemoizedMembers(n, lan(mode=options.mode), options.service)
         self.histories = MemberHistories(options.mode == "hold")
-        self.seats = ProcessStates(self.actors, self.histories)
-        self._purses: list[tuple[int, ...]] = []
-        self._purse_of: dict[tuple[int, ...], int] = {}
+        self.processes = ProcessStates(self.actors, self.histories)
+        self._budgets: list[tuple[int, ...]] = []
+        self._budget_of: dict[tuple[int, ...], int] = {}
         self._everybody = (1 << n) - 1
         self._others = [tuple(q for q in range(n) if q != p) for p in range(n)]
-        self._prices = (
+        self._costs = (
             (SUSPICIONS, self._breaks),
             (DATA, self._data),
-            (LOSSES, self.seats.drops),
+            (LOSSES, self.processes.drops),
             (TIMEOUTS, self._timers),
             (CRASHES, self._crashes),
             (ACKS, self._keep_alives),
         )
-        self.empty = self._purse((0,) * len(PURSE))
-        self.endless = self._purse((ENDLESS,) + (0,) * (len(PURSE) - 1))
-        self.full = self._purse(tuple(getattr(options, name) for name in PURSE))
+        self.empty = self._budget((0,) * len(BUDGET))
+        self.endless = self._budget((ENDLESS,) + (0,) * (len(BUDGET) - 1))
+        self.full = self._budget(tuple(getattr(options, name) for name in BUDGET))
 
     def boot(self) -> State:
-        """Everybody has started; nothing has happened."""
-        seats = [0] * self.n
+        """The state in which all processes have started and nothing else has happened."""
+        states = [0] * self.n
         for component in self.options.components:
             for p in component:
                 first = self.actors.boot(p, component)
                 assert not first.units
                 history = self.histories.begin(p, first.events)
-                seats[p] = self.seats.number(ProcessState(p, first.actor, history, ((),) * self.n))
-        return (*seats, self.full)
+                states[p] = self.processes.number(
+                    ProcessState(p, first.actor, history, ((),) * self.n)
+                )
+        return (*states, self.full)
 
     def verdict(self, state: State) -> Finding | None:
-        """What is wrong with what members have seen."""
-        return self.histories.verdict(tuple([self.seats.history[s] for s in state[:-1]]))
+        """The first violation in the histories of the members."""
+        return self.histories.verdict(tuple([self.processes.history[s] for s in state[:-1]]))
 
-    # -------------------------------------------------------------- what can happen
+    # -------------------------------------------------------------- next steps
 
     def needed(self, state: State) -> list[Step]:
-        """What happens sooner or later by itself; nothing at an end."""
+        """Steps that happen sooner or later without a fault; none at an end."""
         moves = self.moves(state)
         free = self._free(state, moves)
         return free or next((tier for tier in self._quiet(state, moves) if tier), [])
 
     def chances(self, state: State) -> list[Step]:
-        """What may happen, or never."""
+        """Steps that may or may not happen: faults and losses."""
         moves, out = self.moves(state), []
         if state[-1] != self.empty:
-            out += self._bought(state, moves)
+            out += self._spent(state, moves)
         if any(m.gone for m in moves):
             out += self._lost(state, moves)
         return out
 
     def reduced(self, state: State) -> list[Step] | None:
-        """A part of the steps that is enough, if there is one."""
-        purse = self._purses[state[-1]]
-        if any(purse[CRASHES:]):
+        """A persistent set of the steps that is enough to follow, if there is one."""
+        budget = self._budgets[state[-1]]
+        if any(budget[CRASHES:]):
             return None
         moves = self.moves(state)
         if any(m.gone for m in moves):
@@ -159,51 +161,51 @@ class StateSpace:
                 and m.keeps
                 and not m.wants
                 and not m.tries
-                and not (purse[ATTEMPTS] and not m.busy)
-                and not (purse[SUSPICIONS] and m.known)
+                and not (budget[ATTEMPTS] and not m.busy)
+                and not (budget[SUSPICIONS] and m.known)
             ):
-                return [(act, self.moved(state, p, seat, units)) for act, seat, units in m.free]
+                return [(act, self.moved(state, p, local, units)) for act, local, units in m.free]
         return None
 
-    def moved(self, state: State, p: int, seat: int, units: tuple[int, ...]) -> State:
-        """The state after a process took another seat and sent something."""
+    def moved(self, state: State, p: int, local: int, units: tuple[int, ...]) -> State:
+        """The state after a process took another local state and sent units."""
         new = list(state)
-        new[p] = seat
+        new[p] = local
         if units:
-            put = self.seats.put
+            put = self.processes.put
             for q in self._others[p]:
                 new[q] = put(new[q], p, units)
         return tuple(new)
 
     def moves(self, state: State) -> list[Moves]:
-        found, known = self.seats.found, self.seats.moves
-        return [known[seat] or found(seat) for seat in state[:-1]]
+        found, known = self.processes.found, self.processes.moves
+        return [known[local] or found(local) for local in state[:-1]]
 
     def _free(self, state: State, moves: list[Moves]) -> list[Step]:
         out: list[Step] = []
         for p, m in enumerate(moves):
-            for action, seat, units in m.free:
-                out.append((action, self.moved(state, p, seat, units)))
+            for action, local, units in m.free:
+                out.append((action, self.moved(state, p, local, units)))
             for paid, unheard in m.tries:
-                hears = self._purses[state[-1]][ATTEMPTS]
-                action, seat, units = paid if hears else unheard
-                step = (action, self.moved(state, p, seat, units))
+                hears = self._budgets[state[-1]][ATTEMPTS]
+                action, local, units = paid if hears else unheard
+                step = (action, self.moved(state, p, local, units))
                 out += self._paid(ATTEMPTS, [step]) if hears else [step]
             for q, number in m.wants:
                 for r in self._others[p]:
                     if not moves[r].gone:
-                        unit = self.seats.facts(state[r]).held.get((q, number))
+                        unit = self.processes.facts(state[r]).held.get((q, number))
                         if unit is not None:
                             out += self._given(state, ("fetch", p, q, number), "take", unit)
                             break
         if any(m.gone for m in moves):
             for p, q in self._pairs(moves):
-                if moves[q].gone and q in self.seats.facts(state[p]).known:
+                if moves[q].gone and q in self.processes.facts(state[p]).known:
                     out += self._given(state, ("notice", p, q, 0), "break", q)
         return out
 
     def _given(self, state: State, action: Action, what: str, whom: int) -> list[Step]:
-        done = self.seats.given(state[action[1]], what, whom)
+        done = self.processes.given(state[action[1]], what, whom)
         return [] if done is None else [(action, self.moved(state, action[1], *done))]
 
     def _pairs(self, moves: list[Moves]) -> Iterator[tuple[int, int]]:
@@ -214,8 +216,8 @@ class StateSpace:
                     yield p, q
 
     def _quiet(self, state: State, moves: list[Moves]) -> Iterator[list[Step]]:
-        """What happens when nothing else can; each only if nothing before it can."""
-        facts = self.seats.facts
+        """Steps that happen when no other can; each kind only if none before it can."""
+        facts = self.processes.facts
         again: list[Step] = []
         for p, q in self._pairs(moves):
             if not moves[q].gone:
@@ -237,52 +239,58 @@ class StateSpace:
     def _each(
         self, state: State, moves: list[Moves], find: Callable[[int], list[Move]]
     ) -> list[Step]:
-        """What every live process can do of a kind."""
+        """The moves of one kind of all live processes."""
         return [
-            (action, self.moved(state, p, seat, units))
+            (action, self.moved(state, p, local, units))
             for p, m in enumerate(moves)
             if not m.gone
-            for action, seat, units in find(state[p])
+            for action, local, units in find(state[p])
         ]
 
-    def _acks(self, seat: int) -> list[Move]:
-        return self.seats.own(seat, "ack") if self.seats.facts(seat).owes else []
+    def _acks(self, local: int) -> list[Move]:
+        return self.processes.own(local, "ack") if self.processes.facts(local).owes else []
 
-    def _keep_alives(self, seat: int) -> list[Move]:
-        return self.seats.own(seat, "ack")
+    def _keep_alives(self, local: int) -> list[Move]:
+        return self.processes.own(local, "ack")
 
-    def _timers(self, seat: int) -> list[Move]:
-        facts, out = self.seats.facts(seat), []
+    def _timers(self, local: int) -> list[Move]:
+        facts, out = self.processes.facts(local), []
         if facts.awaits:
-            out += self.seats.own(seat, "answer")
+            out += self.processes.own(local, "answer")
         if facts.listens:
-            out += self.seats.own(seat, "speak")
+            out += self.processes.own(local, "speak")
         return out
 
-    def _breaks(self, seat: int) -> list[Move]:
-        known = self.seats.facts(seat).known
-        return [move for q in known for move in self.seats.own(seat, "break", q)]
+    def _breaks(self, local: int) -> list[Move]:
+        known = self.processes.facts(local).known
+        return [move for q in known for move in self.processes.own(local, "break", q)]
 
-    def _data(self, seat: int) -> list[Move]:
-        return self.seats.own(seat, "data")
+    def _data(self, local: int) -> list[Move]:
+        return self.processes.own(local, "data")
 
-    def _crashes(self, seat: int) -> list[Move]:
-        return [(("crash", self.seats.seats[seat].process, 0, 0), self.seats.crashed(seat), ())]
+    def _crashes(self, local: int) -> list[Move]:
+        return [
+            (
+                ("crash", self.processes.states[local].process, 0, 0),
+                self.processes.crashed(local),
+                (),
+            )
+        ]
 
-    # -------------------------------------------------------------- what costs
+    # -------------------------------------------------------------- faults
 
-    def _bought(self, state: State, moves: list[Moves]) -> list[Step]:
-        purse, out = self._purses[state[-1]], []
-        for item, find in self._prices:
-            if purse[item]:
+    def _spent(self, state: State, moves: list[Moves]) -> list[Step]:
+        budget, out = self._budgets[state[-1]], []
+        for item, find in self._costs:
+            if budget[item]:
                 out += self._paid(item, self._each(state, moves, find))
-        if purse[ATTEMPTS]:
+        if budget[ATTEMPTS]:
             out += self._paid(ATTEMPTS, self.attempts(state))
         return out
 
     def attempts(self, state: State) -> list[Step]:
-        """Strangers that hear of each other; whatever it costs."""
-        moves, facts, out = self.moves(state), self.seats.facts, []
+        """Attempts to join between processes of different views, regardless of the budget."""
+        moves, facts, out = self.moves(state), self.processes.facts, []
         for p, q in self._pairs(moves):
             if moves[q].gone or moves[p].busy or self.actors.ids[q] in facts(state[p]).view.members:
                 continue
@@ -294,22 +302,22 @@ class StateSpace:
         out = []
         for p, q in self._pairs(moves):
             if moves[q].gone and moves[p].heard >> q & 1:
-                seat = self.seats.lost(state[p], q)
-                out.append((("lose", p, q, 0), self.moved(state, p, seat, ())))
+                local = self.processes.lost(state[p], q)
+                out.append((("lose", p, q, 0), self.moved(state, p, local, ())))
         return out
 
     def _paid(self, item: int, steps: list[Step]) -> list[Step]:
-        """The same steps, less money."""
+        """The same steps, charged to the budget."""
         return [(action, (*state[:-1], self._less(state[-1], item))) for action, state in steps]
 
-    def _less(self, purse: int, item: int) -> int:
-        left = list(self._purses[purse])
+    def _less(self, budget: int, item: int) -> int:
+        left = list(self._budgets[budget])
         left[item] -= left[item] > 0
-        return self._purse(tuple(left))
+        return self._budget(tuple(left))
 
-    def _purse(self, amounts: tuple[int, ...]) -> int:
-        number = self._purse_of.get(amounts)
+    def _budget(self, amounts: tuple[int, ...]) -> int:
+        number = self._budget_of.get(amounts)
         if number is None:
-            number = self._purse_of[amounts] = len(self._purses)
-            self._purses.append(amounts)
+            number = self._budget_of[amounts] = len(self._budgets)
+            self._budgets.append(amounts)
         return number

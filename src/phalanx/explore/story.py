@@ -1,6 +1,6 @@
-"""A walk written down: what each member did, in order, to be done again.
+"""Stories: the schedule of a walk as a text file, and its replay.
 
-    # why it is told
+    # what it shows
     boot 0 1 2|3
     mode flow
     service agreed
@@ -10,15 +10,16 @@
     deliver 1 0
     ...
 
-`changes` may be left out; it says how often a member has cause to change its view. The line
-`calm throughout` says that no time-out has cause to leave out a member that is alive.
+`changes` is optional: how often a member has cause to change its view. The line `calm throughout`
+states that no time-out has cause to remove a live member.
 
-A line is a step of a `crowd`: `deliver p q` (p hears what q sent first), `drop p q`, `lose p q n`
-(the last n), `late p q k` (p hears, perhaps again, what q sent as its k-th, from 0), `fetch p q k`
-(frame k of q), `attempt p q` (p hears of q), `break p q`, `data p`, `send p s` (with service s),
-`leave p`, `crash p`, `split 0 1 0` (the side of each), `calm`, and the timers `collect p`,
-`answer p`, `speak p` and `ack p`. After the last one all heals and settles. A step that cannot be
-done is passed over: a story outlives small changes of the protocol.
+A line is a step of a `LiveGroup`: `deliver p q` (p receives the oldest packets in flight from q),
+`drop p q`, `lose p q n` (the newest n sends), `late p q k` (p receives, perhaps again, the k-th
+send of q, from 0), `fetch p q k` (frame k of q), `attempt p q` (p hears a HELLO of q), `break p q`,
+`data p`, `send p s` (with service s), `leave p`, `crash p`, `split 0 1 0` (the side of each),
+`calm`, and the timers `collect p`, `answer p`, `speak p` and `ack p`. After the last step
+the network heals and the group settles. The replay skips an impossible step, so a story outlives
+small changes of the protocol.
 """
 
 from __future__ import annotations
@@ -57,67 +58,67 @@ WORDS: dict[str, int] = {
 
 
 class Story(msgspec.Struct, frozen=True):
-    """How it began, and what happened."""
+    """The initial setting and the steps of a walk."""
 
     setting: Setting
     steps: tuple[str, ...]
     about: str = ""
 
 
-def play(story: Story, scribe: JournalObserver | None = None) -> Finding | None:
-    """What goes wrong when it happens again; None if nothing does."""
-    crowd = LiveGroup(story.setting, scribe)
+def play(story: Story, observer: JournalObserver | None = None) -> Finding | None:
+    """Replay a story; return the first violation, or None."""
+    group = LiveGroup(story.setting, observer)
     for step in story.steps:
-        do(crowd, step)
-        if crowd.wrong is not None:
+        do(group, step)
+        if group.wrong is not None:
             break
-    return crowd.verdict() or crowd.settle()
+    return group.verdict() or group.settle()
 
 
-def do(crowd: LiveGroup, step: str) -> None:
-    """Do one step, if it can be done."""
+def do(group: LiveGroup, step: str) -> None:
+    """Take one step, if it is possible."""
     word, *numbers = step.split()
     args = [int(number) for number in numbers]
     if word == "split":
-        crowd.split(args)
+        group.split(args)
     elif word == "calm":
-        crowd.calm()
+        group.calm()
     elif word == "lose":
         p, q, count = args
-        crowd.lose(p, q, min(count, len(crowd.inbox[p][q])))
-    elif args[0] not in crowd.gone:
-        _do_alone(crowd, word, args[0]) if len(args) == 1 else _do_with(crowd, word, *args)
+        group.lose(p, q, min(count, len(group.inbox[p][q])))
+    elif args[0] not in group.gone:
+        _do_alone(group, word, args[0]) if len(args) == 1 else _do_with(group, word, *args)
 
 
-def _do_alone(crowd: LiveGroup, word: str, p: int) -> None:
+def _do_alone(group: LiveGroup, word: str, p: int) -> None:
     for timer in TIMERS:
         if timer == word:
-            crowd.pass_timer(p, timer)
+            group.pass_timer(p, timer)
     if word == "crash":
-        crowd.crash(p)
-    elif word in ("data", "leave") and not crowd.members[p].closed:
-        getattr(crowd, word)(p)
+        group.crash(p)
+    elif word in ("data", "leave") and not group.members[p].closed:
+        getattr(group, word)(p)
 
 
-def _do_with(crowd: LiveGroup, word: str, p: int, q: int, number: int = 0) -> None:
-    """What takes another one."""
+def _do_with(group: LiveGroup, word: str, p: int, q: int, number: int = 0) -> None:
+    """Take a step that involves another process."""
     if word == "break":
-        crowd.break_with(p, q)
+        group.break_with(p, q)
     elif word == "attempt":
-        if q not in crowd.gone and crowd.reaches(p, q):
-            crowd.attempt(p, q)
+        if q not in group.gone and group.reaches(p, q):
+            group.attempt(p, q)
     elif word == "send":
-        if not crowd.members[p].closed:
-            crowd.send(p, q % len(Service))
+        if not group.members[p].closed:
+            group.send(p, q % len(Service))
     elif word == "late":
-        if number < len(crowd.sent[q]) and crowd.reaches(p, q):
-            crowd.late(p, q, number)
+        if number < len(group.sent[q]) and group.reaches(p, q):
+            group.late(p, q, number)
     elif word == "fetch":
-        for place, packets in crowd.wanted(p):
-            if place == (crowd.ids[q], number):
-                crowd.fetch(p, place, packets)
-    elif crowd.inbox[p][q] and crowd.reaches(p, q):
-        getattr(crowd, word)(p, q)
+        for place, packets in group.wanted(p):
+            if place == (group.ids[q], number):
+                group.fetch(p, place, packets)
+    elif group.inbox[p][q] and group.reaches(p, q):
+        getattr(group, word)(p, q)
 
 
 def shrunk(story: Story, fails: Callable[[Story], bool], runs_max: int = 2_000) -> Story:

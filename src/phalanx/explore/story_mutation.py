@@ -1,7 +1,7 @@
-"""Stories changed at random: what nearly happened.
+"""Random mutations of stories.
 
-A story in which a rule once mattered lies near others in which it does, and near some in which
-something else goes wrong. Walks seldom come there; a few steps added, left out or moved do.
+A story in which a rule once mattered is close to others in which it does, and to some that violate
+another rule. Walks seldom reach these; a few steps added, removed or moved do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _edit(steps: list[str], size: int, rng: Random) -> None:
 
 
 def _step(size: int, rng: Random) -> str:
-    """Something that can happen to anybody."""
+    """A random step."""
     p = rng.randrange(size)
     q = rng.choice([other for other in range(size) if other != p] or [p])
     sides = " ".join(str(rng.randrange(2)) for _ in range(size))

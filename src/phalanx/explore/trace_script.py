@@ -1,4 +1,4 @@
-"""A way through a world as lines of text, and back.
+"""Paths of the search as text, and their replay.
 
     members 2
     start 0|1
@@ -8,8 +8,8 @@
     attempt 0 1
     deliver 1 0        # AJ of m0
 
-First what is explored, then an empty line, then what happens. From the line `settle` on strangers
-hear of each other as often as it takes. Everything after # is for the reader.
+The settings of the search come first, then an empty line, then the actions. After the line `settle`
+attempts to join are free. Text after # is a comment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phalanx.errors import ConfigurationError, FileError
 from phalanx.explore.member_history import Broke, DeliveredEvent, Event, Finding, Installed, Marked
 from phalanx.explore.process_state import Action
 from phalanx.explore.settle import SETTLE, Settling
-from phalanx.explore.state_space import PURSE, Options, State, StateSpace
+from phalanx.explore.state_space import BUDGET, Options, State, StateSpace
 
 WORDS = {
     "deliver": 2,
@@ -47,7 +47,7 @@ MEMBERS_MAX = 8
 
 
 class TraceScript(msgspec.Struct, frozen=True):
-    """A path and what it is a path of."""
+    """A path, and the search it belongs to."""
 
     options: Options
     path: tuple[Action, ...]
@@ -63,9 +63,9 @@ def line(action: Action) -> str:
 
 
 def header(options: Options, mutant: str | None = None) -> list[str]:
-    """What is explored, a line each."""
+    """The settings of the search, one per line."""
     out = [f"members {options.members}", f"start {start_text(options)}"]
-    out += [f"{name} {getattr(options, name)}" for name in PURSE]
+    out += [f"{name} {getattr(options, name)}" for name in BUDGET]
     out += [f"mode {options.mode}", f"service {options.service.name.lower()}"]
     out += ["young"] if options.young else []
     return out + ([f"mutant {mutant}"] if mutant else [])
@@ -99,20 +99,20 @@ def _example(members: int) -> str:
 
 def parse(text: str, file: str) -> TraceScript:
     """A script; FileError with the line that is wrong."""
-    told: dict[str, str] = {}
+    settings: dict[str, str] = {}
     path: list[Action] = []
     acting = False
     for number, raw in enumerate(text.splitlines(), start=1):
         words = raw.partition("#")[0].split()
         if not raw.strip():
-            acting = acting or bool(told)
+            acting = acting or bool(settings)
         elif words and acting:
             if words[0] not in WORDS:
                 raise FileError(file, number, f"unknown action {words[0]!r}", _choices(WORDS))
             path.append(_action(words, number, file))
         elif words:
-            told[words[0]] = " ".join(words[1:])
-    return _script(told, tuple(path), file)
+            settings[words[0]] = " ".join(words[1:])
+    return _script(settings, tuple(path), file)
 
 
 def _action(words: list[str], number: int, file: str) -> Action:
@@ -125,26 +125,26 @@ def _action(words: list[str], number: int, file: str) -> Action:
     return words[0], who, whom, which
 
 
-def _script(told: dict[str, str], path: tuple[Action, ...], file: str) -> TraceScript:
-    known = ("members", "start", *PURSE, "mode", "service", "young", "mutant")
-    for name in told:
+def _script(settings: dict[str, str], path: tuple[Action, ...], file: str) -> TraceScript:
+    known = ("members", "start", *BUDGET, "mode", "service", "young", "mutant")
+    for name in settings:
         if name not in known:
             raise FileError(file, None, f"unknown setting {name!r}", _choices(known))
     try:
-        members = int(told.get("members", "2"))
+        members = int(settings.get("members", "2"))
         if not 1 <= members <= MEMBERS_MAX:
             raise ValueError(f"members {members}")
         options = Options(
             members=members,
-            start=start_of(told["start"], members) if "start" in told else (),
-            mode="flow" if told.get("mode") == "flow" else "hold",
-            service=Service[told.get("service", "agreed").upper()],
-            young="young" in told,
-            **{name: int(told.get(name, "0")) for name in PURSE},
+            start=start_of(settings["start"], members) if "start" in settings else (),
+            mode="flow" if settings.get("mode") == "flow" else "hold",
+            service=Service[settings.get("service", "agreed").upper()],
+            young="young" in settings,
+            **{name: int(settings.get(name, "0")) for name in BUDGET},
         )
     except (ValueError, KeyError) as error:
         raise FileError(file, None, f"bad setting: {error}", "write it as --save does") from None
-    return TraceScript(options, path, told.get("mutant"))
+    return TraceScript(options, path, settings.get("mutant"))
 
 
 def _choices(names: Iterable[str]) -> str:
@@ -155,7 +155,7 @@ def _choices(names: Iterable[str]) -> str:
 
 
 class Player:
-    """Plays a path, line by line, and tells what happens."""
+    """Replays a path action by action and describes the effects."""
 
     def __init__(self, options: Options) -> None:
         self.world = StateSpace(options)
@@ -174,10 +174,10 @@ class Player:
             offered = ", ".join(line(known) for known, _ in steps) or "nothing"
             raise LookupError(f"{line(action)!r} cannot happen here; {offered} can")
         self.state = after
-        return [self._titled(before, action), *self._told(before, after, action[1])]
+        return [self._titled(before, action), *self._explained(before, after, action[1])]
 
     def finding(self) -> Finding | None:
-        """What is wrong by now."""
+        """The first violation so far."""
         wrong = self.world.verdict(self.state)
         if wrong is None and not self.world.needed(self.state):
             found = self._settling.finding(self.state)
@@ -187,23 +187,23 @@ class Player:
     def _titled(self, before: State, action: Action) -> str:
         text, what, p, q = line(action), *action[:3]
         if what in ("deliver", "drop"):
-            unit = self.world.seats.seats[before[p]].inbox[q][0]
+            unit = self.world.processes.states[before[p]].inbox[q][0]
             return f"{text:<{COMMENT_AT}} # {self.world.actors.units[unit].label}"
         return text
 
-    def _told(self, before: State, after: State, p: int) -> list[str]:
-        """What a process said and saw in a step."""
-        seats, stories = self.world.seats, self.world.histories.stories
+    def _explained(self, before: State, after: State, p: int) -> list[str]:
+        """What a process sent and its application saw in a step."""
+        processes, stories = self.world.processes, self.world.histories.stories
         out = []
         others = [q for q in range(self.world.n) if q != p and after[q] != before[q]]
         if others:
             q = others[0]
-            queued = len(seats.seats[before[q]].inbox[p])
-            sent = seats.seats[after[q]].inbox[p][queued:]
+            queued = len(processes.states[before[q]].inbox[p])
+            sent = processes.states[after[q]].inbox[p][queued:]
             labels = [self.world.actors.units[unit].label for unit in sent]
             out += [f"    # m{p} sends {label}" for label in labels]
-        known = len(stories[seats.history[before[p]]].events)
-        news = stories[seats.history[after[p]]].events[known:]
+        known = len(stories[processes.history[before[p]]].events)
+        news = stories[processes.history[after[p]]].events[known:]
         return out + [f"    # m{p} {_seen(event)}" for event in news]
 
 
@@ -221,7 +221,7 @@ def _seen(event: Event) -> str:
     return f"has sent its message {event.number} in {event.view}"
 
 
-def told(options: Options, path: Iterable[Action]) -> list[str]:
-    """A path, line by line, with what each action brings about."""
+def explained(options: Options, path: Iterable[Action]) -> list[str]:
+    """A path, line by line, with the effects of each action."""
     player = Player(options)
     return [text for action in path for text in player.play(action)]

@@ -18,22 +18,22 @@ UNDECIDED, AT_RISK = 1, 2
 
 
 class Branch:
-    """A crowd, and who has issued what in it."""
+    """A live group, and the members that have issued each proposal."""
 
     def __init__(
-        self, crowd: LiveGroup, issuers: dict[Proposal, frozenset[int]] | None = None
+        self, group: LiveGroup, issuers: dict[Proposal, frozenset[int]] | None = None
     ) -> None:
-        self.crowd = crowd
+        self.group = group
         self._issuers = issuers or {}
 
     def fork(self) -> Branch:
-        """Another walk that goes on from here."""
-        return Branch(self.crowd.fork(), self._issuers.copy())
+        """A copy of the walk that continues from here."""
+        return Branch(self.group.fork(), self._issuers.copy())
 
     def observe(self) -> None:
         """Note what has been issued. After every step: an install makes members forget it."""
-        for p in self.crowd.live():
-            issued = self.crowd.members[p]._protocol.issued
+        for p in self.group.live():
+            issued = self.group.members[p]._protocol.issued
             if issued and p not in self._issuers.get(issued[-1], ()):
                 for proposal in issued:
                     known = self._issuers.get(proposal, frozenset())
@@ -46,8 +46,8 @@ class Branch:
         undecided: list[int] = []
         at_risk: list[int] = []
         nearest = 0
-        for q in self.crowd.live() if len(closable) > 1 else ():
-            issued = self.crowd.members[q]._protocol.issued
+        for q in self.group.live() if len(closable) > 1 else ():
+            issued = self.group.members[q]._protocol.issued
             mine = [proposal for proposal in issued if proposal in closable]
             if len(mine) > 1:
                 near = max(self._nearness(q, proposal, mine) for proposal in mine)
@@ -56,11 +56,11 @@ class Branch:
         return at_risk or undecided, nearest or (UNDECIDED if undecided else 0)
 
     def _been(self, p: int) -> set[ViewId]:
-        crowd = self.crowd
-        return {view.view for view in crowd._histories.stories[crowd._history[p]].views}
+        group = self.group
+        return {view.view for view in group._histories.stories[group._history[p]].views}
 
     def _closable(self) -> set[Proposal]:
-        index = self.crowd.index
+        index = self.group.index
         return {
             proposal
             for proposal, issuers in self._issuers.items()
@@ -75,13 +75,13 @@ class Branch:
         none has."""
         others = {other.view.id for other in closable if other != proposal}
         for member in proposal.entries:
-            p = self.crowd.index[member]
+            p = self.group.index[member]
             been = self._been(p) if p != q else set()
             if not been.isdisjoint(others) and proposal.view.id not in been:
                 break
         else:
             return 0
-        statements = self.crowd.members[q]._protocol._statements
+        statements = self.group.members[q]._protocol._statements
         lacks = sum(
             statements.issue(*entry, proposal) is None for entry in proposal.entries.items()
         )

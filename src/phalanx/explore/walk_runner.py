@@ -1,4 +1,4 @@
-"""Guided walks on all cores, until the time or the seeds are over, or something is found."""
+"""Guided walks on all cores, until a violation is found or the time or the seeds are used up."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import msgspec
 
 from phalanx.explore.guided_walk import Walked, walks
 from phalanx.explore.story import Story
-from phalanx.sim.collector import uncollected
+from phalanx.sim.run import without_garbage_collection
 from phalanx.sim.sweep import broken_by
 from phalanx.sim.worker_pool import in_order
 
 BLOCK = 50
-"""So many seeds are one task."""
+"""Seeds in one task."""
 EVERY_SECONDS = 10.0
 
 
 class Totals(msgspec.Struct):
-    """What walks came to."""
+    """The summed results of walks."""
 
     walks: int = 0
     seeds: int = 0
@@ -78,7 +78,7 @@ def _tasks(
 def _walk_block(task: _Task) -> tuple[int, list[Walked]]:
     seeds, lo, hi, corpus, mutant = task
     count, found = 0, []
-    with broken_by(mutant), uncollected():
+    with broken_by(mutant), without_garbage_collection():
         for walked in walks(seeds, lo, hi, corpus):
             count += 1
             if walked.finding is not None:

@@ -1,7 +1,7 @@
-"""Who can hear whom: what partitions and cuts sever, and the components that are left.
+"""Connectivity of the simulated network: severed links, and the connected components that remain.
 
-A function of the scenario and the time alone. Of one instant, healing comes first: a cut or a
-partition that begins with a [[heal]] stays.
+A function of the scenario and the time alone. At one instant, heals come first: a cut or a
+partition that begins together with a [[heal]] stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from phalanx.sim.scenario.model import Cut, Scenario
 
 
 def severed(scenario: Scenario, now: int) -> Callable[[str, str], bool]:
-    """Whether packets that the first sends now do not reach the second."""
+    """Whether packets that the first member sends now do not reach the second."""
     healed = max((h.at_ns for h in scenario.heal if h.at_ns <= now), default=-1)
     cuts = [
         cut
@@ -46,7 +46,7 @@ def _hits(cut: Cut, sender: str, receiver: str) -> bool:
 
 
 def components(nodes: Sequence[int], linked: Callable[[int, int], bool]) -> list[list[int]]:
-    """The nodes by who reaches whom, over others if need be; each in the order of `nodes`."""
+    """The connected components of the nodes; each in the order of `nodes`."""
     found: list[list[int]] = []
     left = list(nodes)
     while left:

@@ -1,19 +1,19 @@
-"""Which situations a run really went through, counted from what its members did.
+"""Scenario coverage: counts of the situations that a run went through, from its members' effects.
 
-A sweep that never merges three components or never loses a member in the middle of a join
-proves little; these counts say so. They only watch: nothing here decides anything.
+A sweep that never merges three components or never loses a member during a join proves little;
+these counts show it. They only observe: they influence neither the run nor its verdict.
 
     views_boot, views_removal, views_join      views installed, by cause
     merges_2, merges_3_or_more                 joint views, by the components that went in
     joined_1, joined_2, joined_3_or_more       ... by how many were new to an installer
     restarted_joined                           ... with a process that had been restarted
     attempts, commits, forgotten               joins begun, proposed, given up
-    fault_in_join, judged_in_join              a failure told, or found, while joining
-    leave_in_join                              somebody left while joining
+    fault_in_join, judged_in_join              a failure reported, or detected, while joining
+    leave_in_join                              a member left while joining
     followed                                   members that others drew into a view
     suspected, semi, faulty, cleared           verdicts of the detector
     left_out_t_change, left_out_told,          members left out without one: no answer in time,
-    left_out_moved                             the word of another, in another view
+    left_out_moved                             reported by another, moved to another view
     markers                                    views that ended with safe messages in doubt
     transitional, transitional_safe            messages delivered after such a marker
     carried                                    messages delivered in a later view than sent in
@@ -22,9 +22,9 @@ proves little; these counts say so. They only watch: nothing here decides anythi
                                                later view than their sender submitted them in
     from_crashed                               messages delivered after their sender had crashed
     window_closed_across                       views installed while the window was closed
-    not_sent                                   messages that nobody was left to get
-    stopped_left, stopped_name_in_use          members that ended themselves
-    stopped_for_nothing                        ... for a name that nobody else bore
+    not_sent                                   messages without a receiver left
+    stopped_left, stopped_name_in_use          members that stopped by themselves
+    stopped_for_nothing                        ... for a name that no other process had
     slow_reader                                times that a member was behind with reading while
                                                another of its view had something to say
     operator_break                             members that live and that an operator breaks with
@@ -74,7 +74,7 @@ _ACTIONS = {"START": "attempts", "COMMIT": "commits", "FORGET": "forgotten", "FO
 
 
 class _Life:
-    """What must be remembered of one process."""
+    """State of one process that the counts depend on."""
 
     __slots__ = ("accepted", "closed", "frame_max", "members", "stage", "view", "waiting")
 
@@ -102,9 +102,9 @@ class ScenarioCoverage:
         self._large: dict[tuple[MemberId, int], ViewId] = {}
         self._subset: dict[tuple[MemberId, int], ViewId] = {}
         self._behind: list[MemberId] = []
-        """Behind with reading, and nobody has said anything since."""
+        """Members behind with reading, with no message submitted by another member since."""
         self._paused: list[MemberId] = []
-        """In a long pause, and nobody has removed it yet."""
+        """Members in a long pause that have not been removed yet."""
         self._handlers: dict[type, Callable[[MemberId, _Life, Any], None]] = {
             Accepted: self._accepted,
             ViewChangeStep: self._stepped,
@@ -118,36 +118,36 @@ class ScenarioCoverage:
             WindowOpened: self._window,
         }
 
-    def note(self, seat: SimProcess, effects: Sequence[Effect]) -> None:
+    def note(self, process: SimProcess, effects: Sequence[Effect]) -> None:
         """A step of this process had these effects."""
-        if seat.me in self._paused:
-            self._paused.remove(seat.me)  # it takes steps again
+        if process.me in self._paused:
+            self._paused.remove(process.me)  # it takes steps again
         handlers = self._handlers
         for effect in effects:
             handler = handlers.get(type(effect))
             if handler is not None:
-                life = self._lives.get(seat.me)
+                life = self._lives.get(process.me)
                 if life is None:
-                    life = self._lives[seat.me] = _Life(seat.view, seat.frame_max)
-                handler(seat.me, life, effect)
+                    life = self._lives[process.me] = _Life(process.view, process.frame_max)
+                handler(process.me, life, effect)
 
     def crashed(self, member: MemberId) -> None:
         """This process has just crashed."""
         self._crashed.add(member)
         self._handlers[Deliver] = self._delivered
 
-    def told_to_leave(self, member: MemberId) -> None:
-        """This process has just been told to leave."""
+    def leave_requested(self, member: MemberId) -> None:
+        """The application of this process has just asked it to leave."""
         life = self._lives.get(member)
         if life is not None and life.stage in _JOINING:
             self._count("leave_in_join")
 
     def stopped_for_nothing(self) -> None:
-        """A process has just stopped for its name, which nobody else bore while it lived."""
+        """A process has just stopped for its name, though no other process had it."""
         self._count("stopped_for_nothing")
 
     def paused(self, member: MemberId, for_ns: int) -> None:
-        """This process has just been stopped, for so long."""
+        """This process has just been paused for `for_ns`."""
         if for_ns >= _LONG_PAUSE_NS and member not in self._paused:
             self._paused.append(member)
 
@@ -158,8 +158,8 @@ class ScenarioCoverage:
         if level:
             self._behind.append(member)
 
-    def told_to_break(self) -> None:
-        """An operator has just told a process to break with one of its view, which lives."""
+    def operator_break(self) -> None:
+        """An operator has just told a process to treat a live member of its view as failed."""
         self._count("operator_break")
 
     def started(self, member: MemberId, rivals: Sequence[MemberId]) -> None:

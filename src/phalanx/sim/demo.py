@@ -1,8 +1,8 @@
-"""The scenario that `phalanx sim demo` shows: small enough to read, bad enough to matter.
+"""The scenario of `phalanx sim demo`: a small group with a crash, a partition and a merge.
 
-Five members start alone and find each other. They talk with all four services; one crashes, the
-others part three ways with messages in the air, talk on, and meet again; the crashed one comes
-back. All the while the network loses one packet in ten.
+Five members start alone and find each other. They send with all four services; one crashes, the
+others are partitioned into three with messages in flight, continue to send, and merge again; the
+crashed one restarts. Throughout, the network loses one packet in ten.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def demo_scenario(seed: int) -> Scenario:
 
 
 def _round(names: tuple[str, ...], at_ns: int, services: tuple[Spoken, ...]) -> list[Traffic]:
-    """Each says one message of each service; the causal one of eli is for two alone."""
+    """Each member sends one message of each service; eli's causal one goes to two members."""
     return [
         Traffic(
             from_=name,

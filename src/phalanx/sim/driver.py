@@ -1,11 +1,12 @@
-"""How members are driven: packets, timers and submissions in, effects out.
+"""Drives simulated members: gives them packets, timers and submissions, and performs their effects.
 
-This is what an engine does on sockets, under virtual time. A member that is not free, because
-it is paused or its last step still costs time, lets everything wait until it wakes; then it
-takes what waits in one turn. Every effect goes where it belongs: packets to the network, rows
-to the journal, and to those who watch: `inserted`, `cases`.
+This is the work of the event loop on sockets, under virtual time. A member that is not free,
+because it is paused or its last step still takes CPU time, leaves all input waiting until it wakes;
+then it takes what waits in one turn. Effects go to the network (packets), to the journal (rows) and
+to the observers `inserted` and `cases`.
 
-This is the hot path of sweeps; stale timer events are skipped by asking for the deadline again.
+This is the hot path of sweeps. Stale timer events are not removed from the heap: the driver asks
+the member for its deadline again and skips them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from phalanx.sim.traffic import Library, PlannedSubmission
 _SPINS_MAX = 1000
 
 DEEP_EVERY = 16
-"""Invariants that cost as much as a step are checked after every so many steps, others always."""
+"""Expensive invariants are checked once in this many steps, the others after each step."""
 
 
 class Driver:
@@ -53,7 +54,7 @@ class Driver:
         schedule: Schedule,
         links: Links,
         population: Population,
-        rubbish: CorruptPackets,
+        corrupt: CorruptPackets,
         forger: PacketForger,
         faults: dict[str, int],
         rows: list[Event] | None = None,
@@ -61,7 +62,7 @@ class Driver:
         self._put = schedule.put
         self._links = links
         self._at = population.at
-        self._rubbish = rubbish
+        self._corrupt = corrupt
         self._forger = forger
         self._faults = faults
         self._archived = any(g.kind == "replayed" for g in scenario.garbage)
@@ -74,188 +75,188 @@ class Driver:
         self.cases = ScenarioCoverage()
         self.steps = 0
         self.changed_ns = 0
-        """When a view was last installed."""
+        """Time of the last view installation."""
         self.stopped: list[tuple[SimProcess, str]] = []
-        """Processes that have ended themselves and that nobody has buried yet, and why."""
+        """Processes that have stopped and are still in the population, with the reason."""
 
-    # ------------------------------------------------------------------ what comes to a member
+    # ------------------------------------------------------------------ inputs
 
-    def start(self, now: int, seat: SimProcess) -> None:
-        """The first step of a process."""
-        self._perform(now, seat, seat.member.start(now + seat.clock))
+    def start(self, now: int, process: SimProcess) -> None:
+        """Run the first step of a process."""
+        self._perform(now, process, process.member.start(now + process.clock))
 
     def arrive(self, now: int, machine: int, packets: list[bytes]) -> None:
-        """Packets have come to a machine: everybody there hears them."""
+        """Packets arrive at a machine: every process on it receives them."""
         if packets:  # else they were lost in a crash, on their way
-            for seat in self._at[machine]:
-                self.hand(now, seat, packets)
+            for process in self._at[machine]:
+                self.hand(now, process, packets)
 
-    def hand(self, now: int, seat: SimProcess, packets: list[bytes]) -> None:
-        """Packets have come to a process."""
-        if seat.free_at > now or seat.wake_at >= 0:
-            if not seat.gone:
-                self._faults["overflow"] += seat.take(packets)
-                if seat.paused_until <= now:
+    def hand(self, now: int, process: SimProcess, packets: list[bytes]) -> None:
+        """Packets arrive at a process."""
+        if process.free_at > now or process.wake_at >= 0:
+            if not process.gone:
+                self._faults["overflow"] += process.take(packets)
+                if process.paused_until <= now:
                     self._faults["slow"] += 1
-                self._wake_later(seat)
-        elif not seat.gone:
-            self._step(now, seat, Datagrams(packets))
+                self._wake_later(process)
+        elif not process.gone:
+            self._step(now, process, Datagrams(packets))
 
-    def order(self, now: int, seat: SimProcess, given: Input) -> None:
-        """Tell the process to do something, as soon as it is free."""
-        seat.orders.append(given)
-        self._soon(now, seat)
+    def order(self, now: int, process: SimProcess, given: Input) -> None:
+        """Give the process an input as soon as it is free."""
+        process.orders.append(given)
+        self._soon(now, process)
 
-    def submit(self, now: int, seat: SimProcess, submission: PlannedSubmission) -> None:
-        """Its application has something to say; it waits behind what was not yet taken."""
-        seat.backlog.append(submission)
-        seat.accepted += len(submission.sizes)
-        if seat.free_at > now or seat.wake_at >= 0:
-            self._wake_later(seat)
-        elif len(seat.backlog) == 1:
-            self._say(now, seat)
+    def submit(self, now: int, process: SimProcess, submission: PlannedSubmission) -> None:
+        """The application submits messages; they wait behind earlier submissions not yet taken."""
+        process.backlog.append(submission)
+        process.accepted += len(submission.sizes)
+        if process.free_at > now or process.wake_at >= 0:
+            self._wake_later(process)
+        elif len(process.backlog) == 1:
+            self._say(now, process)
 
-    def count_links(self, now: int, seat: SimProcess) -> None:
-        """Its life ends: what happened on its links is written down."""
-        self.rows += seat.recorder.record(now + seat.clock, seat.member.links(), now)
+    def count_links(self, now: int, process: SimProcess) -> None:
+        """Record the link statistics of a process that ends."""
+        self.rows += process.recorder.record(now + process.clock, process.member.links(), now)
 
-    def count_queue(self, now: int, seat: SimProcess, reason: str | None = None) -> None:
-        """Its life ends, or what it accepted is refused: what became of that is written down."""
-        counts = (seat.accepted, seat.submitted, seat.refused)
-        self.rows.append(seat.recorder.queue(now + seat.clock, *counts, reason, now))
+    def count_queue(self, now: int, process: SimProcess, reason: str | None = None) -> None:
+        """Record the message counts of a process that ends, or that has refused a submission."""
+        counts = (process.accepted, process.submitted, process.refused)
+        self.rows.append(process.recorder.queue(now + process.clock, *counts, reason, now))
 
-    def pause(self, seat: SimProcess, until: int) -> None:
-        seat.paused_until = max(seat.paused_until, until)
-        seat.free_at = max(seat.free_at, until)
-        self._wake_later(seat)
+    def pause(self, process: SimProcess, until: int) -> None:
+        process.paused_until = max(process.paused_until, until)
+        process.free_at = max(process.free_at, until)
+        self._wake_later(process)
 
-    def timer(self, now: int, seat: SimProcess) -> None:
-        """A timer event has come."""
-        if now != seat.armed_at:
+    def timer(self, now: int, process: SimProcess) -> None:
+        """Handle a timer event."""
+        if now != process.armed_at:
             return  # an earlier timer event replaced this one
-        seat.armed_at = -1
-        if seat.free_at > now or seat.wake_at >= 0:
-            self._wake_later(seat)
+        process.armed_at = -1
+        if process.free_at > now or process.wake_at >= 0:
+            self._wake_later(process)
         else:
-            self._expire(now, seat)
+            self._expire(now, process)
 
-    def _expire(self, now: int, seat: SimProcess) -> None:
-        """Give the member its deadline if it has come; arm the timer for the next."""
-        if seat.gone:
+    def _expire(self, now: int, process: SimProcess) -> None:
+        """Report the deadline to the member if it has passed; arm the timer for the next."""
+        if process.gone:
             return
-        deadline = seat.deadline()
-        if deadline is not None and deadline - seat.clock <= now:
-            self._step(now, seat, DeadlinePassed())
-            after = seat.deadline()
-            still = after is not None and after - seat.clock <= now
-            seat.spins = seat.spins + 1 if still else 0
-            assert seat.spins < _SPINS_MAX, f"{seat.label}: its deadline never moves on"
+        deadline = process.deadline()
+        if deadline is not None and deadline - process.clock <= now:
+            self._step(now, process, DeadlinePassed())
+            after = process.deadline()
+            still = after is not None and after - process.clock <= now
+            process.spins = process.spins + 1 if still else 0
+            assert process.spins < _SPINS_MAX, f"{process.label}: its deadline never moves on"
         else:
-            self.arm(now, seat)
+            self.arm(now, process)
 
-    def arm(self, now: int, seat: SimProcess) -> None:
-        """See to it that a timer event comes at the member's deadline."""
-        deadline = seat.deadline()
+    def arm(self, now: int, process: SimProcess) -> None:
+        """Schedule a timer event at the member's deadline."""
+        deadline = process.deadline()
         if deadline is not None:
-            at = max(deadline - seat.clock, now)
-            if seat.armed_at < 0 or at < seat.armed_at:
-                seat.armed_at = at
-                self._put(at, TIMER, 0, seat)
+            at = max(deadline - process.clock, now)
+            if process.armed_at < 0 or at < process.armed_at:
+                process.armed_at = at
+                self._put(at, TIMER, 0, process)
 
-    # ------------------------------------------------------------------ members that wait
+    # ------------------------------------------------------------------ waiting processes
 
-    def _soon(self, now: int, seat: SimProcess) -> None:
-        if seat.free_at > now or seat.wake_at >= 0:
-            self._wake_later(seat)
+    def _soon(self, now: int, process: SimProcess) -> None:
+        if process.free_at > now or process.wake_at >= 0:
+            self._wake_later(process)
         else:
-            self._turn(now, seat)
+            self._turn(now, process)
 
-    def _wake_later(self, seat: SimProcess) -> None:
-        if seat.wake_at < 0:
-            seat.wake_at = seat.free_at
-            self._put(seat.free_at, WAKE, 0, seat)
+    def _wake_later(self, process: SimProcess) -> None:
+        if process.wake_at < 0:
+            process.wake_at = process.free_at
+            self._put(process.free_at, WAKE, 0, process)
 
-    def wake(self, now: int, seat: SimProcess) -> None:
-        """A wake event has come."""
-        seat.wake_at = -1
-        if seat.gone:
+    def wake(self, now: int, process: SimProcess) -> None:
+        """Handle a wake event."""
+        process.wake_at = -1
+        if process.gone:
             return
-        if seat.free_at > now:
-            self._wake_later(seat)
+        if process.free_at > now:
+            self._wake_later(process)
         else:
-            self._turn(now, seat)
+            self._turn(now, process)
 
-    def _turn(self, now: int, seat: SimProcess) -> None:
-        """Packets that wait go in first, in one input, then what is said, then the timer.
+    def _turn(self, now: int, process: SimProcess) -> None:
+        """Process waiting packets in one input, then submissions and orders, then the timer.
 
-        One turn of an engine: else a member that is too slow for its packets would never
-        come to its timers.
+        One turn of an event loop: otherwise a member that is too slow for its packets would never
+        process its timers.
         """
-        if seat.inbox:
-            packets, seat.inbox = seat.inbox, []
+        if process.inbox:
+            packets, process.inbox = process.inbox, []
             self._faults["batch"] += len(packets) > 1
-            self._step(now, seat, Datagrams(packets))
-        self._say(now, seat)
-        while seat.orders and not seat.gone:
-            self._step(now, seat, seat.orders.pop(0))
-        self._expire(now, seat)
+            self._step(now, process, Datagrams(packets))
+        self._say(now, process)
+        while process.orders and not process.gone:
+            self._step(now, process, process.orders.pop(0))
+        self._expire(now, process)
 
-    def _say(self, now: int, seat: SimProcess) -> None:
-        """Submit what the application of this member has to say, while it is taken."""
-        seat.saying = True
-        while seat.backlog and not seat.gone:
-            submission = seat.backlog[0]
-            to = _resolved(seat, submission.to)
+    def _say(self, now: int, process: SimProcess) -> None:
+        """Submit the waiting messages of the application until the member refuses them."""
+        process.saying = True
+        while process.backlog and not process.gone:
+            submission = process.backlog[0]
+            to = _resolved(process, submission.to)
             if to == ():
                 self._faults["no_receiver"] += 1
-                self._refuse(now, seat, "NoReceiver")
+                self._refuse(now, process, "NoReceiver")
                 continue
-            bodies = self.library.write(seat.me, submission.sizes)
+            bodies = self.library.write(process.me, submission.sizes)
             try:
-                effects = seat.step(now + seat.clock, Submit(bodies, submission.service, to))
+                effects = process.step(now + process.clock, Submit(bodies, submission.service, to))
             except OutboxFull:
                 self._faults["outbox_full"] += 1
                 break  # until WindowOpened
             except (UnknownMember, NoReceiver, MemberClosed) as refusal:
                 kind = "unsaid" if isinstance(refusal, MemberClosed) else "no_receiver"
                 self._faults[kind] += 1
-                self._refuse(now, seat, type(refusal).__name__)
+                self._refuse(now, process, type(refusal).__name__)
                 continue
-            seat.backlog.popleft()
-            seat.submitted += len(bodies)
-            self.library.keep(seat.me, submission.sizes, effects)
+            process.backlog.popleft()
+            process.submitted += len(bodies)
+            self.library.keep(process.me, submission.sizes, effects)
             self._faults["subset"] += to is not None
-            self._faults["large"] += sum(n > seat.frame_max for n in submission.sizes)
-            self._after(now, seat, effects)
-            if self._ask_delivery and seat.machine % 2 == 0 and not seat.gone:
-                asked = AwaitDelivery(seat.submitted)
-                self._perform(now, seat, seat.step(now + seat.clock, asked))
-        seat.saying = False
+            self._faults["large"] += sum(n > process.frame_max for n in submission.sizes)
+            self._after(now, process, effects)
+            if self._ask_delivery and process.machine % 2 == 0 and not process.gone:
+                asked = AwaitDelivery(process.submitted)
+                self._perform(now, process, process.step(now + process.clock, asked))
+        process.saying = False
 
-    def _refuse(self, now: int, seat: SimProcess, reason: str) -> None:
-        """The submission in front is not taken."""
-        seat.refused += len(seat.backlog.popleft().sizes)
-        self.count_queue(now, seat, reason)
+    def _refuse(self, now: int, process: SimProcess, reason: str) -> None:
+        """Drop the first submission and record the reason."""
+        process.refused += len(process.backlog.popleft().sizes)
+        self.count_queue(now, process, reason)
 
     # ------------------------------------------------------------------ steps
 
-    def _step(self, now: int, seat: SimProcess, given: Input) -> None:
-        self._after(now, seat, seat.step(now + seat.clock, given))
+    def _step(self, now: int, process: SimProcess, given: Input) -> None:
+        self._after(now, process, process.step(now + process.clock, given))
 
-    def _after(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
+    def _after(self, now: int, process: SimProcess, effects: list[Effect]) -> None:
         self.steps += 1
-        seat.member.validate(deep=not self.steps % DEEP_EVERY)
-        if seat.cpu:
-            seat.free_at = max(seat.free_at, now) + seat.cpu
-        self._perform(now, seat, effects)
+        process.member.validate(deep=not self.steps % DEEP_EVERY)
+        if process.cpu:
+            process.free_at = max(process.free_at, now) + process.cpu
+        self._perform(now, process, effects)
 
-    def _perform(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
+    def _perform(self, now: int, process: SimProcess, effects: list[Effect]) -> None:
         opened = False
         if effects:
             for effect in effects:
                 kind = type(effect)
                 if kind is Transmit:
-                    self._transmit(now, seat, effect.packets)  # type: ignore[union-attr]
+                    self._transmit(now, process, effect.packets)  # type: ignore[union-attr]
                 elif kind is WindowOpened:
                     opened = True
                 elif kind is WindowClosed:
@@ -264,58 +265,60 @@ class Driver:
                     self.changed_ns = now
                     self._forger.saw(effect.view)  # type: ignore[union-attr, arg-type]
                 elif kind is Stopped:
-                    self._faults["unsaid"] += seat.end()
-                    self.stopped.append((seat, effect.reason))  # type: ignore[union-attr]
+                    self._faults["unsaid"] += process.end()
+                    self.stopped.append((process, effect.reason))  # type: ignore[union-attr]
             if len(effects) > 1 or kind is not Transmit:
-                self.rows += seat.recorder.record(now + seat.clock, effects, now)
-                self.cases.note(seat, effects)
-        member = seat.member
-        if member.have != seat.have or member.view is not seat.view:
-            self._watch(now, seat, effects)
-        if not seat.gone:
-            self.arm(now, seat)
-            if opened and seat.backlog and not seat.saying:
-                self._say(now, seat)
+                self.rows += process.recorder.record(now + process.clock, effects, now)
+                self.cases.note(process, effects)
+        member = process.member
+        if member.have != process.have or member.view is not process.view:
+            self._watch(now, process, effects)
+        if not process.gone:
+            self.arm(now, process)
+            if opened and process.backlog and not process.saying:
+                self._say(now, process)
 
-    def _transmit(self, now: int, seat: SimProcess, packets: list[bytes]) -> None:
-        self._rubbish.seen.append(packets[-1])
+    def _transmit(self, now: int, process: SimProcess, packets: list[bytes]) -> None:
+        self._corrupt.seen.append(packets[-1])
         if self._archived:
-            self._rubbish.archive.append(packets[-1])
-        self._links.broadcast(now, seat.machine, packets)
-        neighbours = self._at[seat.machine]
+            self._corrupt.archive.append(packets[-1])
+        self._links.broadcast(now, process.machine, packets)
+        neighbours = self._at[process.machine]
         if len(neighbours) > 1 and not self._loopback:
             for other in neighbours:
-                if other is not seat:
+                if other is not process:
                     self._put(now + self._local_ns, HAND, 0, (other, packets))
 
-    def _watch(self, now: int, seat: SimProcess, effects: list[Effect]) -> None:
-        """Frames have entered the member's DAG, or its view is another one."""
-        member = seat.member
-        if member.view is not seat.view:  # maybe by way of another, all in this step
+    def _watch(self, now: int, process: SimProcess, effects: list[Effect]) -> None:
+        """Note frames that have entered the member's DAG, and a change of its view."""
+        member = process.member
+        if member.view is not process.view:  # maybe by way of another, all in this step
             for effect in effects:
                 if type(effect) is LinkStats:
                     base = effect.upto - effect.frames
-                    self._insert(now, seat, effect.peer, base, effect.upto)
-            seat.base = {link.peer: link.upto - link.frames for link in member.links()}
+                    self._insert(now, process, effect.peer, base, effect.upto)
+            process.base = {link.peer: link.upto - link.frames for link in member.links()}
         for sender, upto in zip(member.view.members, member.have, strict=True):
-            self._insert(now, seat, sender, seat.base.get(sender, 0), upto)
-        seat.view = member.view
-        seat.have = list(member.have)
+            self._insert(now, process, sender, process.base.get(sender, 0), upto)
+        process.view = member.view
+        process.have = list(member.have)
 
-    def _insert(self, now: int, seat: SimProcess, sender: MemberId, base: int, upto: int) -> None:
-        """Frames of a sender up to a number are here, those up to `base` as everybody's past: of
-        them only those count that entered in an earlier view."""
-        before = max(seat.had.get(sender, 0), base)
+    def _insert(
+        self, now: int, process: SimProcess, sender: MemberId, base: int, upto: int
+    ) -> None:
+        """Note a sender's frames up to `upto`. Frames up to `base` belong to the common past of the
+        view and count only if they entered in an earlier view."""
+        before = max(process.had.get(sender, 0), base)
         if upto > before:
-            seat.had[sender] = upto
-            me, inserted = seat.me, self.inserted
+            process.had[sender] = upto
+            me, inserted = process.me, self.inserted
             name, incarnation = sender.name, sender.incarnation
             for number in range(before + 1, upto + 1):
                 inserted[me.name, me.incarnation, name, incarnation, number] = now
 
 
-def _resolved(seat: SimProcess, names: tuple[str, ...] | None) -> tuple[MemberId, ...] | None:
-    """Who bears these names in the member's present view."""
+def _resolved(process: SimProcess, names: tuple[str, ...] | None) -> tuple[MemberId, ...] | None:
+    """The members of the current view with these names."""
     if names is None:
         return None
-    return tuple(m for m in seat.member.view.members if m.name in names)
+    return tuple(m for m in process.member.view.members if m.name in names)

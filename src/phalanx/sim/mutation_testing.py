@@ -1,10 +1,10 @@
-"""Hunting mutants: how many seeds does it take until a checker catches a broken rule?
+"""Mutation testing: break one protocol rule at a time and verify that a checker catches it.
 
-For each mutant, seeds are played one after the other on the ground that suits it until one fails:
-random scenarios, or random walks of small groups. If none does, its directed scenarios are
-played: schedules that chance seldom draws, written down. What failed names the checker. A mutant
-that survives means that a rule is not tested: it is a failure of the simulator, not a success of
-the protocol, unless the rule is not needed.
+For each mutant, seeds are run one after the other until one fails: random scenarios, or random
+walks of small groups, whichever suits the mutant. If none fails, its directed scenarios are run:
+schedules that random draws seldom produce. The failed check names the checker. A mutant that
+survives shows a rule that is not tested, which is a defect of the simulator unless the rule is not
+needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.generators.kinds import MEMBERS, scenario_of
+from phalanx.sim.generators import MEMBERS, scenario_of
 from phalanx.sim.mutants import MUTANTS, apply
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import Scenario
@@ -24,26 +24,26 @@ from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.worker_pool import in_order
 
 
-class Played(msgspec.Struct, frozen=True):
-    """What a seed came to: the properties that were violated, and how large the group was."""
+class SeedOutcome(msgspec.Struct, frozen=True):
+    """The properties that a seed or file violated, and the size of its group."""
 
     violated: tuple[str, ...]
     members: int
 
 
-Walker = Callable[[int | Path], Played]
-"""Plays the random walk of a seed or a story in a file: `phalanx.explore.random_walk.play`, which
+Walker = Callable[[int | Path], SeedOutcome]
+"""Runs the random walk of a seed or a story in a file: `phalanx.explore.random_walk.play`, which
 this package may not import."""
 
 
 class MutantResult(msgspec.Struct, frozen=True):
-    """What became of a mutant. Neither `seed` nor `scenario`: it survived."""
+    """The seed or scenario that caught a mutant. It survived if both are None."""
 
     mutant: str
     breaks: str
     ground: str
     seeds_needed: int
-    """So many were played."""
+    """How many seeds were tried."""
     seed: int | None = None
     scenario: str | None = None
     members: int = 0
@@ -59,56 +59,56 @@ class MutantResult(msgspec.Struct, frozen=True):
         return self.scenario or ("-" if self.seed is None else str(self.seed))
 
 
-def hunt(
+def run_mutant(
     mutant: str,
     seeds: range,
     walk: Walker,
     members: tuple[int, int] | None = None,
     directed: Path | None = None,
 ) -> MutantResult:
-    """Play seeds under one mutant until one fails, then its scenarios in folder `directed`.
+    """Run seeds under one mutant until one fails, then its scenarios in folder `directed`.
 
-    `members` is how large the groups of scenarios are, if not as their kind has them.
+    `members` replaces the default group sizes of the kind of scenario.
     """
     broken = MUTANTS[mutant]
     ground = broken.ground
-    catch = MutantResult(mutant, broken.breaks, ground, len(seeds))
+    survivor = MutantResult(mutant, broken.breaks, ground, len(seeds))
     with apply(mutant):
-        for played, seed in enumerate(seeds, start=1):
+        for tried, seed in enumerate(seeds, start=1):
             if ground == "walk":
                 result = walk(seed)
             else:
-                result = _play(scenario_of(seed, *(members or MEMBERS[ground]), ground))
+                result = _run_scenario(scenario_of(seed, *(members or MEMBERS[ground]), ground))
             if result.violated:
-                return _caught(catch, result, seeds_needed=played, seed=seed)
-        for file in written_for(mutant, directed) if directed is not None else ():
-            result = play_file(file, walk)
+                return _caught(survivor, result, seeds_needed=tried, seed=seed)
+        for file in directed_files(mutant, directed) if directed is not None else ():
+            result = run_file(file, walk)
             if result.violated:
-                return _caught(catch, result, scenario=file.name)
-    return catch
+                return _caught(survivor, result, scenario=file.name)
+    return survivor
 
 
-def written_for(mutant: str, folder: Path) -> list[Path]:
-    """The scenarios and stories that are meant to catch a mutant: they have its name."""
+def directed_files(mutant: str, folder: Path) -> list[Path]:
+    """The scenarios and stories written to catch a mutant; their file name is its name."""
     return sorted(folder.glob(f"{mutant.replace('-', '_')}.*"))
 
 
-def play_file(file: Path, walk: Walker) -> Played:
-    """A scenario, or a story."""
-    return _play(load(file)) if file.suffix == ".toml" else walk(file)
+def run_file(file: Path, walk: Walker) -> SeedOutcome:
+    """Run a scenario (TOML) or a story."""
+    return _run_scenario(load(file)) if file.suffix == ".toml" else walk(file)
 
 
-def _play(scenario: Scenario) -> Played:
-    return Played(run(scenario).signature, len(scenario.members))
+def _run_scenario(scenario: Scenario) -> SeedOutcome:
+    return SeedOutcome(run(scenario).signature, len(scenario.members))
 
 
-def _caught(catch: MutantResult, result: Played, **where: Any) -> MutantResult:
+def _caught(survivor: MutantResult, result: SeedOutcome, **where: Any) -> MutantResult:
     return msgspec.structs.replace(
-        catch, members=result.members, caught_by=result.violated, **where
+        survivor, members=result.members, caught_by=result.violated, **where
     )
 
 
-def hunt_all(
+def run_mutants(
     seeds: range,
     walk: Walker,
     members: tuple[int, int] | None = None,
@@ -116,11 +116,11 @@ def hunt_all(
     jobs: int | None = None,
     only: Sequence[str] = (),
 ) -> Generator[MutantResult, None, None]:
-    """Every mutant, or only some, on as many processes as there are cores, in their order."""
+    """Run every mutant, or those of `only`, on all cores; yield the results in order."""
     workers = min(jobs or os.cpu_count() or 1, len(MUTANTS))
     tasks = ((mutant, seeds, walk, members, directed) for mutant in only or MUTANTS)
-    yield from in_order(_hunt, tasks, workers)
+    yield from in_order(_run_task, tasks, workers)
 
 
-def _hunt(task: tuple[str, range, Walker, tuple[int, int] | None, Path | None]) -> MutantResult:
-    return hunt(*task)
+def _run_task(task: tuple[str, range, Walker, tuple[int, int] | None, Path | None]) -> MutantResult:
+    return run_mutant(*task)

@@ -1,10 +1,10 @@
 """The network between simulated machines: every link delays, loses, copies and reorders.
 
 A broadcast is one transmission per receiving machine: links belong to the machines that the
-scenario's members live on, whatever processes live there. Each link has dice of its own, seeded
-by its two ends, so a scenario without one member or one fault treats the other links as before:
-that is what makes shrinking work. Without `reorder_ppm` a link keeps the order of its packets,
-as a switch does, and packets of one transmission arrive in one input.
+scenario's members live on, whatever processes live there. Each link has a random generator
+of its own, seeded by its two ends, so a scenario without one member or one fault treats the other
+links as before, which makes shrinking work. Without `reorder_ppm` a link keeps the order of its
+packets, as a switch does, and packets of one transmission arrive in one input.
 
 This is half of the simulator's hot path (`World` is the other): plain loops, no objects per
 packet; chances are compared with 20 random bits.
@@ -37,7 +37,7 @@ _WIRE = (
 
 
 def chance(ppm: int) -> int:
-    """So many of 2**20 draws; 1,000,000 ppm is all of them, 1 ppm is at least one."""
+    """A probability as a number of 2**20 draws; 1,000,000 ppm is all, 1 ppm at least one."""
     return -(-(ppm << _BITS) // 1_000_000)
 
 
@@ -79,7 +79,7 @@ class _Link:
         self.spacing = wire["spacing_ns"]
         self.plain = not (self.duplicate or self.reorder or self.spacing or doomed)
         self.blame = "loss"
-        """What a loss is counted as."""
+        """The fault that a loss is counted as."""
         self.cut = False
         self.one_way = False
         """It is cut, and the other direction is open."""
@@ -89,7 +89,7 @@ class _Link:
         """How many cuts of this kind have ended."""
         self.free_at = 0
         self.flying: list[tuple[int, list[bytes]]] | None = [] if doomed else None
-        """What is on its way, where a crash may take it back: arrival and packets."""
+        """Packets in flight with their arrival times, kept where a crash may lose them."""
 
     def draw(self, upto: int) -> int:
         """An integer in 0..upto."""
@@ -115,7 +115,7 @@ class Links:
         ]
 
     def broadcast(self, now: int, sender: int, packets: list[bytes]) -> None:
-        """Send packets, in order, to everybody else."""
+        """Send packets, in order, to all other machines."""
         for link in self._from[sender]:
             kept = packets
             if link.loss:

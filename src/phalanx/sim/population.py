@@ -1,7 +1,7 @@
-"""The processes of a run: which live where, which are gone, and who can reach whom.
+"""The processes of a run: on which machine each runs, which have ended, which can reach each other.
 
-Each member of the scenario has a machine and on it a *line* of processes, one after the other:
-a restart makes the next one. An imposter is a process beside the line of the name it took.
+Each member of the scenario has a machine, on which its processes run one after the other: a restart
+starts the next one. An imposter is another process that takes the same name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GROUP = "sim"
 
 
 class Population:
-    """All processes that there are. Whoever ends one says so with `bury`."""
+    """All processes of a run. A caller that ends a process reports it with `remove`."""
 
     def __init__(self, scenario: Scenario, make: Maker, links: Links) -> None:
         self._scenario = scenario
@@ -28,23 +28,23 @@ class Population:
         self._links = links
         self._own = {p.name: p for p in scenario.member}
         self._shared = [shared_digest(scenario.config_of(name)) for name in scenario.members]
-        """Per machine, what its member's settings that must agree are."""
+        """Per machine, the digest of the settings that must agree in a group."""
         self._imposters = 0
         self._ended: list[tuple[MemberId, int]] = []
         self._groups: list[list[SimProcess]] = []
         self.everybody = boot_view([MemberId(name) for name in scenario.members])
         alone = scenario.start == "alone"
-        self.line = [
-            self._seat(MemberId(name), i, None if alone else self.everybody)
+        self.latest = [
+            self._make_process(MemberId(name), i, None if alone else self.everybody)
             for i, name in enumerate(scenario.members)
         ]
         """Per machine, the latest process of the member that it belongs to."""
-        self.at: list[tuple[SimProcess, ...]] = [(seat,) for seat in self.line]
+        self.at: list[tuple[SimProcess, ...]] = [(process,) for process in self.latest]
         """Per machine, the processes that live there."""
-        self.live: tuple[SimProcess, ...] = tuple(self.line)
-        """All that live, in the order of their starts."""
+        self.live: tuple[SimProcess, ...] = tuple(self.latest)
+        """All live processes, in the order of their starts."""
 
-    def _seat(self, me: MemberId, machine: int, view: View | None) -> SimProcess:
+    def _make_process(self, me: MemberId, machine: int, view: View | None) -> SimProcess:
         scenario = self._scenario
         config = scenario.config_of(me.name)
         life = "" if me.incarnation == 1 else f" {me.incarnation}"
@@ -57,62 +57,65 @@ class Population:
     # ------------------------------------------------------------------ lives
 
     def restart(self, machine: int) -> SimProcess:
-        """The next process of a line, alone. Its machine's clock has gone on."""
-        before = self.line[machine]
+        """Start the next process of a member, in a view of its own, with its machine's clock."""
+        before = self.latest[machine]
         assert before.gone, f"{before.me} still lives"
-        seat = self._seat(MemberId(before.me.name, before.me.incarnation + 1), machine, None)
-        seat.clock = before.clock
-        self.line[machine] = seat
-        self._settle(seat)
-        return seat
+        me = MemberId(before.me.name, before.me.incarnation + 1)
+        process = self._make_process(me, machine, None)
+        process.clock = before.clock
+        self.latest[machine] = process
+        self._add(process)
+        return process
 
-    def intrude(self, imposter: Imposter) -> SimProcess:
-        """A second process with a name, alone, on another member's machine."""
+    def add_imposter(self, imposter: Imposter) -> SimProcess:
+        """Start a second process with a member's name, in a view of its own, on another machine."""
         names = self._scenario.members
         self._imposters += 1
-        line = self.line[names.index(imposter.member)].me
+        genuine = self.latest[names.index(imposter.member)].me
         incarnation = imposter.incarnation
         if incarnation is None:
-            incarnation = line.incarnation + IMPOSTERS_FROM * self._imposters
+            incarnation = genuine.incarnation + IMPOSTERS_FROM * self._imposters
         machine = names.index(imposter.beside)
-        seat = self._seat(MemberId(line.name, incarnation), machine, None)
-        seat.clock = self.line[machine].clock
-        self._settle(seat)
-        return seat
+        process = self._make_process(MemberId(genuine.name, incarnation), machine, None)
+        process.clock = self.latest[machine].clock
+        self._add(process)
+        return process
 
-    def _settle(self, seat: SimProcess) -> None:
-        self.at[seat.machine] = (*self.at[seat.machine], seat)
-        self.live = (*self.live, seat)
+    def _add(self, process: SimProcess) -> None:
+        self.at[process.machine] = (*self.at[process.machine], process)
+        self.live = (*self.live, process)
 
-    def rivals(self, seat: SimProcess) -> list[MemberId]:
-        """Who else has borne its name while it lived."""
-        living = [s.me for s in self.live if s.me.name == seat.me.name and s is not seat]
-        ended = [m for m, at in self._ended if m.name == seat.me.name and at >= seat.started_ns]
+    def rivals(self, process: SimProcess) -> list[MemberId]:
+        """Other processes that had its name during its life."""
+        living = [s.me for s in self.live if s.me.name == process.me.name and s is not process]
+        ended = [
+            m for m, at in self._ended if m.name == process.me.name and at >= process.started_ns
+        ]
         return living + ended
 
-    def bury(self, now: int, seat: SimProcess) -> None:
-        """The process is gone."""
-        assert seat.gone
-        self._ended.append((seat.me, now))
-        self.at[seat.machine] = tuple(s for s in self.at[seat.machine] if s is not seat)
-        self.live = tuple(s for s in self.live if s is not seat)
+    def remove(self, now: int, process: SimProcess) -> None:
+        """Take a process that has ended out of the population."""
+        assert process.gone
+        self._ended.append((process.me, now))
+        self.at[process.machine] = tuple(s for s in self.at[process.machine] if s is not process)
+        self.live = tuple(s for s in self.live if s is not process)
 
-    # ------------------------------------------------------------------ who reaches whom
+    # ------------------------------------------------------------------ connectivity
 
     def survey(self) -> list[SimProcess]:
-        """Find out anew who reaches whom; the processes for which that changed."""
-        machines = [i for i, seats in enumerate(self.at) if seats]
+        """Recompute which processes reach each other; return those for which that changed."""
+        machines = [i for i, processes in enumerate(self.at) if processes]
         self._groups = [
-            [seat for machine in group for seat in self.at[machine]]
+            [process for machine in group for process in self.at[machine]]
             for group in components(machines, self._joined)
         ]
         changed: list[SimProcess] = []
         for group in self._groups:
-            names = sorted(seat.me.name for seat in group)
-            for seat in group:
-                if seat.component != names:
-                    seat.component = names
-                    changed.append(seat)
+            names = sorted(process.me.name for process in group)
+            for process in group:
+                if process.component != names:
+                    process.component = names
+                    changed.append(process)
         return changed
 
     def _joined(self, one: int, other: int) -> bool:
@@ -120,11 +123,11 @@ class Population:
         return self._shared[one] == self._shared[other] and self._links.linked(one, other)
 
     def agrees(self) -> bool:
-        """Whether all who reach each other are in one view, and nobody else is in it."""
+        """Whether all processes that reach each other are in one view, without others."""
         return all(map(_agree, self._groups))
 
     def complaint(self) -> str:
-        """Who keeps the run from its end, in one line."""
+        """The processes that keep the run from ending, in one line."""
         busy = [s.label for s in self.live if s.leaving or not s.member.settled or s.backlog]
         if busy:
             return f"{', '.join(busy)} not settled"
@@ -137,8 +140,8 @@ class Population:
 
 def _agree(group: list[SimProcess]) -> bool:
     view = group[0].member.view
-    return list(view.members) == sorted(seat.me for seat in group) and all(
-        seat.member.view.id == view.id for seat in group
+    return list(view.members) == sorted(process.me for process in group) and all(
+        process.member.view.id == view.id for process in group
     )
 
 

@@ -1,8 +1,8 @@
-"""Where a simulated process sits: its core, its clock, its journal, and what waits for it.
+"""A simulated process: its protocol core, its clock, its journal and its queues.
 
-A seat is one life of one process on one machine; machines are counted as the scenario's
-members. A member is *free* unless it is paused or its last step still costs time. What comes to a
-member that is not free waits here, packets up to the size of a socket buffer.
+A SimProcess is one incarnation of a member on one machine; machines have the numbers of the
+scenario's members. A process is *free* unless it is paused or its last step still takes CPU time.
+Input to a process that is not free waits here; packets wait up to the size of a socket buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from phalanx.sim.traffic import PlannedSubmission
 
 
 class Driven(Protocol):
-    """What the simulator needs of a member: the contract of `core.member.Member`."""
+    """The interface of `core.member.Member` that the simulator uses."""
 
     def start(self, now: int) -> list[Effect]: ...
 
@@ -45,7 +45,7 @@ class Driven(Protocol):
 
 
 class Maker(Protocol):
-    """How a member is made: the signature of `core.member.Member`."""
+    """Constructor of a member: the signature of `core.member.Member`."""
 
     def __call__(
         self, me: MemberId, view: View, group: str, config: Config, entropy: int
@@ -53,7 +53,7 @@ class Maker(Protocol):
 
 
 class SimProcess:
-    """One process and everything about it that is not protocol."""
+    """One process: a protocol core and all state of the process outside it."""
 
     __slots__ = (
         "accepted",
@@ -69,7 +69,7 @@ class SimProcess:
         "gone",
         "had",
         "have",
-        "heir_waits",
+        "restart_pending",
         "inbox",
         "inbox_max",
         "leaving",
@@ -115,23 +115,23 @@ class SimProcess:
         self.accepted = self.submitted = self.refused = 0
         """Messages that the application handed over, that the member took, that were refused."""
         self.orders: list[Input] = []
-        """What it is told to do once it is free."""
+        """Inputs of the scenario that it takes once it is free."""
         self.started_ns = 0
         self.free_at = 0
         self.paused_until = 0
         self.wake_at = -1
-        """When a wake event comes; -1 if none is under way."""
+        """Time of the next wake event; -1 if none is scheduled."""
         self.armed_at = -1
-        """When the next timer event comes; -1 if none is under way."""
+        """Time of the next timer event; -1 if none is scheduled."""
         self.spins = 0
         """Deadlines in a row after which the deadline was still due."""
         self.saying = False
         self.leaving = False
         self.level = 0
-        """How far its application is behind with reading, as it was last told."""
+        """How far its application is behind with reading, as last reported to the member."""
         self.gone = False
-        self.heir_waits = False
-        """A new process takes its place as soon as it is gone."""
+        self.restart_pending = False
+        """A new process of the member starts as soon as this one has ended."""
         self.component: list[str] = []
         """Names of the processes it can exchange packets with, itself included."""
         self.view = member.view
@@ -140,21 +140,21 @@ class SimProcess:
         self.base: dict[MemberId, int] = {}
         """Per sender, where its frames begin in the present view."""
         self.had: dict[MemberId, int] = {}
-        """Per sender, how many frames have ever been here."""
+        """Per sender, the last frame that this process has had in any view."""
 
     @property
     def label(self) -> str:
-        """Its name, with the incarnation if it is not the first."""
+        """The name of the member, with the incarnation unless it is the first."""
         return self.me.name if self.me.incarnation == 1 else str(self.me)
 
     def take(self, packets: list[bytes]) -> int:
-        """Let packets wait; returns how many found no room and are lost."""
+        """Queue packets; return how many were lost because the queue is full."""
         room = self.inbox_max - len(self.inbox)
         self.inbox += packets[:room]
         return max(0, len(packets) - room)
 
     def end(self) -> int:
-        """The process is no more; returns how many submissions it never took."""
+        """End the process; return how many submissions it never took."""
         self.gone = True
         self.armed_at = -1
         self.inbox.clear()
@@ -162,14 +162,14 @@ class SimProcess:
         return self.refuse_all()
 
     def refuse_all(self) -> int:
-        """What waits is not taken any more; returns how many submissions that are."""
-        unsaid = len(self.backlog)
+        """Refuse all queued submissions; return how many they are."""
+        dropped = len(self.backlog)
         self.refused += sum(len(submission.sizes) for submission in self.backlog)
         self.backlog.clear()
-        return unsaid
+        return dropped
 
-    def last_words(self) -> list[str]:
-        """The member's story; of a broken member at least that it has none."""
+    def story_or_error(self) -> list[str]:
+        """The member's story; for a member that cannot tell it, the error."""
         try:
             return self.member.story()
         except Exception as error:

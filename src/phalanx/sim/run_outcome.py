@@ -1,4 +1,4 @@
-"""What came of playing a scenario, before anybody judged it."""
+"""The raw outcome of a simulated scenario: rows, faults and coverage, not yet checked."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ entered the holder's DAG."""
 
 
 class RunOutcome(msgspec.Struct):
-    """Rows in the order of events, what an all-knowing observer saw, and how it ended."""
+    """Rows in the order of events, facts that only the simulator knows, and how the run ended."""
 
     rows: list[Event]
     inserted: Inserted
     library: Library
     faults: dict[str, int]
     cases: dict[str, int]
-    """What the protocol really went through: see `cases`."""
+    """Situations that the protocol went through: see `coverage`."""
     steps: int
     sim_ns: int
     stuck: str | None
@@ -71,6 +71,6 @@ class RunOutcome(msgspec.Struct):
     exhausted: bool
     """It was given up for its number of steps; more of them might have settled it."""
     exception: str | None
-    """The traceback of what left the core, where nothing must."""
+    """The traceback of an exception that left the core."""
     stories: dict[str, list[str]]
-    """What each process that lives says about its state at the end."""
+    """The story of each live process at the end."""

@@ -1,8 +1,8 @@
-"""Everything a scenario plans, as events for the world's heap.
+"""The event heap of the simulation, and the events that a scenario plans.
 
-An entry is (time, kind, machine's index, data); machines are counted as the scenario's members.
-Submissions come one at a time: the data of a SAY entry is the submission and the rest of its
-[[traffic]] table, so that a million planned messages cost no memory.
+An entry is (time, kind, machine's index, data); machines have the numbers of the scenario's
+members. Submissions are planned one at a time: the data of a SAY entry is the submission and the
+rest of its [[traffic]] table, so that a million planned messages cost no memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phalanx.sim.traffic import PlannedSubmission, plan
 
 
 class Kind(IntEnum):
-    """What an event is. The first four are not planned but follow from others."""
+    """Kinds of events. The first four are not planned but follow from others."""
 
     ARRIVE = 0
     TIMER = 1
@@ -48,7 +48,7 @@ Entry = tuple[int, int, int, Any]
 
 
 class Schedule:
-    """The events to come, by time, and of one time in the order in which they were put here."""
+    """Future events by time; events of one instant keep the order in which they were added."""
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, int, int, Any]] = []
@@ -66,7 +66,7 @@ class Schedule:
 
 
 def agenda(scenario: Scenario) -> Iterator[Entry]:
-    """The entries that are known from the start; of one instant, in the order they happen."""
+    """The planned entries; those of one instant are in the order in which they happen."""
     index = {name: i for i, name in enumerate(scenario.members)}
     for i, traffic in enumerate(scenario.traffic):
         yield from next_said(index[traffic.from_], plan(scenario, i))
@@ -86,7 +86,7 @@ def agenda(scenario: Scenario) -> Iterator[Entry]:
 
 
 def _changes(scenario: Scenario, index: dict[str, int]) -> Iterator[Entry]:
-    """What may change views. The end of what lasts a while is an entry of its own."""
+    """Entries of faults that may change views. The end of a fault is an entry of its own."""
     for table in CHANGES:
         kind = Kind[table.rstrip("_").upper()]
         for row in getattr(scenario, table):

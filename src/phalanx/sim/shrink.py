@@ -1,8 +1,8 @@
-"""From a failing scenario to a small one that fails with the same property.
+"""Shrink a failing scenario to a small one that fails with the same property.
 
-Greedy: try one simplification after the other, keep those that still fail and go on from there,
-round after round until none helps or the runs are used up. Dice are seeded by names (see
-`network`, `traffic`), so what is dropped leaves the rest as it was, as far as that is possible.
+The search is greedy: it tries one simplification after the other, keeps those that still fail, and
+repeats until none helps or the runs are used up. Random generators are seeded by names (see
+`network`, `traffic`), so dropping a part leaves the rest as it was, as far as possible.
 """
 
 from __future__ import annotations

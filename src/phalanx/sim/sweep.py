@@ -1,8 +1,8 @@
-"""Many seeds on all cores: run random scenarios, add up what the checkers said.
+"""Sweeps: run the random scenarios of many seeds on all cores and add up the verdicts.
 
-Each run comes back as a few numbers, so a sweep of any length needs little memory. The sum
-does not depend on the number of workers or on who finished first. Ctrl-C ends a sweep early
-and keeps what was done; a worker that dies ends it with WorkerDied.
+Each run comes back as a few numbers, so a sweep of any length needs little memory. The sum does not
+depend on the number of workers or on the order in which they finish. Ctrl-C ends a sweep early and
+keeps the results so far; a worker that dies ends it with WorkerDied.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from phalanx.sim.generators import Kind, scenario_of
 from phalanx.sim.generators.fixed_view import MEMBERS_HI, MEMBERS_LO
-from phalanx.sim.generators.kinds import Kind, scenario_of
 from phalanx.sim.journal_export import JournalExporter
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.model import SECOND
@@ -39,7 +39,7 @@ class Seeds(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """What the runs of some seeds came to."""
+    """The summed results of runs."""
 
     kind: Kind = "fixed"
     runs: int = 0
@@ -141,7 +141,7 @@ def _add(into: dict[str, int], more: dict[str, int]) -> None:
 
 
 def broken_by(mutant: str | None) -> AbstractContextManager[object]:
-    """The core as it is, or with one rule of the protocol broken while inside."""
+    """Break one rule of the protocol inside the block; none if `mutant` is None."""
     if mutant is None:
         return nullcontext()
     from phalanx.sim import mutants  # only who asks for a mutant pays for it

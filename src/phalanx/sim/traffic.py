@@ -1,7 +1,7 @@
-"""What simulated applications say: the planned submissions and the bodies of messages.
+"""Traffic of simulated applications: the planned submissions and the bodies of messages.
 
-A body is made of its sender, its number and its length alone, so any run of messages can be
-made again to compare what was delivered with what was meant.
+A body is a function of its sender, its number and its length, so the bodies of any range of
+messages can be made again and compared with what was delivered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Work on several processes: results in order, few tasks under way, nobody waits for the dead.
+"""A pool of worker processes: results in order, few tasks in progress, worker deaths detected.
 
-Tasks are taken from their iterator only as fast as they are done, so there may be any number
-of them. A process that dies (killed, out of memory) ends the work with WorkerDied; Ctrl-C and
-a caller who has seen enough end it at once, without waiting for tasks that were begun.
+The pool takes tasks from their iterator only as fast as they are done, so there may be any number
+of them. A worker that dies (killed, out of memory) ends the work with WorkerDied. Ctrl-C, or a
+caller that stops iterating, ends it at once without waiting for tasks in progress.
 """
 
 from __future__ import annotations

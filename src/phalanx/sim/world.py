@@ -1,13 +1,13 @@
-"""The world: members, network and applications under one virtual clock.
+"""The simulation of one scenario: members, network and applications under one virtual clock.
 
-One heap of events (time, sequence number, kind, machine, data), integer nanoseconds, and dice
-that are seeded by names: the same scenario and seed give the same rows, byte for byte,
-in any process. The core that runs here is the one that runs on sockets; `driver` drives it,
-`population` knows which processes there are, and here is what the scenario does to them.
+One heap of events (time, sequence number, kind, machine, data), integer nanoseconds, and random
+generators seeded by names: the same scenario and seed give the same rows, byte for byte, in any
+process. The protocol core is the one that runs on sockets. `driver` drives it, `population` holds
+the processes, and this module applies the scenario's events to them.
 
-The world knows more than any member: when each frame entered each member's DAG (`inserted`),
-what was really submitted (`library`), who can reach whom (rows of `topology`), and which faults
-really happened (`faults`). An exception that leaves the core ends the run and is its verdict.
+The world records facts that no member knows: when each frame entered each member's DAG
+(`inserted`), the submitted bodies (`library`), connectivity (rows of `topology`), and the faults
+that took effect (`faults`). An exception that leaves the core ends the run and is its verdict.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _BACKLOG = (ReaderLag(0), ReaderLag(1), ReaderLag(2))
 
 
 class World:
-    """Plays one scenario once. Make a new one for each run.
+    """Runs one scenario once. Create a new one for each run.
 
-    `rows` is the list that rows are put into: one that passes them on keeps a long run small.
+    `rows` is the list that receives the rows; one that forwards them keeps a long run small.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class World:
         forger = PacketForger(
             rng, PacketCodec(config.cluster, GROUP, shared_digest(config)), everybody
         )
-        self._rubbish = CorruptPackets(scenario.seed, foreign, forger)
+        self._corrupt = CorruptPackets(scenario.seed, foreign, forger)
         self._driver = Driver(
             scenario,
             self._schedule,
             self._links,
             self._population,
-            self._rubbish,
+            self._corrupt,
             forger,
             self._faults,
             rows,
@@ -95,7 +95,7 @@ class World:
     # ------------------------------------------------------------------ the run
 
     def run(self) -> RunOutcome:
-        """Play until everything planned has happened and every member has settled."""
+        """Run until every planned event has happened and every member has settled."""
         stuck = exception = None
         now = 0
         limit = self._scenario.horizon_ns() + self._calm + self._scenario.patience_ns
@@ -120,15 +120,15 @@ class World:
                     self._calm_from = -1
                     self._events[kind](now, machine, data)
                 if driver.stopped:
-                    self._bury_stopped(now)
+                    self._remove_stopped(now)
         except Exception:
             exception = traceback.format_exc()
         driver.cases.ended(self._scenario, self._links.flapped())
-        for seat in self._population.live:
+        for process in self._population.live:
             if exception is None:
-                driver.count_links(now, seat)
-            driver.count_queue(now, seat)
-            driver.rows.append(seat.recorder.stop(now + seat.clock, now))
+                driver.count_links(now, process)
+            driver.count_queue(now, process)
+            driver.rows.append(process.recorder.stop(now + process.clock, now))
         return RunOutcome(
             rows=driver.rows,
             inserted=driver.inserted,
@@ -140,31 +140,31 @@ class World:
             stuck=None if exception else stuck,
             exhausted=stuck is not None and self._could_go_on(limit),
             exception=exception,
-            stories={seat.label: seat.last_words() for seat in self._population.live},
+            stories={process.label: process.story_or_error() for process in self._population.live},
         )
 
     def _begin(self) -> None:
-        self._links.change_weather(0)  # what is cut from the start is cut before the first packet
+        self._links.change_weather(0)  # cuts at time 0 take effect before the first packet
         self._population.survey()
         rows = self._driver.rows
-        for seat in self._population.line:
-            rows.append(seat.recorder.start(seat.clock, 0))
-            rows.append(seat.recorder.topology(seat.clock, seat.component, 0))
-            self._driver.start(0, seat)
+        for process in self._population.latest:
+            rows.append(process.recorder.start(process.clock, 0))
+            rows.append(process.recorder.topology(process.clock, process.component, 0))
+            self._driver.start(0, process)
         for entry in agenda(self._scenario):
             self._planned += 1
             self._schedule.put(*entry)
 
     def _over(self, now: int) -> bool:
-        """Whether all have settled in views of all they can reach, for long enough.
+        """Whether all members have settled in views of all they can reach, for long enough.
 
         Asks first the member that had not settled, last time. Packets that wait for a slow
         member only keep the run from ending now: keep-alives never end.
         """
-        seats = self._population.live
-        for _ in seats:
-            seat = seats[self._unsettled % len(seats)]
-            if seat.leaving or seat.backlog or not seat.member.settled:
+        processes = self._population.live
+        for _ in processes:
+            process = processes[self._unsettled % len(processes)]
+            if process.leaving or process.backlog or not process.member.settled:
                 self._calm_from = -1
                 return False
             self._unsettled += 1
@@ -175,15 +175,15 @@ class World:
             self._calm_from = now
         since = max(self._calm_from, self._driver.changed_ns)
         long_enough = now - since >= self._calm or not self._schedule.heap
-        return long_enough and not any(seat.inbox for seat in seats)
+        return long_enough and not any(process.inbox for process in processes)
 
     def _could_go_on(self, limit: int) -> bool:
-        """Whether something is under way, and there is time for it."""
+        """Whether an event is scheduled within the time limit."""
         heap = self._schedule.heap
         return bool(heap) and heap[0][0] <= limit
 
     def _stuck(self, limit: int) -> str | None:
-        """Why there is no point in going on; None while there is."""
+        """Why the run cannot settle any more; None while it can."""
         heap, steps = self._schedule.heap, self._driver.steps
         if not heap:
             problem = "nothing is under way and no member has a deadline"
@@ -203,155 +203,155 @@ class World:
         for entry in next_said(machine, rest):
             self._planned += 1
             self._schedule.put(*entry)
-        seat = self._population.line[machine]
-        if seat.gone or seat.leaving:
+        process = self._population.latest[machine]
+        if process.gone or process.leaving:
             self._faults["unsaid"] += 1
         else:
-            self._driver.submit(now, seat, submission)
+            self._driver.submit(now, process, submission)
 
     def _pause(self, now: int, machine: int, until: int) -> None:
-        seat = self._population.line[machine]
-        if not seat.gone:
+        process = self._population.latest[machine]
+        if not process.gone:
             self._faults["pause"] += 1
-            self._driver.pause(seat, until)
-            self._driver.cases.paused(seat.me, until - now)
+            self._driver.pause(process, until)
+            self._driver.cases.paused(process.me, until - now)
 
     def _garbage(self, now: int, machine: int, kind: Nonsense) -> None:
         self._faults["garbage"] += 1
         if kind in ("replayed", "forged"):
             self._faults[kind] += 1
-        self._schedule.arrive(now, machine, [self._rubbish.make(kind)])
+        self._schedule.arrive(now, machine, [self._corrupt.make(kind)])
 
     def _weather(self, now: int, machine: int, data: Any, kind: str | None = None) -> None:
         """A burst, a cut or a partition begins or ends."""
         if kind is not None:
             self._faults[kind] += 1
         self._links.change_weather(now)
-        self._tell_topology(now)
+        self._record_topology(now)
 
     def _clock(self, now: int, machine: int, jump: ClockJump) -> None:
-        seat = self._population.line[machine]
+        process = self._population.latest[machine]
         self._faults["clock"] += 1
         for other in self._population.at[machine]:
             other.clock += jump.by_ns
             self._driver.arm(now, other)
-        if seat.gone:
-            seat.clock += jump.by_ns  # for the next process there
+        if process.gone:
+            process.clock += jump.by_ns  # for the next process there
 
     def _busy(self, now: int, machine: int, busy: Busy | None) -> None:
-        """A member becomes busy, or (None) may be less so."""
-        seat = self._population.line[machine]
-        if busy is not None and not seat.gone:
+        """A busy period of a member begins, or (None) ends."""
+        process = self._population.latest[machine]
+        if busy is not None and not process.gone:
             self._faults["busy"] += 1
-        seat.cpu = self._cpu_of(seat, now)
+        process.cpu = self._cpu_of(process, now)
 
-    def _cpu_of(self, seat: SimProcess, now: int) -> int:
+    def _cpu_of(self, process: SimProcess, now: int) -> int:
         costs = [
             busy.cpu_ns
             for busy in self._scenario.busy
-            if busy.member == seat.me.name and busy.at_ns <= now < busy.at_ns + busy.for_ns
+            if busy.member == process.me.name and busy.at_ns <= now < busy.at_ns + busy.for_ns
         ]
-        return max([seat.own.cpu_ns, *costs])
+        return max([process.own.cpu_ns, *costs])
 
     def _reader(self, now: int, machine: int, data: Any) -> None:
         """The application of a process falls behind with reading, or catches up. A process that
         starts in the middle of it has nothing to read yet, so it keeps up."""
-        seat = self._population.line[machine]
-        if seat.gone:
+        process = self._population.latest[machine]
+        if process.gone:
             return
         level = max(
             (
                 reader.level
                 for reader in self._scenario.reader
-                if reader.member == seat.me.name
+                if reader.member == process.me.name
                 and reader.at_ns <= now < reader.at_ns + reader.for_ns
             ),
             default=0,
         )
-        if level != seat.level:
-            seat.level = level
+        if level != process.level:
+            process.level = level
             self._faults["reader"] += level > 0
-            self._driver.cases.reads(seat.me, level)
-            self._driver.order(now, seat, _BACKLOG[level])
+            self._driver.cases.reads(process.me, level)
+            self._driver.order(now, process, _BACKLOG[level])
 
     def _break(self, now: int, machine: int, row: sc.OperatorBreak) -> None:
-        """An operator wants a member out of the view that it is in."""
-        seat = self._population.line[machine]
-        targets = [m for m in seat.member.view.members if m.name == row.target]
-        if not seat.gone and targets:
+        """An operator tells a member to treat another as failed."""
+        process = self._population.latest[machine]
+        targets = [m for m in process.member.view.members if m.name == row.target]
+        if not process.gone and targets:
             self._faults["break"] += 1
             if any(other.me == targets[0] for other in self._population.live):
-                self._driver.cases.told_to_break()
-            self._driver.order(now, seat, SuspectMember(targets[0]))
+                self._driver.cases.operator_break()
+            self._driver.order(now, process, SuspectMember(targets[0]))
 
-    # ------------------------------------------------------------------ lives
+    # ------------------------------------------------------------------ process lifetimes
 
     def _crash(self, now: int, machine: int, crash: Crash) -> None:
-        seat = self._population.line[machine]
-        if seat.gone:
+        process = self._population.latest[machine]
+        if process.gone:
             return
         self._faults["crash"] += 1
-        self._faults["unsaid"] += seat.end()
-        self._driver.cases.crashed(seat.me)
+        self._faults["unsaid"] += process.end()
+        self._driver.cases.crashed(process.me)
         if crash.lose:
             self._links.lose_flying(now, machine)
-        self._driver.count_links(now, seat)
-        self._driver.rows.append(seat.recorder.crash(now + seat.clock, now))
-        self._bury(now, seat)
+        self._driver.count_links(now, process)
+        self._driver.rows.append(process.recorder.crash(now + process.clock, now))
+        self._remove(now, process)
 
     def _leave(self, now: int, machine: int, data: Any) -> None:
-        seat = self._population.line[machine]
-        if seat.gone:
+        process = self._population.latest[machine]
+        if process.gone:
             return
         self._faults["leave"] += 1
-        self._faults["unsaid"] += seat.refuse_all()
-        seat.leaving = True
-        self._driver.cases.told_to_leave(seat.me)
-        self._driver.order(now, seat, LeaveRequest())
+        self._faults["unsaid"] += process.refuse_all()
+        process.leaving = True
+        self._driver.cases.leave_requested(process.me)
+        self._driver.order(now, process, LeaveRequest())
 
     def _restart(self, now: int, machine: int, data: Any) -> None:
-        seat = self._population.line[machine]
-        if not seat.gone:
-            if seat.leaving and not seat.heir_waits:
-                seat.heir_waits = True
-                self._planned += 1  # until it has gone
-            return  # it lives: what was to end it ended the one before
+        process = self._population.latest[machine]
+        if not process.gone:
+            if process.leaving and not process.restart_pending:
+                process.restart_pending = True
+                self._planned += 1  # until it has ended
+            return  # still running: the fault that was to end it hit the process before
         self._faults["restart"] += 1
         self._start(now, self._population.restart(machine))
 
     def _imposter(self, now: int, machine: int, imposter: Imposter) -> None:
         self._faults["imposter"] += 1
-        self._start(now, self._population.intrude(imposter))
+        self._start(now, self._population.add_imposter(imposter))
 
-    def _start(self, now: int, seat: SimProcess) -> None:
-        rivals = [other.me for other in self._population.live if other is not seat]
-        self._driver.cases.started(seat.me, [m for m in rivals if m.name == seat.me.name])
-        seat.cpu = self._cpu_of(seat, now)
-        seat.started_ns = now
-        self._driver.rows.append(seat.recorder.start(now + seat.clock, now))
-        self._tell_topology(now)
-        self._driver.start(now, seat)
+    def _start(self, now: int, process: SimProcess) -> None:
+        rivals = [other.me for other in self._population.live if other is not process]
+        self._driver.cases.started(process.me, [m for m in rivals if m.name == process.me.name])
+        process.cpu = self._cpu_of(process, now)
+        process.started_ns = now
+        self._driver.rows.append(process.recorder.start(now + process.clock, now))
+        self._record_topology(now)
+        self._driver.start(now, process)
 
-    def _bury_stopped(self, now: int) -> None:
-        """Processes have ended themselves."""
+    def _remove_stopped(self, now: int) -> None:
+        """Remove processes that have stopped by themselves."""
         while self._driver.stopped:
-            seat, reason = self._driver.stopped.pop(0)
-            assert reason != "incarnation-used", f"no other process was {seat.me}"
-            if reason == "name-in-use" and not self._population.rivals(seat):
+            process, reason = self._driver.stopped.pop(0)
+            assert reason != "incarnation-used", f"no other process was {process.me}"
+            if reason == "name-in-use" and not self._population.rivals(process):
                 self._driver.cases.stopped_for_nothing()
-            self._driver.count_links(now, seat)
-            self._driver.count_queue(now, seat)
-            self._driver.rows.append(seat.recorder.stop(now + seat.clock, now, reason))
-            self._bury(now, seat)
+            self._driver.count_links(now, process)
+            self._driver.count_queue(now, process)
+            self._driver.rows.append(process.recorder.stop(now + process.clock, now, reason))
+            self._remove(now, process)
 
-    def _bury(self, now: int, seat: SimProcess) -> None:
-        self._population.bury(now, seat)
-        self._tell_topology(now)
-        if seat.heir_waits:
+    def _remove(self, now: int, process: SimProcess) -> None:
+        self._population.remove(now, process)
+        self._record_topology(now)
+        if process.restart_pending:
             self._planned -= 1
-            self._restart(now, seat.machine, None)
+            self._restart(now, process.machine, None)
 
-    def _tell_topology(self, now: int) -> None:
-        for seat in self._population.survey():
-            row = seat.recorder.topology(now + seat.clock, seat.component, now)
+    def _record_topology(self, now: int) -> None:
+        for process in self._population.survey():
+            row = process.recorder.topology(now + process.clock, process.component, now)
             self._driver.rows.append(row)

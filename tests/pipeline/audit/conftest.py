@@ -12,7 +12,7 @@ from tests.pipeline.audit.played import Played, tables_of
 from tests.verify.trace_builder import odyssey
 
 from phalanx.pipeline.audit import Audit, RunVerdicts, audit
-from phalanx.sim.generators.kinds import Kind
+from phalanx.sim.generators import Kind
 
 CHANGED = 12
 """Random legal traces in which something was changed; `test_differential` has many more."""

@@ -24,9 +24,9 @@ from phalanx.explore import story as stories
 from phalanx.explore.journal_observer import JournalObserver
 from phalanx.explore.random_walk import Walk, play
 from phalanx.journal import schema as ev
-from phalanx.sim.generators.kinds import MEMBERS, Kind, scenario_of
+from phalanx.sim.generators import MEMBERS, Kind, scenario_of
 from phalanx.sim.mutants import apply
-from phalanx.sim.mutation_testing import hunt
+from phalanx.sim.mutation_testing import run_mutant
 from phalanx.sim.scenario.model import Scenario
 from phalanx.sim.scenario.toml_file import load
 from phalanx.sim.world import World
@@ -95,19 +95,19 @@ def mutated(mutant: str, kind: Kind, seed: int) -> Played:
 
 def walked(what: int | Path, name: str) -> Played:
     """A random walk of a small group, or a story in a file."""
-    scribe = JournalObserver()
+    observer = JournalObserver()
     if isinstance(what, int):
-        walk = Walk(what, scribe=scribe)
+        walk = Walk(what, observer=observer)
         setting, finding = walk.setting, walk.run()
     else:
         story = stories.load(what)
-        setting, finding = story.setting, stories.play(story, scribe)
+        setting, finding = story.setting, stories.play(story, observer)
     return Played(
         name,
-        scribe.rows,
+        observer.rows,
         finding is None or finding.check in AT_END,
         "hold" if setting.hold else "flow",
-        scribe.settling_ns,
+        observer.settling_ns,
         setting.changes_max,
     )
 
@@ -126,16 +126,16 @@ def caught(mutant: str, seeds: range, folder: Path) -> Played:
         kind, seed = SEEN[mutant]
         with apply(mutant):
             return simulated(scenario_of(seed, *MEMBERS[kind], kind), mutant)
-    catch = hunt(mutant, seeds, play, directed=folder)
-    assert not catch.survived, f"{mutant} survived {catch.seeds_needed} seeds and {folder}"
+    result = run_mutant(mutant, seeds, play, directed=folder)
+    assert not result.survived, f"{mutant} survived {result.seeds_needed} seeds and {folder}"
     with apply(mutant):
-        if catch.scenario is None:
-            assert catch.seed is not None
-            if catch.ground == "walk":
-                return walked(catch.seed, mutant)
-            kind = cast("Kind", catch.ground)
-            return simulated(scenario_of(catch.seed, *MEMBERS[kind], kind), mutant)
-        file = folder / catch.scenario
+        if result.scenario is None:
+            assert result.seed is not None
+            if result.ground == "walk":
+                return walked(result.seed, mutant)
+            kind = cast("Kind", result.ground)
+            return simulated(scenario_of(result.seed, *MEMBERS[kind], kind), mutant)
+        file = folder / result.scenario
         return simulated(load(file), mutant) if file.suffix == ".toml" else walked(file, mutant)
 
 

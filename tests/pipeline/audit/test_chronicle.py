@@ -11,7 +11,7 @@ from tests.verify.trace_builder import TraceBuilder, odyssey
 from phalanx.pipeline.audit.finding_text import Says
 from phalanx.pipeline.audit.reports import reports
 from phalanx.pipeline.audit.view_checks import view_checks, view_trace
-from phalanx.sim.generators.kinds import KINDS, MEMBERS, Kind
+from phalanx.sim.generators import KINDS, MEMBERS, Kind
 from phalanx.verify.properties import Judges, judged_by
 
 OF_VIEWS = (*judged_by(Judges.ONE_PROGRAM), "accepted-is-sent", "receipt-liveness")

@@ -22,7 +22,7 @@ from tests.pipeline.audit.situations import caught, changed, misreported, mutate
 from tests.sweeps.mutant_files import FOLDER
 
 from phalanx.pipeline.audit import Audit, AuditViolation, audit
-from phalanx.sim.generators.kinds import KINDS, Kind
+from phalanx.sim.generators import KINDS, Kind
 from phalanx.sim.mutants import MUTANTS
 from phalanx.verify.checkers import findings
 from phalanx.verify.properties import PROPERTIES, Needs, needing

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from phalanx.sim.generators.kinds import KINDS, MEMBERS, scenario_of
+from phalanx.sim.generators import KINDS, MEMBERS, scenario_of
 from phalanx.sim.generators.membership import random_membership_scenario
 from phalanx.sim.scenario.model import CHANGES, MS
 from phalanx.sim.scenario.toml_file import parse, to_toml

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from phalanx.sim.generators.kinds import KINDS, Kind, scenario_of
+from phalanx.sim.generators import KINDS, Kind, scenario_of
 from phalanx.sim.generators.rare_cases import CHANGING, FIXED, Case, with_rare_cases
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import MS, SECOND, Scenario, Traffic

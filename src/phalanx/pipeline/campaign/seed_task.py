@@ -26,7 +26,7 @@ import msgspec
 from phalanx.explore.guided_walk import walks
 from phalanx.journal.arrow_schema import arrow, field
 from phalanx.journal.schema import Deliver
-from phalanx.sim.generators.kinds import Kind, scenario_of
+from phalanx.sim.generators import Kind, scenario_of
 from phalanx.sim.run import RunResult, run
 from phalanx.sim.scenario.model import Scenario
 from phalanx.sim.sweep import broken_by

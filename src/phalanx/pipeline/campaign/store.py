@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.campaign.seed_task import schema
-from phalanx.sim.generators.kinds import KINDS
+from phalanx.sim.generators import KINDS
 
 _KINDS = "|".join(KINDS)
 _NAME = re.compile(

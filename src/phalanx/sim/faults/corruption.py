@@ -1,4 +1,4 @@
-"""Datagrams that no member meant: noise; real packets cut, bent, foreign or repeated; forgeries."""
+"""Corrupt datagrams: noise; truncated, flipped, foreign, stale and replayed packets; forgeries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets that are well formed and cannot be true.
+"""Forged packets: well formed, with contents that cannot be true.
 
 Any packet and any control message of `frames` is built, field by field, from what its type
 allows: strangers as senders, views of epochs that never came, digests of nothing, members that
@@ -7,8 +7,8 @@ a new one is forged from the day it is written; frames of a change fit together 
 so that they are read to the end: proposals of strangers that unite views which there are with
 views that there never were.
 
-Members do not sign what they say: who speaks with the name, the incarnation and the next
-number of a real member is believed. So the sender is always a stranger, in a view of its own.
+Messages are not authenticated: members accept a packet with the name, the incarnation and the
+next number of a real member. So the forged sender is always a stranger, in a view of its own.
 """
 
 from __future__ import annotations

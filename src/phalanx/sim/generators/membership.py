@@ -1,10 +1,9 @@
-"""Random scenarios in which members come and go, one a seed, swarm style.
+"""Random scenarios in which members crash, leave, restart, partition and merge, one for each seed.
 
-A few faults follow each other, from at once to a second and a half apart: many fall into a
-change of views that the one before has caused, which is where membership protocols break.
-Traffic goes on before, during and after, with volleys around the faults so that there is
-something in flight when views end. Each seed turns on its own subset of faults and settings,
-like `generate`, whose network and whose garbage these runs suffer too.
+A few faults follow each other, from at once to a second and a half apart. Many hit the view change
+that the fault before them caused, which is where membership protocols break. Traffic continues
+before, during and after the faults, with volleys around them so that messages are in flight when a
+view ends. Each seed turns on its own subset of faults and settings, as in `fixed_view`.
 """
 
 from __future__ import annotations
@@ -13,17 +12,27 @@ from itertools import pairwise
 from random import Random
 from typing import Any, Literal
 
-from phalanx.sim.generators.fixed_view import names_of, often
+from phalanx.sim.generators.common import (
+    bursts,
+    garbage,
+    message_settings,
+    ms,
+    names_of,
+    often,
+    peculiarities,
+    sometimes,
+    speakers_of,
+    unequal_links,
+    us,
+)
 from phalanx.sim.generators.rare_cases import CHANGING, size_of_group, with_rare_cases
 from phalanx.sim.scenario.model import (
     MS,
     SECOND,
-    Burst,
     Busy,
     ClockJump,
     Crash,
     Cut,
-    Garbage,
     Heal,
     Imposter,
     LinkSettings,
@@ -31,7 +40,6 @@ from phalanx.sim.scenario.model import (
     Nonsense,
     Partition,
     Pause,
-    Peculiarity,
     PlannedLeave,
     Restart,
     Scenario,
@@ -39,12 +47,11 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-US = 1_000
 MEMBERS_LO, MEMBERS_HI = 3, 16
 _EVENTS_MAX = 6
 _TRIES_MAX = 60
 _MESSAGES = 8_000
-"""How many messages times members squared a run may cost, about."""
+"""Budget of a run, roughly: messages times the square of the number of members."""
 
 Event = Literal[
     "partition", "heal", "cut", "one-way", "crash", "restart", "leave", "imposter", "pause"
@@ -72,11 +79,11 @@ def random_membership_scenario(
     rng = Random(f"membership {seed}")
     names = names_of(size_of_group(rng, "membership", seed, members_lo, members_hi))
     alone = often(rng, 75)
-    plot = _Plot(rng, names, rng.randrange(1200 * MS if alone else 300 * MS))
-    plot.thicken()
-    span = plot.now + rng.randrange(100 * MS, 1500 * MS)
+    plan = _FaultPlan(rng, names, rng.randrange(1200 * MS if alone else 300 * MS))
+    plan.draw()
+    span = plan.now + rng.randrange(100 * MS, 1500 * MS)
     config = _config(rng)
-    tables: dict[str, Any] = {key: tuple(rows) for key, rows in plot.tables.items()}
+    tables: dict[str, Any] = {key: tuple(rows) for key, rows in plan.tables.items()}
     scenario = Scenario(
         name="turmoil",
         about=f"drawn from seed {seed} with {members_lo}:{members_hi} members",
@@ -88,12 +95,12 @@ def random_membership_scenario(
         config=config,
         network=_network(rng),
         link=_links(rng, names),
-        member=_peculiarities(rng, names),
-        burst=_bursts(rng, names, span),
+        member=peculiarities(rng, names, slow_percent=15),
+        burst=bursts(rng, names, span, ms(2, 10, 40, 150)),
         clock=_clocks(rng, names, span),
         busy=_busy(rng, names, span),
-        garbage=_garbage(rng, names, span),
-        traffic=_traffic(rng, names, span, plot.times, config),
+        garbage=garbage(rng, names, span, _GARBAGE, 40, ms(1, 10, 50)),
+        traffic=_traffic(rng, names, span, plan.times, config),
         **tables,
     )
     return with_rare_cases("membership", scenario, CHANGING)
@@ -102,8 +109,8 @@ def random_membership_scenario(
 # ---------------------------------------------------------------------------- faults
 
 
-class _Plot:
-    """What befalls the members, one thing after the other, so that each makes sense."""
+class _FaultPlan:
+    """The faults of a scenario, drawn in order: each fits the state that those before it leave."""
 
     def __init__(self, rng: Random, names: tuple[str, ...], now: int) -> None:
         self._rng = rng
@@ -115,14 +122,14 @@ class _Plot:
         self._gone: list[str] = []
         self._severed = False
         self._lopsided = False
-        """Something is cut one way and stays so until healed."""
+        """A link is cut in one direction until the next heal."""
         allowed = [event for event in _EVENTS if often(rng, 60)] or ["partition"]
         if "partition" in allowed or "cut" in allowed:
             allowed.append("heal")
         self._allowed = [e for event in allowed for e in [event] * _WEIGHTS.get(event, 1)]
 
-    def thicken(self) -> None:
-        """Draw all events, and the healing at the end that most runs have."""
+    def draw(self) -> None:
+        """Draw all events, and for most runs a heal at the end."""
         rng = self._rng
         wanted = min(1 + rng.randrange(8), _EVENTS_MAX)
         for _ in range(_TRIES_MAX):
@@ -130,7 +137,7 @@ class _Plot:
             if begun == wanted:
                 break
             getattr(self, "_" + rng.choice(self._allowed).replace("-", "_"))()
-            if len(self.times) > begun:  # else it made no sense here
+            if len(self.times) > begun:  # else the event does not fit here
                 self.now += self._gap()
         if self._severed and (self._lopsided or often(rng, 80)):
             self._heal()
@@ -138,7 +145,7 @@ class _Plot:
             self._restart()
 
     def _gap(self) -> int:
-        """Now and then at once, often within a change, sometimes after all is calm again."""
+        """Time to the next event: within the view change, or after the group has settled."""
         rng = self._rng
         match rng.randrange(5):
             case 0:
@@ -180,7 +187,7 @@ class _Plot:
             return
         pair = rng.sample(self._names, 2)
         to = (pair[1],) if often(rng, 50) else None
-        lasting = rng.choice((5, 50, 300, 1000)) * MS if often(rng, 50) else None
+        lasting = rng.choice(ms(5, 50, 300, 1000)) if often(rng, 50) else None
         if lasting is None:
             self._severed = True
             self._lopsided |= not both
@@ -212,30 +219,15 @@ class _Plot:
         self._add("imposter", Imposter(member=name, at_ns=self.now, beside=beside))
 
     def _pause(self) -> None:
-        lasting = self._rng.choice((10, 60, 200, 500, 1000, 1500)) * MS
+        lasting = self._rng.choice(ms(10, 60, 200, 500, 1000, 1500))
         name = self._rng.choice(self._names)
         self._add("pause", Pause(member=name, at_ns=self.now, for_ns=lasting))
-
-
-def _bursts(rng: Random, names: tuple[str, ...], span: int) -> tuple[Burst, ...]:
-    if not often(rng, 25):
-        return ()
-    bursts: list[Burst] = []
-    for _ in range(rng.randrange(1, 4)):
-        aim: dict[str, Any] = {}
-        if often(rng, 50):
-            aim["from_"] = (rng.choice(names),)
-        if often(rng, 30):
-            aim["to"] = (rng.choice(names),)
-        at, length = rng.randrange(span), rng.choice((2, 10, 40, 150)) * MS
-        bursts.append(Burst(at_ns=at, for_ns=length, **aim))
-    return tuple(bursts)
 
 
 def _clocks(rng: Random, names: tuple[str, ...], span: int) -> tuple[ClockJump, ...]:
     if not often(rng, 10):
         return ()
-    by = rng.choice((10, 100, 500, 3000)) * MS
+    by = rng.choice(ms(10, 100, 500, 3000))
     return (ClockJump(member=rng.choice(names), at_ns=rng.randrange(span), by_ns=by),)
 
 
@@ -246,25 +238,9 @@ def _busy(rng: Random, names: tuple[str, ...], span: int) -> tuple[Busy, ...]:
         Busy(
             member=rng.choice(names),
             at_ns=rng.randrange(span),
-            for_ns=rng.choice((100, 300, 800)) * MS,
-            cpu_ns=rng.choice((100, 500, 2000)) * US,
+            for_ns=rng.choice(ms(100, 300, 800)),
+            cpu_ns=rng.choice(us(100, 500, 2000)),
         ),
-    )
-
-
-def _garbage(rng: Random, names: tuple[str, ...], span: int) -> tuple[Garbage, ...]:
-    if not often(rng, 25):
-        return ()
-    return tuple(
-        Garbage(
-            to=rng.choice(names),
-            at_ns=rng.randrange(span),
-            count=rng.randrange(1, 20),
-            every_ns=rng.choice((1, 10, 50)) * MS,
-            kind=kind,
-        )
-        for kind in _GARBAGE
-        if often(rng, 40)
     )
 
 
@@ -273,75 +249,40 @@ def _garbage(rng: Random, names: tuple[str, ...], span: int) -> tuple[Garbage, .
 
 def _config(rng: Random) -> dict[str, Any]:
     config: dict[str, Any] = {"mode": rng.choice(("hold", "flow"))}
-    if often(rng, 15):
-        config["order"] = "all-ack"
-    if often(rng, 25):
-        config["early"] = True
-    if often(rng, 15):
-        config["post_confirm"] = True
-    if often(rng, 25):
-        config["datagram_bytes_max"] = rng.choice((300, 512, 1000))
-    if often(rng, 30):
-        config["frame_bytes_max"] = rng.choice((300, 1472, 4000))
+    sometimes(rng, 15, config, order="all-ack")
+    sometimes(rng, 25, config, early=True)
+    sometimes(rng, 15, config, post_confirm=True)
+    sometimes(rng, 25, config, datagram_bytes_max=(300, 512, 1000))
+    sometimes(rng, 30, config, frame_bytes_max=(300, 1472, 4000))
     if often(rng, 40):
         window = rng.choice((4 << 10, 8 << 10, 16 << 10))
         config["window_bytes_max"] = window
         config["window_bytes_min"] = rng.choice((window, window // 2))
         config["outbox_bytes_max"] = rng.choice((500, 2 << 10, 8 << 10))
-    if often(rng, 25):
-        config["fail_ns"] = rng.choice((350, 500, 1200)) * MS
-        config["alive_idle_ns"] = rng.choice((100, 150)) * MS
-    if often(rng, 25):
-        config["hello_ns"] = rng.choice((100, 150, 400)) * MS
-    if often(rng, 25):
-        config["collect_ns"] = rng.choice((20, 40, 120)) * MS
-    if often(rng, 25):
-        config["change_ns"] = rng.choice((150, 250, 500)) * MS
+    sometimes(rng, 25, config, fail_ns=ms(350, 500, 1200), alive_idle_ns=ms(100, 150))
+    sometimes(rng, 25, config, hello_ns=ms(100, 150, 400))
+    sometimes(rng, 25, config, collect_ns=ms(20, 40, 120))
+    sometimes(rng, 25, config, change_ns=ms(150, 250, 500))
     return config
 
 
 def _network(rng: Random) -> Network:
-    wire: dict[str, Any] = {"delay_ns": rng.choice((20, 100, 100, 300, 1000)) * US}
-    if often(rng, 60):
-        wire["jitter_ns"] = rng.choice((50, 300, 2000)) * US
-    if often(rng, 50):
-        wire["loss_ppm"] = rng.choice((2_000, 10_000, 10_000, 50_000, 100_000))
-    if often(rng, 20):
-        wire["duplicate_ppm"] = rng.choice((5_000, 50_000))
-    if often(rng, 25):
-        wire["reorder_ppm"] = rng.choice((5_000, 50_000, 300_000))
-        wire["late_ns"] = rng.choice((300, 2000, 8000)) * US
-    if often(rng, 10):
-        wire["loopback"] = True
+    wire: dict[str, Any] = {"delay_ns": rng.choice(us(20, 100, 100, 300, 1000))}
+    sometimes(rng, 60, wire, jitter_ns=us(50, 300, 2000))
+    sometimes(rng, 50, wire, loss_ppm=(2_000, 10_000, 10_000, 50_000, 100_000))
+    sometimes(rng, 20, wire, duplicate_ppm=(5_000, 50_000))
+    sometimes(rng, 25, wire, reorder_ppm=(5_000, 50_000, 300_000), late_ns=us(300, 2000, 8000))
+    sometimes(rng, 10, wire, loopback=True)
     return Network(**wire)
 
 
 def _links(rng: Random, names: tuple[str, ...]) -> tuple[LinkSettings, ...]:
     if not often(rng, 25):
         return ()
-    links = [
-        LinkSettings(from_=(a,), to=(b,), delay_ns=rng.choice((10, 200, 1000, 8000)) * US)
-        for a in names
-        for b in names
-        if a != b and often(rng, 40)
-    ]
+    links = unequal_links(rng, names, 40, us(10, 200, 1000, 8000))
     if often(rng, 30):
         links.append(LinkSettings(to=(rng.choice(names),), loss_ppm=150_000))
     return tuple(links)
-
-
-def _peculiarities(rng: Random, names: tuple[str, ...]) -> tuple[Peculiarity, ...]:
-    slow, clocks = often(rng, 15), often(rng, 50)
-    own: list[Peculiarity] = []
-    for name in names:
-        traits: dict[str, Any] = {}
-        if slow and often(rng, 40):
-            traits["cpu_ns"] = rng.choice((20, 60, 150)) * US
-        if clocks:
-            traits["clock_ns"] = rng.randrange(1 << 50)
-        if traits:
-            own.append(Peculiarity(name=name, **traits))
-    return tuple(own)
 
 
 # ---------------------------------------------------------------------------- traffic
@@ -352,9 +293,7 @@ def _traffic(
 ) -> tuple[Traffic, ...]:
     """A steady stream over the whole time, volleys around the faults, a few large messages."""
     budget = max(20, _MESSAGES // (len(names) ** 2))
-    speakers = list(names)
-    if often(rng, 40):
-        speakers = rng.sample(names, rng.randrange(1, len(names) + 1))
+    speakers = speakers_of(rng, names, 40)
     services = rng.sample(_SERVICES, rng.randrange(1, 4))
     subsets = often(rng, 40)
     tables: list[Traffic] = []
@@ -368,7 +307,7 @@ def _traffic(
                 count=count,
                 every_ns=gap // 2,
                 jitter_ns=gap,
-                **_manner(rng, services, subsets),
+                **message_settings(rng, services, subsets, vary_percent=40),
             )
         )
     for _ in range(rng.randrange(5)):
@@ -378,9 +317,9 @@ def _traffic(
                 from_=rng.choice(speakers),
                 at_ns=near,
                 count=rng.randrange(2, 16),
-                every_ns=rng.choice((1, 3, 10)) * MS,
+                every_ns=rng.choice(ms(1, 3, 10)),
                 batch=rng.choice((1, 1, 3, 10, 30)),
-                **_manner(rng, services, subsets),
+                **message_settings(rng, services, subsets, vary_percent=40),
             )
         )
     for _ in range(max(0, rng.randrange(4) - 1)):
@@ -392,15 +331,3 @@ def _traffic(
         speaker = rng.choice(speakers)
         tables.append(Traffic(from_=speaker, at_ns=near, size=size, service=service, to=to))
     return tuple(tables)
-
-
-def _manner(rng: Random, services: list[Spoken], subsets: bool) -> dict[str, Any]:
-    manner: dict[str, Any] = {
-        "service": rng.choice(services),
-        "size": rng.choice((0, 1, 20, 100)),
-    }
-    if often(rng, 40):
-        manner["size_max"] = rng.choice((100, 200, 1400))
-    if subsets and often(rng, 60):
-        manner["to"] = "some"
-    return manner

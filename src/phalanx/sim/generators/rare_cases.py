@@ -1,11 +1,12 @@
 """Rare cases on top of a random scenario: a few seeds of each kind draw one, fewer several.
 
-Each aims at one of the cases that `cases` counts and has its name. A seed draws them from dice of
-their own, after the scenario that `generate`, `turmoil` or `storm` made of it: a seed that draws
-none plays that scenario as it was. The share of each is small, because a run in which everything
-happens hides more than it shows, and because some cost several times as much as a plain run.
+Each aims at one of the cases that `coverage` counts and has its name. A seed draws them from a
+random generator of their own, after `fixed_view`, `membership` or `storm` made its scenario: a seed
+that draws none runs that scenario unchanged. The share of each is small, because a run in which
+everything happens hides more than it shows, and because some cost several times as much as a plain
+run.
 
-Times follow the scenario: what must happen within a change of views is a fraction of `fail_ns`.
+Times follow the scenario: an event that must fall into a view change is a fraction of `fail_ns`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _slow_reader(rng: Random, scenario: Scenario) -> Scenario:
 
 
 def _operator_break(rng: Random, scenario: Scenario) -> Scenario:
-    """Somebody is told that a member has failed; now and then each of two is told of the other."""
+    """An operator tells a member to treat another as failed; sometimes two members each other."""
     breaks: list[OperatorBreak] = []
     if len(scenario.members) > 1:
         for _ in range(rng.randrange(1, 4)):

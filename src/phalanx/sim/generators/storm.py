@@ -1,11 +1,11 @@
-"""Random scenarios in which everything happens at once: changes of view that run into each other.
+"""Random scenarios in which view changes overlap, one for each seed.
 
-Where `turmoil` lets a group settle now and then, here the time-outs are short, links differ a lot,
-and partitions, cuts, bursts, pauses, crashes, leaves and restarts follow each other within
-milliseconds, under dense traffic: frames of three views are in flight at a time. Small groups:
-what can go wrong with six can go wrong with four.
+The `membership` scenarios let a group settle between faults. Here the time-outs are short, links
+differ a lot, and partitions, cuts, bursts, pauses, crashes, leaves and restarts follow each other
+within milliseconds under dense traffic, so that frames of three views are in flight at a time. The
+groups are small: a fault that needs six members also occurs with four.
 
-Delays stay well below the time that members get to answer: else no group could ever form.
+Delays stay well below the time that members have to answer, or no group could ever form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from phalanx.sim.generators.fixed_view import names_of, often
+from phalanx.sim.generators.common import (
+    burst_aim,
+    ms,
+    names_of,
+    often,
+    sometimes,
+    unequal_links,
+    us,
+)
 from phalanx.sim.generators.rare_cases import CHANGING, with_rare_cases
 from phalanx.sim.scenario.model import (
     MS,
@@ -32,10 +40,9 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-US = 1_000
 MEMBERS_LO, MEMBERS_HI = 3, 5
 _ROUND_TRIPS = 8
-"""Members get at least so many of the longest delays to answer."""
+"""A member has at least this many times the longest delay to answer."""
 _EVENTS = (
     "partition",
     "partition",
@@ -80,47 +87,38 @@ def random_storm(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMB
 
 
 def _config(rng: Random, slowest: int) -> dict[str, Any]:
-    change = max(rng.choice((30, 60, 120)) * MS, _ROUND_TRIPS * slowest)
+    change = max(rng.choice(ms(30, 60, 120)), _ROUND_TRIPS * slowest)
     config: dict[str, Any] = {
         "mode": rng.choice(("flow", "flow", "hold")),
-        "fail_ns": max(rng.choice((60, 100, 150, 250)) * MS, _ROUND_TRIPS * slowest),
-        "alive_idle_ns": rng.choice((15, 25, 40)) * MS,
-        "alive_busy_ns": rng.choice((5, 10)) * MS,
-        "probe_ns": rng.choice((5, 10)) * MS,
-        "hello_ns": rng.choice((20, 40, 80)) * MS,
-        "collect_ns": rng.choice((3, 8, 20, 40)) * MS,
+        "fail_ns": max(rng.choice(ms(60, 100, 150, 250)), _ROUND_TRIPS * slowest),
+        "alive_idle_ns": rng.choice(ms(15, 25, 40)),
+        "alive_busy_ns": rng.choice(ms(5, 10)),
+        "probe_ns": rng.choice(ms(5, 10)),
+        "hello_ns": rng.choice(ms(20, 40, 80)),
+        "collect_ns": rng.choice(ms(3, 8, 20, 40)),
         "change_ns": change,
         "claim_ns": 2 * MS,
         "ack_lazy_ns": 5 * MS,
     }
-    if often(rng, 15):
-        config["order"] = "all-ack"
+    sometimes(rng, 15, config, order="all-ack")
     return config
 
 
 def _network(rng: Random, names: tuple[str, ...]) -> tuple[Network, tuple[LinkSettings, ...], int]:
-    wire: dict[str, Any] = {"delay_ns": rng.choice((100, 300, 1000, 3000)) * US}
-    if often(rng, 50):
-        wire["jitter_ns"] = rng.choice((300, 2000, 6000)) * US
-    if often(rng, 40):
-        wire["loss_ppm"] = rng.choice((10_000, 50_000, 150_000))
-    if often(rng, 20):
-        wire["reorder_ppm"] = 100_000
-        wire["late_ns"] = rng.choice((2, 8, 20)) * MS
-    links = []
+    wire: dict[str, Any] = {"delay_ns": rng.choice(us(100, 300, 1000, 3000))}
+    sometimes(rng, 50, wire, jitter_ns=us(300, 2000, 6000))
+    sometimes(rng, 40, wire, loss_ppm=(10_000, 50_000, 150_000))
+    sometimes(rng, 20, wire, reorder_ppm=100_000, late_ns=ms(2, 8, 20))
+    links: list[LinkSettings] = []
     if often(rng, 60):
-        for sender in names:
-            for receiver in names:
-                if sender != receiver and often(rng, 40):
-                    delay = rng.choice((20, 500, 2000, 8000, 20_000)) * US
-                    links.append(LinkSettings(from_=(sender,), to=(receiver,), delay_ns=delay))
+        links = unequal_links(rng, names, 40, us(20, 500, 2000, 8000, 20_000))
     slowest = max([wire["delay_ns"], *(link.delay_ns or 0 for link in links)])
     slowest += wire.get("jitter_ns", 0) + wire.get("late_ns", 0)
     return Network(**wire), tuple(links), slowest
 
 
 def _faults(rng: Random, names: tuple[str, ...], begin: int) -> tuple[dict[str, list[Any]], int]:
-    """The faults, and when the last of them comes."""
+    """The faults, and the time of the last one."""
     tables: dict[str, list[Any]] = {}
     running, gone, now, severed = list(names), list[str](), begin, False
     for _ in range(rng.randrange(2, 10)):
@@ -135,7 +133,7 @@ def _faults(rng: Random, names: tuple[str, ...], begin: int) -> tuple[dict[str, 
         elif kind == "burst":
             row = _burst(rng, names, now)
         elif kind == "pause":
-            length = rng.choice((3, 15, 60, 150, 400)) * MS
+            length = rng.choice(ms(3, 15, 60, 150, 400))
             row = Pause(member=rng.choice(names), at_ns=now, for_ns=length)
         elif kind in ("crash", "leave") and len(running) > 2 and often(rng, 60):
             member = running.pop(rng.randrange(len(running)))
@@ -150,7 +148,7 @@ def _faults(rng: Random, names: tuple[str, ...], begin: int) -> tuple[dict[str, 
             row = Restart(member=member, at_ns=now)
         if row is not None:
             tables.setdefault(kind, []).append(row)
-            now += 1 + rng.randrange(rng.choice((5, 60, 60, 400)) * MS)
+            now += 1 + rng.randrange(rng.choice(ms(5, 60, 60, 400)))
     if severed:
         tables.setdefault("heal", []).append(Heal(at_ns=now))
     return tables, now
@@ -169,7 +167,7 @@ def _cut(rng: Random, names: tuple[str, ...], now: int, kind: str) -> Cut:
     sender, receiver = rng.sample(names, 2)
     return Cut(
         at_ns=now,
-        for_ns=rng.choice((2, 10, 40, 120, 300)) * MS,
+        for_ns=rng.choice(ms(2, 10, 40, 120, 300)),
         from_=(sender,),
         to=None if kind == "deaf" else (receiver,),
         both=kind == "cut",
@@ -177,12 +175,8 @@ def _cut(rng: Random, names: tuple[str, ...], now: int, kind: str) -> Cut:
 
 
 def _burst(rng: Random, names: tuple[str, ...], now: int) -> Burst:
-    aim: dict[str, Any] = {}
-    if often(rng, 80):
-        aim["from_"] = (rng.choice(names),)
-    if often(rng, 80):
-        aim["to"] = (rng.choice(names),)
-    return Burst(at_ns=now, for_ns=rng.choice((1, 3, 8, 20, 60)) * MS, **aim)
+    aim = burst_aim(rng, names, 80, 80)
+    return Burst(at_ns=now, for_ns=rng.choice(ms(1, 3, 8, 20, 60)), **aim)
 
 
 def _traffic(rng: Random, names: tuple[str, ...], begin: int, end: int) -> tuple[Traffic, ...]:
@@ -190,7 +184,7 @@ def _traffic(rng: Random, names: tuple[str, ...], begin: int, end: int) -> tuple
     tables = []
     for name in names:
         if often(rng, 80):
-            gap = rng.choice((1, 2, 5, 12)) * MS
+            gap = rng.choice(ms(1, 2, 5, 12))
             tables.append(
                 Traffic(
                     from_=name,

@@ -1,4 +1,4 @@
-"""Protocols with one rule broken, to see that the checkers bite.
+"""Mutants: the protocol with one rule broken, to verify that the checkers catch it.
 
 A checker that has never caught anything proves nothing. Each mutant here breaks one rule of
 the core as a careless change would, by replacing a method or two while `apply(name)` is in

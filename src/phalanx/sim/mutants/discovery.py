@@ -1,4 +1,4 @@
-"""Mutants of seeing and being seen: silence, HELLO, settings, names, members that never speak."""
+"""Mutants of failure detection and discovery: silence, HELLO, settings, names, silent members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of what happens within one view: order, delivery, reliable broadcast."""
+"""Mutants of the protocol within one view: total order, delivery, reliable broadcast."""
 
 from __future__ import annotations
 

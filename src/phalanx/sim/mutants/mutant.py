@@ -1,4 +1,4 @@
-"""What a mutant is: one rule of the core broken, and where that should show."""
+"""A mutant: one rule of the core broken, and the kind of run that should catch it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.sim.generators.kinds import Kind
+from phalanx.sim.generators import Kind
 
 Patch = tuple[type | ModuleType, str, Callable[..., Any] | property]
 """A class or module, the name of a method or function of its own, and what stands in for it."""
 
 Ground = Kind | Literal["walk"]
-"""Where mutants are hunted: random scenarios of one kind, or random walks (`explore.walks`)."""
+"""The runs that test a mutant: random scenarios of one kind, or random walks of small groups."""
 
 
 class Mutant(msgspec.Struct, frozen=True):

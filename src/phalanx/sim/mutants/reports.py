@@ -1,4 +1,4 @@
-"""Mutants of what an application is told beside its messages: receipts, lost receivers, views."""
+"""Mutants of the reports to an application: receipts, lost receivers, views."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A scenario: who takes part, what the network does to them, and what they say.
+"""The scenario model: members, network, faults and traffic as frozen values.
 
-Values only, frozen; `scenariofile` reads and writes them as TOML, `generate` draws them at
-random, `shrink` makes them smaller, `world` plays them. Every number is an integer, times in
-nanoseconds of the simulated clock, chances in parts per million, so that a scenario and its
-seed are one execution, byte for byte. Whether a scenario can be played says `flaws`.
+`toml_file` reads and writes scenarios as TOML, the generators draw them at random, `shrink` makes
+them smaller, `world` runs them, and `validation` rejects those that cannot run. Every number is an
+integer, times in nanoseconds of the simulated clock, chances in parts per million, so that a
+scenario and its seed are one execution, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scenarios as TOML files: read strictly, complained about by line, written back.
+"""Scenarios as TOML files: strict reading with errors by line, and writing.
 
 `load` and `parse` raise ScenarioError with the file, the line and what to do, always in one
 line of text. tomllib does not say where a value stood; `places` finds it.

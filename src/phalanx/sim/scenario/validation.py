@@ -1,7 +1,7 @@
-"""What a scenario may say that cannot be played, and where it says it.
+"""Validation of scenarios: settings that contradict each other, and where they stand.
 
-`flaw_of` finds the first such thing. `scenariofile` tells it with the line of the file,
-`shrink` throws away what has one.
+`flaw_of` finds the first flaw. `toml_file` reports it with the line of the file, `shrink` discards
+scenarios that have one.
 """
 
 from __future__ import annotations
