@@ -22,6 +22,8 @@ from phalanx.pipeline.tables import Tables
 
 RUN = ("cluster", "run", "group")
 MEMBER = (*RUN, "journal", "node", "inc")
+NO_BOOT = ("", "unknown")
+"""Boot ids of machines that could not tell theirs: equal to no other."""
 
 
 def own_time() -> Column:
