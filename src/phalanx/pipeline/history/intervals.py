@@ -45,7 +45,7 @@ def intervals(tables: Tables) -> DataFrame:
     return _between(with_wall(tables, _marks(tables)), TIMES)
 
 
-def stays(tables: Tables) -> DataFrame:
+def own_clock_intervals(tables: Tables) -> DataFrame:
     """The same without the wall clock: less work where nobody asks for it."""
     return _between(_marks(tables), TIMES[:-1])
 
@@ -133,9 +133,9 @@ def memberships(tables: Tables) -> DataFrame:
     return _spells(intervals(tables), TIMES)
 
 
-def tenures(tables: Tables) -> DataFrame:
+def own_clock_memberships(tables: Tables) -> DataFrame:
     """The same without the wall clock."""
-    return _spells(stays(tables), TIMES[:-1])
+    return _spells(own_clock_intervals(tables), TIMES[:-1])
 
 
 def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:

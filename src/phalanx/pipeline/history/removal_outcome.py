@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.tables import Tables
 
 LIFE = (*RUN, "node", "inc")
@@ -42,7 +42,7 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
         *[(F.col(name) == 1).alias(f"_{name}") for name in ("stopped", "torn")],
     )  # fmt: skip
     lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
-    spans = stays(tables).select(
+    spans = own_clock_intervals(tables).select(
         "journal",
         F.col("vid").alias("_vid"),
         F.col("next_vid").alias("_next"),

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time, with_wall
-from phalanx.pipeline.history.intervals import labels, tenures
+from phalanx.pipeline.history.intervals import labels, own_clock_memberships
 from phalanx.pipeline.history.removal_outcome import with_fate
 from phalanx.pipeline.tables import Tables
 
@@ -55,7 +55,7 @@ def departures(tables: Tables) -> DataFrame:
     """One row for each removal at each member that made it; `_gone` is where it installed the
     view without it."""
     return (
-        tenures(tables)
+        own_clock_memberships(tables)
         .where("end = 'VIEW'")
         .select(
             *MEMBER,

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.history.removals import closing, departures, doubts, named
 from phalanx.pipeline.tables import Tables
 
@@ -30,7 +30,7 @@ def changes(tables: Tables) -> DataFrame:
     none. took_ns: both, from the first sign to the view.
     """
     installs = (
-        stays(tables)
+        own_clock_intervals(tables)
         .where("prev_vid is not null")
         .select(
             *MEMBER,

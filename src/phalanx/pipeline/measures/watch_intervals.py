@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import tenures
+from phalanx.pipeline.history.intervals import own_clock_memberships
 from phalanx.pipeline.tables import Tables
 
 PAIR = (*RUN, "node", "inc", "target", "target_inc")
@@ -37,7 +37,7 @@ def watches(tables: Tables) -> DataFrame:
     down_ns: when the target crashed or stopped, or null. crash: KNOWN, ESTIMATED or null.
     """
     held = (
-        tenures(tables)
+        own_clock_memberships(tables)
         .where("node != member or inc != member_inc")
         .select(
             *MEMBER,
