@@ -237,7 +237,7 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         return tables[name].groupBy(*member).agg(*sums)
 
     rows = F.count("*").alias("rows")
-    for what in ("stable", "ordered"):
+    for what in ("stable", "ordered", "all_delivered"):
         receipts = by_member(what, rows, F.max("upto").alias("upto"))
         yield "Receipts", receipts.withColumns({"r": r, "what": F.lit(what)})
     count = F.sum(F.expr("last - first + 1")).alias("count")
