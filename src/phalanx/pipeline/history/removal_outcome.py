@@ -1,16 +1,16 @@
 """How a member's time in a view ended, by its own journal.
 
-The journal of the one who was removed knows best what became of it, and no clock is needed to ask:
+The journal of the removed member is the best evidence of what became of it, and needs no clock:
 
-    LEFT      it asked to leave in this view or before
-    CRASHED   its journal ends with a crash in this view or before it; only a simulator writes that
-              down
-    ENDED     its journal just ends, in this view or before it: it was killed, or is cut off. The
-              last rows of who was killed are not written: that this view is not there says nothing
-    STOPPED   its journal ends in this view with a stop, and it had not asked to leave
-    APART     it went on to another view: it was alive, and had lost the others as they had lost it
-    NEVER     its journal is whole, and has other views but not this one
-    UNKNOWN   there is no journal of it, or rows are missing from it that might tell
+    LEFT      it requested to leave in this view or before
+    CRASHED   its journal ends with a crash in this view or before it; only a simulator records that
+    ENDED     its journal ends without a stop, in this view or before it: it was killed, or the
+              journal is cut off. A killed member does not write its last rows, so this view may be
+              missing
+    STOPPED   its journal ends in this view with a stop, and it had not requested to leave
+    APART     it went on to another view: it was alive, and had removed the others as well
+    NEVER     its journal is complete, and has other views but not this one
+    UNKNOWN   its journal is missing, or lacks rows that might show the outcome
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Runs, lives, and the one axis of time that each run is drawn on.
+"""Runs, lives, and the time axis of each run.
 
-A run is drawn on one axis: that of the simulator, or the clock of the machine that all its members
-shared. Members on several machines have no common clock; they are placed by their wall clocks, as
-good as those were set, and nothing that is computed ever relies on it: no latency, no order.
+A run has one axis: simulated time, or the clock of the machine that all its members shared. Members
+on several machines have no common clock; they are placed by their wall clocks, which may differ.
+Nothing is computed from that placement: no latency, no order.
 
-Spark is asked for two small things, the journals and how far each of them reaches. All later
-queries join `Axis.journals` and get small numbers in place of names and instants: which run, which
-life, which microsecond.
+Two small queries read the journals and the first and last row of each. All later queries join
+`Axis.journals` and get small numbers in place of names and instants: run, life, microsecond.
 """
 
 from __future__ import annotations
