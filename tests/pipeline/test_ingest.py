@@ -43,6 +43,31 @@ def test_every_row_is_taken_once_and_a_second_ingest_takes_nothing(
     assert (again.version, again.segments, again.before) == (1, 0, 5)
 
 
+def test_a_lake_written_before_segments_had_order_and_early_takes_more(
+    fleet: Path, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    files = sorted(fleet.glob("*.phj"))
+    ingest(files[:1], lake)
+    pa = arrow()
+    for path in Store(lake).at().paths("silver", "segments"):
+        old = pa.parquet.read_table(path).drop_columns(["order", "early"])
+        pa.parquet.write_table(old, path)
+    done = ingest([fleet], lake)
+    assert (done.segments, done.before, done.journals) == (4, 1, 5)
+    assert held(lake) == written(fleet)
+
+
+def test_settings_that_must_agree_are_in_the_facts_of_journals(tmp_path: Path) -> None:
+    own: dict[str, dict[str, Any]] = {"a": {"order": "toto", "early": True}, "b": {"early": False}}
+    keep(tmp_path / "journals", odyssey().rows, settings=own)
+    ingest([tmp_path / "journals"], tmp_path / "lake")
+    (path,) = Store(tmp_path / "lake").at().paths("silver", "journals")
+    rows = arrow().parquet.read_table(path).to_pylist()
+    found = {(row["node"], row["order"], row["early"]) for row in rows}
+    assert {one for one in found if one[0] in "ab"} == {("a", "toto", 1), ("b", None, 0)}
+
+
 def test_copies_enter_once_and_a_fleet_may_come_in_parts(fleet: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     files = sorted(fleet.glob("*.phj"))

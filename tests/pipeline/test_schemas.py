@@ -8,10 +8,10 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 from pyspark.sql import types as t
+from tools.generate_tables_doc import text
 
 from phalanx.journal.schema import TABLES
 from phalanx.pipeline.schemas import EVENTS, FACTS, IDENTITY, arrow_schema, spark_schema
-from phalanx.pipeline.tablesdoc import text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +62,7 @@ def test_journal_arrow_and_spark_agree_on_every_column(table: str) -> None:
 def test_the_document_of_the_tables_is_what_the_schemas_say() -> None:
     made = text()
     assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == made, (
-        "run: python -m phalanx.pipeline.tablesdoc > docs/tables.md"
+        "run: python tools/generate_tables_doc.py > docs/tables.md"
     )
     for table in (*EVENTS, *FACTS):
         for name in arrow_schema(table).names:

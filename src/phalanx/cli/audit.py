@@ -1,4 +1,4 @@
-"""`phalanx audit`: what the journals of groups prove of each guarantee, by Spark."""
+"""`phalanx audit`: judge every guarantee on the journals of groups, with Spark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from phalanx.cli.ingest import progress
+from phalanx.cli.settings_lines import settings_lines
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
 from phalanx.runtime.short_names import ShortNames, of_labels
 from phalanx.text import one_line
@@ -40,9 +41,10 @@ def audit(
     """Judge the guarantees of groups on the journals in PATHS, of any number of runs.
 
     PATHS are files and folders of journals (*.phj), folders that `phalanx journal export` wrote,
-    or a lake. Each group of each run is judged by itself, with the verdicts of `phalanx check`:
-    what needs a journal that is missing is not verified, which is not the same as violated. Exit 0
-    if nothing is violated, 1 if something is, 2 if the journals cannot be read.
+    or a lake. Each group of each run is judged by itself, with the verdicts of `phalanx check`.
+    Settings that must agree and differ are printed first. A property that needs a missing journal
+    is unverifiable, which is not the same as violated. Exit 0 if nothing is violated, 1 if
+    something is, 2 if the journals cannot be read.
 
     \b
     Example:
@@ -66,7 +68,7 @@ def audit(
 
 @contextmanager
 def telling() -> Iterator[Callable[[str], None]]:
-    """Tells on stderr what is being done, with the time that it took so far."""
+    """Prints the current step on stderr, with the time elapsed."""
     began = time.monotonic()
     terminal = sys.stderr.isatty()
 
@@ -83,10 +85,16 @@ def telling() -> Iterator[Callable[[str], None]]:
 
 
 def lines(found: Audit) -> Iterator[str]:
-    """What an audit says, for people."""
+    """The result of an audit as lines for people."""
     if not found.runs:
         yield "the journals are empty: nothing to audit"
         return
+    differing = [run for run in found.runs if run.settings]
+    for run in differing[:RUNS_SHOWN]:
+        where = f"group {run.group} of {run.cluster}, run {run.run}"
+        yield from settings_lines(where, run.settings, run.mixed)
+    if len(differing) > RUNS_SHOWN:
+        yield f"settings differ in {len(differing) - RUNS_SHOWN:,} more runs"
     names = {(run.cluster, run.run, run.group): _names(run) for run in found.runs}
     for run in found.runs if len(found.runs) <= RUNS_SHOWN else ():
         yield from map(_names(run).in_text, _run(run))

@@ -1,4 +1,4 @@
-"""`phalanx campaign`: sweeps of seeds on a cluster, and what they came to."""
+"""`phalanx campaign`: simulate seeds on a cluster, and summarize the results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def campaign(ctx: click.Context) -> None:
     "--members",
     type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
-    help="How many members a group has, both included; as in `phalanx sim sweep` unless told.",
+    help="How many members a group has, both included; default as in `phalanx sim sweep`.",
 )
 @click.option("--mutant", metavar="NAME", help="Break one rule of the protocol first.")
 @click.option(
@@ -66,16 +66,18 @@ def campaign(ctx: click.Context) -> None:
     type=WholeNumber(1, STEPS_MAX),
     help="Steps of a run at most; one that needs more is inconclusive.",
 )
-@click.option("--master", metavar="URL", help="spark://... or sc://...; here unless told.")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs: spark://... or sc://...; default this machine.",
+)
 @click.option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Keep the rows there, and play only seeds that are not there yet.",
 )
-@click.option(
-    "--wave", type=WholeNumber(1, 10_000_000), help="Seeds of a wave; what fits unless told."
-)
+@click.option("--wave", type=WholeNumber(1, 10_000_000), help="Seeds per wave; default: measured.")
 @_JSON
 def run_command(
     seeds: tuple[int, int],
@@ -151,7 +153,7 @@ def _play(
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @_JSON
 def show_command(folder: Path, as_json: bool) -> None:
-    """Say what the campaigns in DIR came to, failing seeds with the line that replays them.
+    """Summarize the campaigns in DIR; failing seeds with the command that replays them.
 
     Exit 1 if any seed failed.
 

@@ -1,4 +1,4 @@
-"""`phalanx check`: what the journals of a group's members prove of each guarantee."""
+"""`phalanx check`: judge every guarantee on the journals of a group, without Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from phalanx.cli.settings_lines import settings_lines
 from phalanx.journal.reader import Reading, read_all
 from phalanx.runtime.short_names import ShortNames
 from phalanx.text import one_line
-from phalanx.verify.checkers.member_names import Member, label
+from phalanx.verify.checkers.member_names import label
 from phalanx.verify.evidence import JournalEvidence, judge
 from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
 from phalanx.verify.render.violation_story import violation_story
@@ -26,10 +27,10 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
     """Check the guarantees of groups on the JOURNALS of their members.
 
     JOURNALS are files or folders, of any number of members and groups; each group is checked by
-    itself. Settings that must agree and differ are told first. Give the journals of all members:
-    what needs one that is missing is not verified, which is not the same as violated. Prints for
-    each guarantee the verdict, the number of violations, and how often the journals put it to the
-    test. Exit 0 if nothing is violated, 1 if something is, 2 if the journals cannot be read.
+    itself. Settings that must agree and differ are printed first. Give the journals of all members:
+    a property that needs a missing one is unverifiable, which is not the same as violated. Prints
+    for each guarantee the verdict, the number of violations, and how often rows tested it. Exit 0
+    if nothing is violated, 1 if something is, 2 if the journals cannot be read.
 
     \b
     Example:
@@ -43,7 +44,8 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(facts | {"problems": _problems(reading)}))
     else:
         for evidence in found:
-            for line in _settings(evidence):
+            where = f"group {evidence.group} of {evidence.cluster}"
+            for line in settings_lines(where, _settings(evidence), evidence.mixed):
                 click.echo(one_line(line))
         for problem in _problems(reading):
             click.echo(one_line(problem))
@@ -61,28 +63,11 @@ def _problems(reading: Reading) -> list[str]:
     return [f"{s.path}: {what}" for s in reading.segments for what in s.problems]
 
 
-def _settings(evidence: JournalEvidence) -> list[str]:
-    """Settings that must agree and do not: said first, for no guarantee holds between members that
-    differ in one."""
-    if not evidence.settings:
-        return []
-    told = [
-        f"{name} is " + ", ".join(f"{value!r} at {_labels(who)}" for value, who in values.items())
+def _settings(evidence: JournalEvidence) -> dict[str, dict[str, list[str]]]:
+    return {
+        name: {value: [label(member) for member in who] for value, who in values.items()}
         for name, values in evidence.settings.items()
-    ]
-    where = f"group {evidence.group} of {evidence.cluster}"
-    lines = [f"settings differ in {where}: {'; '.join(told)}; they must agree"]
-    if not evidence.mixed:
-        return [*lines, "  no view has members that differ"]
-    views = ", ".join(evidence.mixed[:EXAMPLES_MAX])
-    more = len(evidence.mixed) - EXAMPLES_MAX
-    views += f" and {more} more" if more > 0 else ""
-    text = f"  members that differ were in one view ({views}): the guarantees do not hold there; "
-    return [*lines, text + "give all members of the group the same settings"]
-
-
-def _labels(members: list[Member]) -> str:
-    return ", ".join(map(label, members))
+    }
 
 
 def _facts(evidence: JournalEvidence) -> dict[str, Any]:
@@ -106,10 +91,7 @@ def _facts(evidence: JournalEvidence) -> dict[str, Any]:
         "absent": [label(member) for member in evidence.absent],
         "torn": {label(member): lack for member, lack in evidence.torn.items()},
         "unended": [label(member) for member in evidence.unended],
-        "settings": {
-            name: {value: [label(member) for member in who] for value, who in values.items()}
-            for name, values in evidence.settings.items()
-        },
+        "settings": _settings(evidence),
         "mixed": evidence.mixed,
         "violated": list(evidence.report.violated),
         "properties": properties,

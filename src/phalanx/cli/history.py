@@ -25,9 +25,9 @@ _FROM = click.option(
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="Journals, or a folder of them, or tables; may be given again. This folder if no path is.",
+    help="Journals, or a folder of them, or tables; may be repeated. Default: this folder.",
 )
-_RUN = click.option("--run", metavar="RUN", help="Of this run only; of all runs if not given.")
+_RUN = click.option("--run", metavar="RUN", help="Only this run; default all runs.")
 
 
 def _places(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _places(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def history(ctx: click.Context) -> None:
-    """Look back: who was in which view when, and why a member was removed.
+    """Show who was in which view when, and why a member was removed.
 
     GROUP is the name of a group, MEMBER that of a member: `ada` for all its lives, `ada.2` for
     one. In the output a member is its name; where two lives of a name appear, with the last digits
@@ -74,11 +74,11 @@ def view_at_command(
     master: str | None,
     at: int | None,
 ) -> None:
-    """The view that MEMBER had at INSTANT.
+    """Print the view of MEMBER at INSTANT.
 
     INSTANT is one of the member's wall clock, as ISO 8601 (UTC if no zone is given) or as seconds
     since 1970; or simulated seconds, as 12.5s. Where the wall clock was set back an instant may
-    come twice: both views are told.
+    occur twice: both views are printed.
 
     \b
     Example:
@@ -146,10 +146,10 @@ def why_command(
     master: str | None,
     at: int | None,
 ) -> None:
-    """Why MEMBER was removed from its group, each time: the evidence, as its peers wrote it down.
+    """Print why MEMBER was removed from its group: the evidence in the journals of its peers.
 
-    Who suspected it, when and why; which steps closed the view; how long each took; what its own
-    journal says of its end; and whether it came back.
+    For each removal: who suspected it, when and why; the steps that closed the view, and their
+    durations; how its own journal ends; and whether it rejoined.
 
     \b
     Example:
@@ -200,7 +200,7 @@ def views_command(
     master: str | None,
     at: int | None,
 ) -> None:
-    """The views of GROUP, in the order in which they were first installed.
+    """List the views of GROUP in the order of their first installation.
 
     \b
     Example:
@@ -245,5 +245,5 @@ def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
     if view["lost"]:
         lines.append(f"    without {' '.join(view['lost'])}")
     if view["absent"]:
-        lines.append(f"    not known to be installed by {' '.join(view['absent'])}")
+        lines.append(f"    no journal shows its installation by {' '.join(view['absent'])}")
     return lines

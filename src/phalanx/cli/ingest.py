@@ -1,4 +1,4 @@
-"""`phalanx ingest`: journals into a lake."""
+"""`phalanx ingest`: take journals into a lake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from phalanx.pipeline.task_runner import Progress
 
 QUIET_SECONDS = 2.0
-"""What is done sooner says nothing of its progress."""
+"""Work that is done sooner prints no progress."""
 
 
 class Since(click.ParamType[int | datetime]):
@@ -54,7 +54,7 @@ class Since(click.ParamType[int | datetime]):
 @click.option(
     "--since",
     type=Since(),
-    help="Pass over segments that ended before this instant (UTC), or before this version of the "
+    help="Skip segments that ended before this instant (UTC), or before this version of the "
     "lake was published, by the wall clock of the machine that wrote them.",
 )
 @click.option("--master", metavar="URL", help="Where Spark runs: spark://... or sc://...")
@@ -103,7 +103,7 @@ def ingest(
 
 
 def _sessions(stack: ExitStack, master: str | None) -> Any:
-    """Starts Spark when it is asked for, and stops it in the end."""
+    """Starts Spark when it is first needed, and stops it at the end."""
     from phalanx.pipeline.session import session
 
     def start() -> SparkSession:
@@ -117,8 +117,8 @@ def _sessions(stack: ExitStack, master: str | None) -> Any:
 
 @contextmanager
 def progress(word: str) -> Iterator[Progress]:
-    """Tells on stderr how far long work is: one line that is written over on a terminal, a line
-    every ten seconds elsewhere."""
+    """Prints the progress of long work on stderr: one line that is overwritten on a terminal, a
+    line every ten seconds elsewhere."""
     began = time.monotonic()
     terminal = sys.stderr.isatty()
     told = began - 10.0 + QUIET_SECONDS

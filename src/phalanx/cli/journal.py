@@ -1,4 +1,4 @@
-"""`phalanx journal`: what members wrote down, listed, read and exported."""
+"""`phalanx journal`: list, print and export journals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = WholeNumber(0, (1 << 63) - 1)
 @click.group(invoke_without_command=True)
 @click.pass_context
 def journal(ctx: click.Context) -> None:
-    """Look at journals: what members saw, in segments (*.phj) that they wrote.
+    """List, print and export journals: segments (*.phj) that members wrote.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def journal(ctx: click.Context) -> None:
 def ls_command(paths: tuple[str, ...], as_json: bool) -> None:
     """List the segments in PATHS, files or folders.
 
-    Times are UTC. A segment is sealed, open (somebody writes to it), or cut short (its writer was
+    Times are UTC. A segment is sealed, open (a process writes to it), or cut short (its writer was
     killed, or lost its disk). Exit 2 if one of them cannot be read; the others are listed.
 
     \b
@@ -104,7 +104,7 @@ def _line(facts: dict[str, Any]) -> str:
 @journal.command("cat")
 @_PATHS
 @click.option("--table", type=click.Choice(list(TABLES)), help="Rows of this table only.")
-@click.option("--limit", type=_LIMIT, help="At most so many rows.")
+@click.option("--limit", type=_LIMIT, help="Print at most this many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a row.")
 def cat_command(
     paths: tuple[str, ...], table: str | None, limit: int | None, as_json: bool
@@ -138,7 +138,7 @@ def cat_command(
 @click.option(
     "--cut-short",
     is_flag=True,
-    help="Those too that were never sealed and that nobody on this machine writes to.",
+    help="Also segments that were never sealed and that no process on this machine writes.",
 )
 @click.option(
     "--mark",

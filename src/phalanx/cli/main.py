@@ -1,7 +1,7 @@
-"""The command `phalanx`: gathers the commands, and turns errors into one line and exit 2.
+"""The command `phalanx`: registers the commands, and turns errors into one line and exit 2.
 
-Exit codes: 0 all is well, 1 something was found (a violation, a stuck run), 2 bad input or no
-room for the output, 130 interrupted, 141 nobody reads the output any more.
+Exit codes: 0 success, 1 something was found (a violation, a stuck run), 2 bad input or no room for
+the output, 130 interrupted, 141 the reader of the output has gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`phalanx measures`: how well a group did, as numbers."""
+"""`phalanx measures`: latency, throughput, detector quality, links, changes, partitions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TIME = re.compile("_ns(_max)?$")
     "names",
     multiple=True,
     type=click.Choice(NAMES),
-    help="Only this one; may be given again. All if not given.",
+    help="Only this measure; may be repeated. Default: all.",
 )
 @click.option(
     "--rows",
     type=WholeNumber(1, 1_000_000),
     default=SHOWN,
     show_default=True,
-    help="Print at most so many rows of each. JSON has all.",
+    help="Print at most this many rows of each; JSON has all.",
 )
 @AS_JSON
 @MASTER
@@ -51,7 +51,7 @@ def measures(
 ) -> None:
     """Measure what the journals in PATHS show: detectors, messages, links, changes, partitions.
 
-    Clocks of two machines are never compared: what would need that is left out, or marked.
+    Clocks of two machines are never compared: results that need it are left out, or marked.
     Times are printed in milliseconds; JSON has nanoseconds.
 
     \b

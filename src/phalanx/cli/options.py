@@ -1,4 +1,4 @@
-"""Values on the command line: whole numbers and ranges of them, and places to write to."""
+"""Types of command-line values: whole numbers, ranges of them, and output paths."""
 
 from __future__ import annotations
 

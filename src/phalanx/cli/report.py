@@ -1,4 +1,4 @@
-"""`phalanx report`: the journals of a group as one page to look at."""
+"""`phalanx report`: render the journals of a group as one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of recorded events: what goes into the header, and what they say when read again."""
+"""Files of recorded events: their manifest, and checking them again."""
 
 from __future__ import annotations
 

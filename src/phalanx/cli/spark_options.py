@@ -1,4 +1,4 @@
-"""What commands that ask journals on Spark share: where the journals are, where Spark runs."""
+"""Options and set-up shared by the commands that query journals with Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AT = click.option(
     "--at",
     type=WholeNumber(0, VERSION_MAX),
     metavar="VERSION",
-    help="Ask a lake as it was at this version; as it is now if not given.",
+    help="Read this version of a lake; default: the newest.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 

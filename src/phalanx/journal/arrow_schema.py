@@ -1,7 +1,7 @@
-"""The tables of `events` for Arrow (an extra: pyarrow). Column types follow from the annotations.
+"""Arrow schemas of the tables of `journal.schema`, derived from its annotations (needs pyarrow).
 
-Every table has two columns in front of its own, which the header of a segment knows and a row does
-not: the cluster, and the UUID of the journal.
+Every table begins with two columns that come from the header of a segment: the cluster, and the
+UUID of the journal.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Blocks: what is written at once, framed so that damage to one does not cost the next.
+"""Blocks: the unit of writing, framed so that damage to one block does not affect the next.
 
     magic     4   F1 'P' 'J' 'B'
     kind      1   1 rows, 2 bodies, 3 footer
-    packing   1   0 as it is, 1 zlib
-    tables    2   how many tables the rows are of
+    packing   1   0 uncompressed, 1 zlib
+    tables    2   number of tables that have rows in it
     rows      4
-    raw       4   bytes of the body unpacked
-    stored    4   bytes of the body here
+    raw       4   bytes of the body, uncompressed
+    stored    4   bytes of the body as stored
     first     8   lseq of the first row, and of the last
     last      8
     begin     8   t_ns of the first row, and of the last
@@ -14,8 +14,8 @@
     crc       4   CRC-32 of all of the above and of the body
     body
 
-All little-endian. Whoever finds a block that is not right goes on at the next magic behind which
-everything fits, checksum included: a magic within a body is no block.
+All little-endian. After a damaged block, a reader continues at the next magic that begins a valid
+block, checksum included: a magic within a body is not a block.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Rows that stay columns: blocks gathered into Arrow batches, with no row in between (pyarrow).
+"""Collect blocks into Arrow batches, column by column, without creating rows (needs pyarrow).
 
-A block holds a column as one value or as many. Blocks are small, as small as what came between
-two flushes, and each Arrow array costs microseconds whatever its length; so columns are gathered
-over many blocks, also of many segments, and become arrays when there are enough of them.
+A block stores a column as one value or as many. Blocks are small, as they hold the rows between two
+flushes, and each Arrow array costs microseconds whatever its length. So columns are collected over
+many blocks, also of several segments, and become arrays when there are enough values.
 
-`contradictory` is `eventfile.contradiction` for a whole block: the two must agree, which a test
-holds them to on blocks of every kind.
+`contradictory` is `jsonl.contradiction` for a whole block: the two must agree, and a test checks
+that on blocks of every kind.
 """
 
 from __future__ import annotations

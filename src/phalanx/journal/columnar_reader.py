@@ -1,8 +1,8 @@
-"""One segment and all copies of it, read as columns: what `reader.each` reads as rows.
+"""Read one segment and all its copies as columns; `reader.each` reads the same as rows.
 
-Each row is taken once, from the first copy that has it. A stretch that could not be read becomes
-a row of `corrupt`, unless another copy makes it good. Where only part of a file is to be read
-(`Copy.size`), what was appended since is not seen, so whoever reads again finds the same.
+Each row is taken once, from the first copy that has it. An unreadable stretch becomes a row of
+`corrupt`, unless another copy has it. If only part of a file is to be read (`Copy.size`), later
+rows are ignored, so that a second read gives the same result.
 """
 
 from __future__ import annotations

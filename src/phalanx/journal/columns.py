@@ -1,12 +1,12 @@
-"""Rows of one flush as columns, and back: pure values, no files (DESIGN section 5).
+"""Encode the rows of one flush as columns, and decode them: pure values, no files.
 
-A table becomes its number of rows and a list per column. A list that would repeat one value
-holds it once; `lseq`, `step` and `t_ns`, which grow, are a first value and differences. So a
-block of a busy member is a few long lists of small numbers, which compress well.
+A table becomes its number of rows and a list per column. A list that would repeat one value has it
+once; `lseq`, `step` and `t_ns`, which grow, are a first value and differences. So a block of a busy
+member is a few long lists of small numbers, which compress well.
 
-Columns stand by position: first those that every table has, then the table's own in the order of
-`events`. That is why columns are only ever added at the end of a table. `group`, `node` and
-`inc` never change within a segment and are in its header instead.
+Columns are stored by position: first those that every table has, then the table's own in the order
+of `journal.schema`. Therefore columns are only ever added at the end of a table. `group`, `node`
+and `inc` never change within a segment and are in its header instead.
 """
 
 from __future__ import annotations

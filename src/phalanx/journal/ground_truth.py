@@ -1,6 +1,6 @@
-"""What only a simulator knows of a run: `config["truth"]` in the headers of journals it writes.
+"""Facts that only a simulator knows of a run: `config["truth"]` in the headers of its journals.
 
-Real journals have none, so nothing that needs it is asked of them.
+Real journals have none, so properties that need them are not judged on real journals.
 """
 
 from __future__ import annotations

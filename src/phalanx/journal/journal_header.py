@@ -1,4 +1,4 @@
-"""How a journal begins: its header, and what is said when the disk refuses."""
+"""The header of a new journal, and the error for a journal that cannot be written."""
 
 from __future__ import annotations
 

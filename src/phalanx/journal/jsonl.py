@@ -1,9 +1,9 @@
-"""Rows in a file that people and tools can read: one JSON object a line (gzip for `.gz`).
+"""Rows as text: one JSON object per line (gzip for `.gz`).
 
-The first line is a header: the version of the schema, and a manifest that says what made the
-rows (seed, parameters, revision). Every line is decoded against the schema, so whatever comes
-out of `read` is a row of `events`; anything else is an EventFileError that names the line.
-Rows that are whole but not all there, or there twice, are what `damage` finds.
+The first line is a header: the version of the schema, and a manifest that says what made the rows
+(seed, parameters, revision). Every line is decoded against the schema, so `read` returns only valid
+rows of `journal.schema`; anything else is an EventFileError that names the line. `damage` finds
+missing and duplicate rows.
 """
 
 from __future__ import annotations

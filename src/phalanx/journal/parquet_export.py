@@ -1,18 +1,18 @@
-"""Sealed segments as Parquet, one file for each table and segment (an extra: pyarrow).
+"""Export sealed segments as Parquet, one file for each table and segment (needs pyarrow).
 
     DIR/deliver/g-ada-000001-000001-0a1b2c3d.parquet     the last part names the journal
-    DIR/_segments/g-ada-000001-000001-0a1b2c3d.json      this segment is all there
+    DIR/_segments/g-ada-000001-000001-0a1b2c3d.json      the export of this segment is complete
 
-Column types follow from the annotations of `events`; the first two columns say which cluster and
-journal a row is of. Files appear whole, and the note in `_segments` comes last, so whoever is
-interrupted begins that segment again and ends with the same files. Rows that could not be read
-become rows of the table `corrupt`, as ever. Bodies are not exported.
+Column types follow from the annotations of `journal.schema`; the first two columns are the cluster
+and the journal of a row. Files appear whole, and the note in `_segments` is written last, so that
+an interrupted export repeats that segment and ends with the same files. Unreadable rows become rows
+of the table `corrupt`. Bodies are not exported.
 
 A simulator, which makes the journals of many runs at once, writes them together: the notes then
 name the files that they share.
 
-A segment that was cut short, by a kill say, is never sealed. It is exported if asked for, and
-again if it has grown since.
+A segment whose writer was killed is never sealed. It is exported on request, and again if it has
+grown since.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parquet files, one for each table that has rows, which appear whole or not at all (pyarrow).
+"""Write Parquet files, one for each table that has rows, atomically (needs pyarrow).
 
-Rows come as columns, of one segment or of many. Each file is written under another name, seen to
-the disk and renamed when all of them are complete.
+Rows come as columns, of one segment or of many. Each file is written under a temporary name, synced
+to disk, and renamed when all files are complete.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Reading journals: one segment, or all that lie in files and folders.
+"""Read journals: one segment, or all segments in files and folders.
 
-What cannot be read is told and passed over: a torn tail is counted, a corrupt stretch becomes a
-`corrupt` row, and the rows behind it are read. The only error is a JournalError, for a file that
-is no journal of this version. Copies of a segment may overlap, as those of a live one do: each
-row is taken once.
+Unreadable parts are reported and skipped: a torn tail is counted, a corrupt stretch becomes a
+`corrupt` row, and reading continues after it. The only error is a JournalError, for a file that is
+not a journal of this version. Copies of a segment may overlap, as those of a live one do: each row
+is returned once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""From what a member did to rows of its journal: one effect, one row.
+"""Convert the effects of a member to rows of its journal: one effect, one row.
 
-A recorder belongs to one life of one member. Each call numbers its rows on, so `lseq` has no
-gaps, and is one `step`. `Transmit` leaves no row, nor does `Stopped`: whoever runs the member
-writes the last row with `stop()`. A merged view is a row of its own and one for each component.
+A recorder belongs to one life of one member. Each call numbers its rows consecutively, so `lseq`
+has no gaps, and is one `step`. `Transmit` and `Stopped` have no row: the owner of the member writes
+the last row with `stop()`. A merged view has a row of its own and one for each component.
 
-The recorder keeps the one thing that a single effect does not say: what a message depends
-on. Delivery makes the application's causality, so the dependencies of a send are, for each
+The recorder keeps the one thing that a single effect does not contain: the dependencies of a
+message. Delivery makes the application's causality, so the dependencies of a send are, for each
 other sender, its last message that was delivered here since the previous send row; the own
 previous message is implied. Basic messages are outside that order.
 

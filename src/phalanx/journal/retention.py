@@ -1,11 +1,11 @@
-"""What a folder of journals keeps: the newest segments, and what a reader still needs.
+"""Retention: delete old segments of a folder, but none that a reader still needs.
 
-A reader that takes segments away, an exporter say, leaves a mark: `marks/<reader>.json` names for
-each journal the last segment that it has taken. No segment is deleted that some reader with a
-mark has not taken yet, whatever the limits say, so a reader that is gone for good must have its
-mark removed (`unmark`). Without marks the limits alone decide.
+A reader that takes segments, such as an exporter, leaves a mark: `marks/<reader>.json` has for each
+journal the last segment that it has taken. A segment that a reader with a mark has not taken yet is
+never deleted, whatever the limits, so the mark of a reader that no longer exists must be removed
+(`unmark`). Without marks only the limits apply.
 
-Segments that somebody still writes to are never deleted: their writer holds a lock on them.
+Segments that are being written are never deleted: their writer holds a lock on them.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
     body         the Header as msgpack
     blocks       see `blocks`; the last one of a sealed segment is its footer
 
-A file that just ends, without a footer, is one whose writer is alive, was killed or lost its disk;
-what it may lack is a suffix. The footer counts what came before and carries a CRC-32 of it all,
-so that a block that was cut out neatly is missed too.
+The writer of a file without a footer is running, was killed or lost its disk; the file may lack a
+suffix. The footer has the number of rows before it and a CRC-32 of all of them, so that the removal
+of a whole block is detected too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A segment that is being written: the only place where a journal touches the disk.
+"""A segment that is being written: the only place where a journal writes to the disk.
 
 A file gets its name when its header is on disk, so no crash of a process leaves half a header.
-Blocks are written at the offset where the last good one ended: what a failed write left there is
-cut off or written over. The file is locked while it is open, which tells whoever tidies up the
-folder that somebody still writes to it; the lock of a process that was killed is gone.
+Blocks are written at the offset where the last good one ended: the rest of a failed write is
+truncated or overwritten. The file is locked while it is open, so that retention does not delete it;
+the system releases the lock of a process that was killed.
 """
 
 from __future__ import annotations

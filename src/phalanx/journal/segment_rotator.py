@@ -1,8 +1,8 @@
-"""Keeps rows in segments, one after the other, through outages of the disk.
+"""Write rows to successive segments, and survive outages of the disk.
 
-Everything here runs on the journal's own thread. After a failure nothing is tried for a while;
-the rows of that time are lost and counted. A disk that is full is tried with the same
-segment again; after any other error the segment is left as it is and the next one begun.
+Everything here runs on the journal's own thread. After a failure there is a pause; the rows of that
+time are lost and counted. After a full disk the same segment is tried again; after any other error
+the segment is left as it is and the next one is started.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""What a journal keeps, and for how long: one frozen set of settings, checked before a file is
-opened. Times are nanoseconds, sizes bytes; 0 as a limit of what is kept means no limit."""
+"""Settings of a journal: contents, segment sizes, retention and flushing.
+
+One frozen struct, checked before a file is opened. Times are nanoseconds, sizes bytes; 0 as a
+retention limit means no limit.
+"""
 
 from __future__ import annotations
 

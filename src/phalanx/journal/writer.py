@@ -1,13 +1,14 @@
-"""The journal of one life of one member, as the thread that drives the member sees it.
+"""The journal of one life of one member, as seen by the thread that drives the member.
 
-`write` appends to a queue and returns; a thread of the journal's own encodes what has gathered,
-at the latest after `flush_ns`, and writes it. Neither a full disk nor a slow one reaches the
-member: rows are lost, counted, and the first block that can be written again begins with a
-`gap` row that names them. A process that is killed loses what had not been flushed: a suffix.
-Rows of one call stay in one block, so a step of the member is there whole or not at all.
+`write` appends to a queue and returns; the journal's own thread encodes and writes the queue, at
+the latest after `flush_ns`. Neither a full disk nor a slow one affects the member: rows are lost
+and counted, and the first block written after that begins with a `gap` row that names them. A
+process that is killed loses the rows that were not flushed: a suffix. Rows of one call stay in one
+block, so a step of the member is there whole or not at all.
 
-After a fork only the parent writes: a child has no such thread, so what it gives to `write` stays
-in its own copy of the queue. `write` does not ask who it is; that would be a system call.
+After a fork only the parent writes: a child has no such thread, so the rows it gives to `write`
+stay in its own copy of the queue. `write` does not check the process id, which would be a system
+call.
 """
 
 from __future__ import annotations

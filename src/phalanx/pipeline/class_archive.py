@@ -1,10 +1,10 @@
-"""An archive of Java classes that makes Spark start in about half the time.
+"""An archive of Java classes that halves the start-up time of Spark.
 
     python -m phalanx.pipeline.class_archive
 
-makes it, once for each version of Java and pyspark: Spark is started, does a little of everything,
-and Java writes down the classes it loaded, parsed and checked. Sessions use it if it is there.
-An archive that does not fit is passed over by Java itself.
+creates it, once for each version of Java and pyspark: it starts Spark, runs a few small jobs, and
+Java writes the classes that it loaded to the archive. Sessions use the archive if it exists. Java
+ignores an archive that does not fit.
 """
 
 from __future__ import annotations

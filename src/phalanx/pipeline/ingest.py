@@ -1,16 +1,17 @@
-"""Journals into a lake: what is new is taken, once, and published at once.
+"""Ingest: take new journal segments into a lake, each row once, and publish them atomically.
 
-- A segment is (journal, number). One that is sealed is taken once. One that is not, because its
-  member lives or was killed, is taken again when it has grown, and what it gave before is replaced.
-  One of which a part could not be read is replaced by a copy that has more of it.
-- Overlapping and duplicate copies count once; a fleet may come in parts, in any order.
-- Sealed segments share files; one that may be replaced has files of its own, so that replacing it
-  is leaving those files out of the next manifest.
+- A segment is (journal, number). A sealed segment is taken once. An unsealed segment, whose member
+  is running or was killed, is taken again when it has grown, and replaces its earlier rows. A
+  segment with unreadable parts is replaced by a copy that has more of it.
+- Overlapping and duplicate copies count once; the journals of a group may come in parts, in any
+  order.
+- Sealed segments share files. A segment that may be replaced has files of its own, so that the next
+  manifest can leave them out.
 - Nothing is visible before the manifest that lists it. An ingest that was killed leaves the lake
-  as it was, and the next one begins as if it had not been.
+  unchanged, and the next one starts from there.
 
-`since` passes over segments that ended before an instant. What they held is missing evidence, as
-if their files had not been given: journals that begin in the middle count as torn.
+`since` skips segments that ended before an instant. Their rows are missing evidence, as if their
+files had not been given: journals that begin in the middle count as torn.
 """
 
 from __future__ import annotations

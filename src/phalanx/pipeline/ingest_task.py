@@ -1,9 +1,8 @@
-"""Taking segments: one task reads some of them and writes a file for each table.
+"""One task of an ingest: read some segments and write a file for each table.
 
-A task is all that a worker needs to know, and what it gives back is all that the driver does. It
-may be run again, also while another attempt at it still runs: the same rows under the same names.
-Exported files that are large enough to stay by themselves are copied as they are. Runs wherever
-Python does, without Spark.
+A task contains all that a worker needs, and its result all that the driver needs. A task may run
+again, also while another attempt still runs: it writes the same rows under the same names. Exported
+files that are large enough are copied unchanged. Runs without Spark.
 """
 
 from __future__ import annotations

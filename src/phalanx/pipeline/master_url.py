@@ -1,6 +1,6 @@
-"""The address of a cluster or of a Connect server, and whether anybody is there.
+"""Check of the address of a cluster or Connect server before Spark tries to connect.
 
-Spark itself tries for minutes; a wrong address should cost seconds and one line.
+Spark itself retries for minutes; a wrong address should cost seconds and one line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whatever holds journals becomes a set of tables: raw journals, exported Parquet, or a lake.
+"""Open raw journals, exported Parquet or a lake as a set of tables.
 
-All commands open what they are given with `open_tables`, so that each takes the same paths. Raw
-journals are turned into Parquet first, in a temporary folder that is gone afterwards; exported
-files are read where they are. Workers elsewhere must see that folder: PHALANX_SCRATCH names
-another place than the system's.
+All commands use `open_tables`, so that each accepts the same paths. Raw journals are first
+converted to Parquet in a temporary folder, which is removed afterwards; exported files are read in
+place. Workers on other machines must be able to read that folder: PHALANX_SCRATCH sets another
+place than the system's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This package for workers elsewhere: one zip, which Spark puts on their path."""
+"""A zip of this package, which Spark adds to the path of its workers."""
 
 from __future__ import annotations
 

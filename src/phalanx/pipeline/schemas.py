@@ -1,12 +1,11 @@
-"""The schemas of the tables for Arrow and for Spark, derived from `journal.events`.
+"""The schemas of the tables for Arrow and for Spark, derived from `journal.schema`.
 
-Every table of events has two columns in front of its own, `cluster` and `journal` (the UUID that
-names one life of one member in one group), which the header of a segment knows and a row does not.
-The table `journals` has one row a journal: what its headers say, and how much of it is there;
-`segments` the same for each segment.
+Every table of events begins with two columns that come from the header of a segment: `cluster`, and
+`journal`, the UUID of one life of one member in one group. The table `journals` has one row per
+journal: the facts of its headers, and how much of it there is; `segments` has the same per segment.
 
-Arrow and Spark are given the same definition, nullability included: Spark takes a batch of another
-schema than the declared one for an error.
+Arrow and Spark get the same definition, nullability included: Spark rejects a batch whose schema
+differs from the declared one.
 """
 
 from __future__ import annotations

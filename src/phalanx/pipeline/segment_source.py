@@ -1,8 +1,8 @@
-"""What there is to take: the segments in files and folders, raw and exported, each named once.
+"""Find the segments to ingest in files and folders, raw and exported, each once.
 
 A segment is (journal, number). All raw copies of it are read together, since they may complete
-each other; of exported ones the longest is taken, and a raw copy only where it is longer. Nothing
-but headers, footers and notes is read here.
+each other; of exported copies the longest is taken, and a raw copy only if it is longer. Only
+headers, footers and notes are read here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What is known of a journal as a whole, and of each of its segments: rows of `journals` and of
-`segments`.
+"""Facts about journals and segments: the rows of the tables `journals` and `segments`.
 
-`mode`, `settled`, `undisturbed_ns` and `changes_max` come from the settings in its header. The
-last three only a simulator knows, and writes there under `truth`; real journals never say that a
-group has settled, so liveness is not asked of them.
+`mode`, `order`, `early`, `settled`, `undisturbed_ns` and `changes_max` come from the settings in
+the header. The last three are known only to a simulator, which writes them there under `truth`;
+real journals never say that a group has settled, so liveness is not judged on them.
 """
 
 from __future__ import annotations
@@ -43,6 +42,8 @@ class JournalFacts(msgspec.Struct, frozen=True):
     """1 if rows are missing before the last one."""
     stopped: int
     """1 if it ends with a STOP: its member ended as intended, and all it did is here."""
+    order: str | None = None
+    early: int | None = None
 
 
 class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,18 @@ class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """1 if a STOP is in it."""
     end_t_ns: int
     end_sim_ns: int | None
+    order: str | None = None
+    early: int | None = None
+
+
+def _order(header: Header) -> str | None:
+    order = header.config.get("order")
+    return order if isinstance(order, str) else None
+
+
+def _early(header: Header) -> int | None:
+    early = header.config.get("early")
+    return int(early) if isinstance(early, bool) else None
 
 
 def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> SegmentFacts:
@@ -103,6 +116,8 @@ def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> S
         settled=int(truth.settled),
         undisturbed_ns=truth.undisturbed_ns,
         changes_max=truth.changes_max,
+        order=_order(header),
+        early=_early(header),
         bytes=size,
         take=take,
         **msgspec.structs.asdict(found),
@@ -126,7 +141,7 @@ def journals_of(segments: Iterable[SegmentFacts]) -> list[JournalFacts]:
 
 _AS_IN_THE_HEADER = (
     *("cluster", "journal", "group", "node", "inc", "boot_id", "wall_ns", "mono_ns"),
-    *("mode", "settled", "undisturbed_ns", "changes_max"),
+    *("mode", "settled", "undisturbed_ns", "changes_max", "order", "early"),
 )
 
 
@@ -175,4 +190,6 @@ def facts_of(header: Header, rows: Sequence[Event]) -> JournalFacts:
         end_sim_ns=next((row.sim_ns for row in reversed(rows) if row.sim_ns is not None), None),
         torn=int(not whole or lost),
         stopped=int(any(isinstance(row, Life) and row.op == "STOP" for row in rows)),
+        order=_order(header),
+        early=_early(header),
     )

@@ -1,11 +1,11 @@
-"""Where the work runs: in this process, on a cluster, or behind Spark Connect.
+"""The Spark session: on this machine, on a cluster, or through Spark Connect.
 
 `session()` alone is Spark on the cores of this machine, with nothing to configure. A master URL
 (`spark://host:7077`) is a cluster, `sc://host:15002` a Connect server. The caller stops it.
 
-What Spark and Java print goes to a log of the session and not to the terminal: PHALANX_SPARK_LOG
-names a file to keep it in. PHALANX_SPARK_MEMORY is the heap (`4g`). Workers elsewhere are sent
-this package; what it needs (msgspec, pyarrow) must be installed there.
+The output of Spark and Java goes to a log of the session and not to the terminal;
+PHALANX_SPARK_LOG names a file to keep it in. PHALANX_SPARK_MEMORY is the heap (`4g`). This package
+is sent to workers on other machines; its dependencies (msgspec, pyarrow) must be installed there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of a session that a command has started, also where Java ended before it."""
+"""Stop the Spark session a command started, tolerating a JVM that has already died."""
 
 from __future__ import annotations
 

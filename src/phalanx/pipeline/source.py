@@ -1,15 +1,15 @@
-"""Raw and live journals as a table: `spark.read.format("phalanx")`.
+"""A Spark data source for raw and live journals: `spark.read.format("phalanx")`.
 
     spark.read.format("phalanx").option("table", "deliver").load("journals/")
 
-`path` is a file or folder, `paths` a JSON list of them; `table` is one of `journal.events`. Each
-row comes once, however many copies of a segment there are; a live segment is read as far as it
-went when the query was planned, so that a task that is run again reads the same. Filters on
-cluster, journal, group, node and inc leave out whole segments, those on lseq whole blocks.
+`path` is a file or folder, `paths` a JSON list of them; `table` is one of `journal.schema`. Each
+row appears once, however many copies of a segment there are. A live segment is read up to its size
+when the query was planned, so that a repeated task reads the same rows. Filters on cluster,
+journal, group, node and inc skip whole segments, filters on lseq whole blocks.
 
-For looking at what is being written now, and at journals that something is wrong with. To ask
-much of many journals, ingest them: Spark reads columns of Parquet, here all of them pass through
-Python. Everything but the classes that Spark calls works without it.
+Use it for journals that are being written, and for damaged ones. For many queries on many journals,
+ingest them: Spark reads only the needed columns of Parquet, while here all rows pass through
+Python. Everything but the classes that Spark calls works without Spark.
 """
 
 from __future__ import annotations

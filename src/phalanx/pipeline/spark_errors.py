@@ -1,4 +1,4 @@
-"""Files that Spark finds to be damaged while it reads them: one line, with the file."""
+"""Errors of Spark about damaged files, as one line that names the file."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""A lake: tables as Parquet files, of which only those are there that a manifest lists.
+"""The lake: Parquet files, and manifests that list the files of each version.
 
     LAKE/_manifest/00000007.json   version 7: the files of every table
     LAKE/_work/0a1b2c3d4e5f6071    a writer that has not published yet, and its notes
     LAKE/bronze/deliver/0a1b2c3d4e5f6071-00003.parquet
 
-- *bronze* is every row that was ever taken, table by table;
-- *silver* is each row once: of every segment what was taken last (a live one is taken again when
-  it has grown), and the tables `journals` and `segments`;
-- *gold* is what others made of it and published.
+- *bronze* has every row that was ever taken, table by table;
+- *silver* has each row once: of every segment the rows that were taken last (a live segment is
+  taken again when it has grown), and the tables `journals` and `segments`;
+- *gold* has tables that others derived from silver and published.
 
-Writing is: put files under names that nobody has used, then publish the next manifest. A manifest
-appears whole, and two writers cannot publish the same version. Old manifests stay, and with them
-the tables as they were: `at(version)`. Whoever is killed leaves files that no manifest lists; the
-next writer removes them.
+A writer writes files under unused names, then publishes the next manifest. A manifest appears
+whole, and two writers cannot publish the same version. Old manifests are kept, and with them the
+tables of their versions: `at(version)`. A writer that is killed leaves files that no manifest
+lists; the next writer removes them.
 """
 
 from __future__ import annotations

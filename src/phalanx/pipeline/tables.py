@@ -1,8 +1,8 @@
-"""A set of tables to ask: frames by name, wherever they lie.
+"""A set of tables: frames by name, whatever they are stored in.
 
-Everything that asks (audit, history, measures, report) takes a `Tables` and nothing else, so that
-it works alike on rows in memory, on exported Parquet and on a lake. The names are those of
-`journal.events`, and `journals`; the columns those of `schemas`. Each row is there once.
+Audit, history, measures and report take a `Tables` and nothing else, so they work alike on rows in
+memory, on exported Parquet and on a lake. The names are those of `journal.schema`, and `journals`;
+the columns are those of `schemas`. Each row appears once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Tasks of an ingest, run here or on Spark's workers, with word of how far it is.
+"""Run the tasks of an ingest, in this process or on Spark's workers, and report progress.
 
-What a task is to do and what it did pass through files in the folder that driver and workers
-share anyway: the lake. So a plan of any size weighs nothing in Spark, progress is how many results
-lie there, and Connect needs nothing that it does not have.
+Tasks and results are files in the lake, the folder that driver and workers share. So a plan of any
+size adds nothing to the Spark job, progress is the number of results, and Spark Connect suffices.
 """
 
 from __future__ import annotations

@@ -55,8 +55,16 @@ def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
     if not any(isinstance(row, ev.Life) and row.op == "STOP" for row in rows):
         yield LastStep(node, inc, rows[-1].step)
     yield Lost(node, inc, sum(isinstance(row, ev.NotSent) for row in rows))
-    for what, table in (("stable", ev.Stable), ("ordered", ev.Ordered)):
-        upto = [row.upto for row in rows if isinstance(row, table)]
+    receipts: dict[str, list[int]] = {"stable": [], "ordered": [], "all_delivered": []}
+    for one in rows:
+        match one:
+            case ev.Stable():
+                receipts["stable"].append(one.upto)
+            case ev.Ordered():
+                receipts["ordered"].append(one.upto)
+            case ev.AllDelivered():
+                receipts["all_delivered"].append(one.upto)
+    for what, upto in receipts.items():
         if upto:
             yield Receipts(node, inc, what, len(upto), max(upto))
 

@@ -153,6 +153,30 @@ def an_older_receipt_torn_off() -> Rows:
     return tale.install("c", "v3", "c", 1).rows
 
 
+def a_receipt_that_all_delivered(
+    by: str, names: str | None = None, to: str | None = None, ended: str = "abc"
+) -> Rows:
+    """a's message is delivered by these members; then a has the receipt, and the members part."""
+    tale = TraceBuilder("abc").send("a", 1, to=to, service="CAUSAL").deliver(by, "a", 1)
+    tale.install("ab", "v2", "ab", 1)
+    given = {} if names is None else _named(names)
+    tale.row("a", ev.AllDelivered, upto=1, vid="v1", **given)
+    return tale.life(ended, "STOP").rows
+
+
+def c_delivers_after_the_receipt() -> Rows:
+    tale = TraceBuilder("abc").send("a", 1, 2, service="CAUSAL").deliver("abc", "a", 1)
+    tale.row("a", ev.AllDelivered, upto=1, vid="v1").deliver("ab", "a", 2)
+    tale.row("a", ev.AllDelivered, upto=2, vid="v1").deliver("c", "a", 2)
+    return tale.stop().rows
+
+
+def all_deliver_before_the_receipts() -> Rows:
+    tale = TraceBuilder("abc").send("a", 1, 2, service="CAUSAL").deliver("abc", "a", 1)
+    tale.row("a", ev.AllDelivered, upto=1, vid="v1").deliver("abc", "a", 2)
+    return tale.row("a", ev.AllDelivered, upto=2, vid="v1").stop().rows
+
+
 def _installed(node: str) -> int:
     """The row of the merged view at a member."""
     rows = [r for r in told_all().rows if isinstance(r, ev.ViewInstall) and r.node == node]
@@ -298,6 +322,23 @@ WRONG = {
         "receipt-truth",
         "a receipt for a.1, b.1, who do not move on from v1 together",
         settled=False,
+    ),
+    "receipt that all delivered, and one did not": Wrong(
+        lambda: a_receipt_that_all_delivered("ab"),
+        "receipt-truth",
+        "that a.1#1 is delivered by all of v1, but c.1 had not delivered it there",
+        settled=False,
+    ),
+    "receipt that those named delivered, and one did not": Wrong(
+        lambda: a_receipt_that_all_delivered("ab", "ac"),
+        "receipt-truth",
+        "that a.1#1 is delivered by all of v1, but c.1 had not delivered it there",
+        settled=False,
+    ),
+    "receipt that all delivered, too early": Wrong(
+        c_delivers_after_the_receipt,
+        "receipt-truth",
+        "that a.1#2 is delivered by all of v1, but c.1 had not delivered it there",
     ),
     "no receipt": Wrong(
         without(ev.Stable, "a", -1), "receipt-liveness", "never got a receipt that a.1#4 is stable"
@@ -459,6 +500,20 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "step of an older receipt torn off": (an_older_receipt_torn_off, False),
     "lost receiver told of all": (lambda: c_is_lost(last=2), False),
     "step of a lost receiver torn off": (c_is_lost_at_the_end, False),
+    "receipts that all delivered": (all_deliver_before_the_receipts, True),
+    "receipts that all delivered, without a clock": (c_delivers_after_the_receipt, False),
+    "receipt that those named delivered": (
+        lambda: a_receipt_that_all_delivered("ab", "ab"),
+        False,
+    ),
+    "receipt that all addressed delivered": (
+        lambda: a_receipt_that_all_delivered("b", to="b"),
+        False,
+    ),
+    "receipt that all delivered, and a journal that just ends": (
+        lambda: a_receipt_that_all_delivered("ab", ended="ab"),
+        False,
+    ),
     "repeated receipt": (a_receipt_is_repeated_in_the_next_view, False),
 }
 """And whether they have settled."""

@@ -9,6 +9,7 @@ positions for one message.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,10 +19,14 @@ from tests.pipeline.audit.played import Played, apart, tables_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
 from tests.verify.broken_traces import BROKEN
 
+from phalanx.cli.audit import lines
 from phalanx.errors import PipelineError
+from phalanx.journal.reader import Reading
+from phalanx.journal.segment import Segment
 from phalanx.pipeline.audit import PROPERTIES, Audit, RunVerdicts, audit, audit_frames, wanted
 from phalanx.pipeline.audit.sentences import SENTENCES
 from phalanx.pipeline.tables import from_rows
+from phalanx.verify.evidence import judge
 from phalanx.verify.properties import Needs, needing
 
 SIMULATED = needing(Needs.SIMULATION)
@@ -172,6 +177,37 @@ def test_findings_of_what_is_asked_for_are_a_table(spark: SparkSession) -> None:
 def test_an_unknown_property_is_named_with_the_choice() -> None:
     with pytest.raises(PipelineError, match=r"'speed': .* choose among self-inclusion, "):
         wanted(["speed"])
+
+
+def test_settings_that_differ_are_reported_as_the_checkers_report_them(
+    spark: SparkSession,
+) -> None:
+    own: dict[str, dict[str, object]] = {
+        "a": {"early": False, "order": "toto"},
+        "b": {"order": "all-ack"},
+        "c": {"early": True},
+    }
+    journals = [
+        (msgspec.structs.replace(header, config=header.config | own[header.node]), rows)
+        for header, rows in situations.kept()[0].journals()
+    ]
+    segments = [Segment(path=Path(header.journal), header=header) for header, _ in journals]
+    reading = Reading(segments, {header.journal: rows for header, rows in journals})
+    (checked,) = judge(reading)
+    (run,) = audit(from_rows(spark, journals), ["self-inclusion"]).runs
+    assert run.settings == {
+        "order": {"all-ack": ["b.1"], "toto": ["a.1"]},
+        "early": {"False": ["a.1"], "True": ["c.1"]},
+    }
+    assert run.mixed == checked.mixed != []
+    assert run.settings == {
+        name: {value: [f"{node}.{inc}" for node, inc in who] for value, who in values.items()}
+        for name, values in checked.settings.items()
+    }
+    assert next(lines(Audit({}, (run,)))) == (
+        "settings differ in group g of c, run calm: order is 'all-ack' at b.1, 'toto' at a.1; "
+        "early is 'False' at a.1, 'True' at c.1; they must agree"
+    )
 
 
 def test_two_journals_of_one_life_are_refused(spark: SparkSession) -> None:

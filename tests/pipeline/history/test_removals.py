@@ -139,16 +139,16 @@ def test_a_removal_is_told_as_a_story(tables: Tables) -> None:
 
 STORY = """
 cyd.1 was removed: view v1 became v2
-  its journal just ends, without a stop: it was killed, or lives on unread
+  its journal ends without a stop: it was killed, or the rest was not read
   from 2027-01-15T08:00:00.010000Z:
-         +0.000 ms  bea.1  considers it suspected: nothing was heard of it
-        +20.000 ms  bea.1  considers it faulty: it was heard but acknowledged nothing
-        +21.000 ms  bea.1  says who has failed: cyd.1 (FA)
+         +0.000 ms  bea.1  suspects cyd.1: no packets received
+        +20.000 ms  bea.1  considers cyd.1 faulty: packets received, but no acknowledgements
+        +21.000 ms  bea.1  proposes to remove cyd.1 (FA)
         +22.000 ms  bea.1  closes the view (CLOSED)
         +22.000 ms  bea.1  deliveries are transitional from position 7 on
         +23.000 ms  bea.1  installs v2 of bea.1, dov.1, eli.1, fay.1
-  at bea.1: suspected for 21.000 ms, removed 2.000 ms after it was named failed
-  it came back, as cyd.2 in view v6, after 67.000 ms
+  at bea.1: suspected for 21.000 ms, removed 2.000 ms after the proposal
+  it rejoined, as cyd.2 in view v6, after 67.000 ms
 """
 
 

@@ -14,6 +14,8 @@ from phalanx.journal import schema as ev
 from phalanx.pipeline.measures.delivered_ranges import parts
 from phalanx.pipeline.measures.latency import SIZES, latency
 from phalanx.pipeline.measures.throughput import throughput
+from phalanx.pipeline.report.collect import collect
+from phalanx.pipeline.report.model import SERVICES
 from phalanx.pipeline.tables import Tables, from_rows
 
 MADE = "made"
@@ -59,6 +61,39 @@ def test_latency_is_told_only_where_both_clocks_are_one(tables: Tables) -> None:
         ("SELF", "AGREED", 64, 7, 20 * MS, 20 * MS, 20 * MS, 120 * MS / 7),
         ("SELF", "SAFE", None, 2, 4 * MS, 4 * MS, 4 * MS, 4.0 * MS),
     ]
+
+
+def test_the_report_gives_the_latencies_of_measures(spark: SparkSession) -> None:
+    """Also where a message is delivered before it was submitted, by clocks that are said to be
+    one, and between members whose boot is unknown, which are left out of both."""
+    ada = Hand("ada.1").view(0, "v1", "ada.1 bea.1").submit(10, 1, 4, 100, "AGREED")
+    ada.deliver(12, "ada.1", 1, 4, "AGREED")
+    bea = Hand("bea.1").view(0, "v1", "ada.1 bea.1").deliver(9, "ada.1", 1, 1, "AGREED")
+    bea.deliver(13, "ada.1", 2, 4, "AGREED")
+    cyd = Hand("cyd.1", boot="unknown").view(0, "v1", "cyd.1 dov.1").submit(1, 1, 1, 9, "SAFE")
+    dov = Hand("dov.1", boot="unknown").view(0, "v1", "cyd.1 dov.1")
+    dov.deliver(2, "cyd.1", 1, 1, "SAFE")
+    tables = from_rows(spark, [hand.journal for hand in (ada, bea, cyd, dov)])
+    measured = {
+        (row["scope"] == "SELF", row["service"]): (
+            row["count"],
+            *(row[name] / 1000 for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")),
+        )
+        for row in latency(tables).collect()
+    }
+    (run,) = collect(tables, {}).runs
+    reported = {
+        (row.own, SERVICES[row.service]): (
+            *(row.messages, row.p50, row.p90, row.p99, row.p999, row.most),
+        )
+        for row in run.latency
+    }
+    assert reported == measured
+    assert set(measured) == {(True, "AGREED"), (False, "AGREED")}
+    (link,) = [link for link in run.links if link.by != link.to and link.p50 is not None]
+    assert (link.p50, link.p99) == (reported[False, "AGREED"][1], reported[False, "AGREED"][3])
+    late = latency(tables).where("scope = 'OTHERS'").select("mean_ns").collect()
+    assert [row.mean_ns for row in late] == [(3 * 3 - 1) * MS / 4]
 
 
 def test_throughput_counts_messages_of_unknown_size_too(tables: Tables) -> None:

@@ -51,6 +51,19 @@ class JournalRecord(msgspec.Struct):
     mode: str | None = None
     changes_max: int | None = None
     end_sim_ns: int | None = None
+    order: str | None = None
+    early: int | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.node}.{self.inc}"
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """The settings that all members of a group share, as far as its header has them."""
+        early = None if self.early is None else bool(self.early)
+        values = {"order": self.order, "early": early, "mode": self.mode}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
 
 class Fate(msgspec.Struct):

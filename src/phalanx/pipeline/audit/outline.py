@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from phalanx.core.wire.shared_settings import SHARED
 from phalanx.pipeline.audit.chronicle import LAST, Chronicle, MemberRecord
 from phalanx.pipeline.audit.finding_text import Says
 from phalanx.pipeline.audit.markers import markers
@@ -34,6 +35,7 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
             "ranks": [(m.label, m.k) for m in run.members],
         },
     )
+    yield from _settings(run)
     yield from _people(run)
     yield from _stays(run)
     for v, vid in run.vids.items():
@@ -53,6 +55,23 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "said", {"property": name, "checked": times}
     for found in says.findings:
         yield "said", found
+
+
+def _settings(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Settings that must be equal and are not, and the views whose members differ in one."""
+    differing: list[list[list[str]]] = []
+    for name in SHARED:
+        values: defaultdict[str, list[str]] = defaultdict(list)
+        for journal in sorted(run.journals, key=lambda journal: (journal.node, journal.inc)):
+            if name in journal.shared:
+                values[journal.shared[name]].append(journal.label)
+        if len(values) > 1:
+            differing.append(list(values.values()))
+            for value in sorted(values):
+                yield "settings", {"name": name, "value": value, "members": values[value]}
+    for view in run.views.values():
+        if any(sum(not view.inside.isdisjoint(s) for s in having) > 1 for having in differing):
+            yield "mixed", {"vid": view.vid}
 
 
 def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,9 +3,10 @@
 A receipt speaks of messages that were sent, unless they were reported as going to nobody, and in
 the view that they belong to; in older journals it may name the view before. One of stability
 promises that the members of the view have them: those that left the view behind, or stay in it to
-the end, delivered them there. An addressed member that is missing from the view that a message
-belongs to is reported, and nobody else is; whoever is reported before the message is sent never
-delivers it.
+the end, delivered them there. One that all delivered promises that every addressed member of the
+view, or of those that it names, had delivered them in the view. An addressed member that is
+missing from the view that a message belongs to is reported, and nobody else is; whoever is reported
+before the message is sent never delivers it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from phalanx.pipeline.audit.findings import Case, Look, lowest
 from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import addressed
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.small import coded, label, number, receivers
+from phalanx.pipeline.audit.small import coded, label, labels, number, receivers
 from phalanx.pipeline.ranges import cut, grid
 
 SENDER = ["r", "s"]
@@ -89,6 +90,7 @@ def receipts(p: Prepared) -> list[Look]:
             ],
         ),
         _foreign(p),
+        *all_delivered(p),
     ]
 
 
@@ -150,6 +152,79 @@ def _ranges(p: Prepared) -> DataFrame:
     until_now = before.rowsBetween(Window.unboundedPreceding, -1)
     first = F.coalesce(F.max("last").over(until_now), F.lit(0).cast("long")) + 1
     return reduce(DataFrame.unionByName, rows).withColumn("first", first).where("first <= last")
+
+
+# ---------------------------------------------------------------------------- delivered by all
+
+
+def all_delivered(p: Prepared) -> list[Look]:
+    """Receipts that all members delivered messages: each member that a receipt is about delivered
+    the messages of the view, up to its number, in the view. Time is compared where there is one
+    clock; a journal that just ends may lack the delivery."""
+    table = p.tables["all_delivered"]
+    if table.isEmpty():
+        return []
+    promised = _promised(p, table).localCheckpoint()
+    senders = F.broadcast(promised.select(*SENDER).distinct())
+    bounds = (*SENDER, "first", "last")
+    sent = p.sends.where("home is not null").join(senders, SENDER, "left_semi")
+    sent = sent.select(*bounds, F.col("home").alias("v"), F.col("lseq").alias("s_lseq"), "t")
+    had = p.deliveries.join(senders, SENDER, "left_semi")
+    had = had.select(*bounds, "v", "k", "ns", F.lit(True).alias("had"))
+    numbers = grid([promised, sent, had], SENDER).localCheckpoint()
+    cell = [*SENDER, "c1", "c2", "v"]
+    pieces = [cut(ranges, numbers, SENDER).drop("first", "last") for ranges in (sent, had)]
+    receivers_of = F.broadcast(p.small["sets"].select("r", "t", "ks"))
+    due = (
+        cut(promised, numbers, SENDER)
+        .join(pieces[0], cell)
+        .join(receivers_of, ["r", "t"], "left")
+        .where("t is null or array_contains(ks, k)")
+        .join(pieces[1], [*cell, "k"], "left")
+    )
+    lacks = F.col("had").isNull() & (F.col("at_ns").isNotNull() | F.col("whole"))
+    late = F.coalesce(F.expr("had and ns > at_ns"), F.lit(False))
+    case = Case(
+        f"{TRUTH}/undelivered",
+        lacks | late,
+        who="s",
+        other="k",
+        s="s",
+        first="c1",
+        last="c2",
+        v="v",
+        rows=[("s", "s_lseq"), ("s", "lseq")],
+    )
+    return [Look(due, cases=[case])]
+
+
+def _promised(p: Prepared, table: DataFrame) -> DataFrame:
+    """Per receipt and member with a journal, the numbers that the receipts of a view newly promise
+    of the member. `at_ns` is null where there is no common clock."""
+    rows = coded(table, p.small).where("not torn")
+    rows = rows.select(
+        "r",
+        F.col("k").alias("s"),
+        "lseq",
+        number(F.col("r"), F.col("vid")).alias("v"),
+        F.col("upto").alias("last"),
+        F.when(F.col("settled"), F.col("sim_ns")).alias("at_ns"),
+        labels("members", "member_incs").alias("named"),
+    )
+    views = p.small["views"].where("bank = 0").select("r", "v", "inside")
+    members = p.small["people"].where("journal is not null and not torn")
+    members = members.select("r", "label", "k", "whole")
+    about = F.explode(F.array_distinct(F.coalesce("named", "inside"))).alias("label")
+    each = (
+        rows.join(F.broadcast(views), ["r", "v"], "left")
+        .select(*SENDER, "lseq", "v", "last", "at_ns", about)
+        .join(F.broadcast(members), ["r", "label"])
+        .drop("label")
+    )
+    before = Window.partitionBy(*SENDER, "v", "k").orderBy("lseq")
+    until_now = before.rowsBetween(Window.unboundedPreceding, -1)
+    first = F.coalesce(F.max("last").over(until_now), F.lit(0).cast("long")) + 1
+    return each.withColumn("first", first).where("first <= last")
 
 
 # ---------------------------------------------------------------------------- lost receivers

@@ -37,7 +37,8 @@ class Closing(msgspec.Struct):
 
 
 class Receipts(msgspec.Struct):
-    """The rows of `stable` or of `ordered` of one member, counted, and the highest number."""
+    """The rows of `stable`, `ordered` or `all_delivered` of one member, counted, and the highest
+    number."""
 
     node: str
     inc: int

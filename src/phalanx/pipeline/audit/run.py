@@ -184,9 +184,10 @@ def _said(p: Prepared) -> Counter[Key]:
 
 
 def _counted(looks: Sequence[Look]) -> Counter[Key]:
-    """The same, by looks."""
+    """The same, by looks. Properties of views alone need none."""
     times: Counter[Key] = Counter()
-    for row in counted(looks).collect():
+    looks = [look for look in looks if look.times or look.cases]
+    for row in counted(looks).collect() if looks else ():
         times[row.r, row.name] += row.times
     return times
 
@@ -275,6 +276,11 @@ def _facts(small: Small) -> dict[int, RunVerdicts]:
             unended=tuple(m["label"] for m in known if not m["stopped"]),
             properties={},
         )
+    for row in small.rows["settings"]:
+        values = facts[row["r"]].settings.setdefault(row["name"], {})
+        values[row["value"]] = row["members"]
+    for row in small.rows["mixed"]:
+        facts[row["r"]].mixed.append(row["vid"])
     return facts
 
 

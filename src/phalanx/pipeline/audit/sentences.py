@@ -93,6 +93,10 @@ SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     "receipt-truth/missing": (
         "{who} has a receipt that {what} is stable in {v}, but {other} did not deliver it there"
     ),
+    "receipt-truth/undelivered": (
+        "{who} has a receipt that {what} is delivered by all of {v}, but {other} had not delivered"
+        " it there"
+    ),
     "receipt-liveness/": "{who} never got a receipt that {what} is {note}",
     "not-sent-liveness/untold": (
         "{who} was not told that {what} does not go to {note}, which is not in {v}"

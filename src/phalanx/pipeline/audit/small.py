@@ -18,6 +18,8 @@ proposed per report, the members that come along, and the row with which each pr
 vids     the names of views
 lexicon  per run, all names by number
 said     what the checks of views say
+settings settings that must be equal and differ: the members with each value
+mixed    the views whose members differ in one of them
 """
 
 from __future__ import annotations
@@ -91,6 +93,8 @@ TABLES = {
     "lexicon": "r bigint, cluster string, run string, `group` string,"
     " people map<int, struct<node: string, inc: bigint, label: string>>, names map<bigint, string>",
     "vids": "r bigint, v bigint, vid string",
+    "settings": "r bigint, name string, value string, members array<string>",
+    "mixed": "r bigint, vid string",
     "said": "r bigint, property string, checked bigint, kind string, who int, other int, s int,"
     " first bigint, last bigint, v bigint, w bigint, note string,"
     " rows array<struct<k: int, lseq: bigint>>",
@@ -237,7 +241,7 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         return tables[name].groupBy(*member).agg(*sums)
 
     rows = F.count("*").alias("rows")
-    for what in ("stable", "ordered"):
+    for what in ("stable", "ordered", "all_delivered"):
         receipts = by_member(what, rows, F.max("upto").alias("upto"))
         yield "Receipts", receipts.withColumns({"r": r, "what": F.lit(what)})
     count = F.sum(F.expr("last - first + 1")).alias("count")

@@ -71,6 +71,10 @@ class RunVerdicts(msgspec.Struct, frozen=True):
     torn: tuple[str, ...]
     unended: tuple[str, ...]
     properties: dict[str, Result]
+    settings: dict[str, dict[str, list[str]]] = {}
+    """Settings that must be equal and are not: the members with each value."""
+    mixed: list[str] = []
+    """Views whose members differ in one of these settings."""
 
     @property
     def violated(self) -> tuple[str, ...]:

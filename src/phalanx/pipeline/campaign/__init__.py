@@ -1,8 +1,8 @@
-"""Campaigns: simulations spread over the executors of a cluster, a row a seed.
+"""Campaigns: simulations on the executors of a cluster, one row per seed.
 
-seeds    one seed: play it, judge it, and say what came of it in one row (no Spark)
-code     which code that was
-store    the rows in a folder: waves that appear whole, and what is still to do (no Spark)
-waves    the work: waves of tasks until every seed is there
-summary  what a folder of rows comes to (no Spark)
+seed_task     simulate and check one seed, and return the result as one row (no Spark)
+code_version  the version of the code that a campaign runs
+store         the rows in a folder: one file per wave, and the seeds that are missing (no Spark)
+scheduler     waves of tasks until every seed has a row
+summary       totals and failures of a folder of rows (no Spark)
 """

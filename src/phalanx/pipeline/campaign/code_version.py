@@ -1,9 +1,9 @@
-"""Which code a campaign ran.
+"""The version of the code that a campaign runs.
 
-The version of the code is a digest of the source that what a seed does depends on, wherever it was
-imported from: a checkout, an installation, or the zip that a cluster was sent. So a result says
-what it is a result of, an executor that has another phalanx is found out before it plays a seed,
-and a campaign goes on after a change that cannot touch it.
+The version is a digest of the source files that the result of a seed depends on, wherever they were
+imported from: a checkout, an installation, or the zip that was sent to a cluster. So every result
+names the code that produced it, an executor with other code is detected before it runs a seed, and
+a campaign continues after a change to files that cannot affect it.
 """
 
 from __future__ import annotations

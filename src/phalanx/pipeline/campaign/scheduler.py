@@ -1,13 +1,12 @@
-"""The work of a campaign: waves of tasks until every seed is there.
+"""The scheduler of a campaign: waves of tasks until every seed has a row.
 
-A wave is one job: `spark.range(first, end, 1, tasks).mapInArrow(...)`. A task is a few seconds of
-work, so that little is lost with a worker that dies and the cores end a wave at about the same
-time; a wave is a minute or two, so that its fixed cost does not show and little is lost with the
-driver. How long a seed takes is measured, and so is how many cores there are, in effect: a wave
-that ends early is followed by a longer one. None of this touches what is in the rows.
+A wave is one job: `spark.range(first, end, 1, tasks).mapInArrow(...)`. A task takes a few seconds,
+so that a worker that dies loses little and all cores finish a wave at about the same time. A wave
+takes a minute or two, so that its fixed cost is small and a driver that dies loses little. The
+scheduler measures the time per seed and the effective number of cores, and sizes the next wave
+accordingly. None of this affects the rows.
 
-The rows of a wave come back to the driver, which writes them: executors and driver need share no
-storage.
+The driver collects and writes the rows of a wave: executors and driver need no shared storage.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""One seed of a campaign: play it, judge it, and say what came of it in one row.
+"""One seed of a campaign: simulate it, check it, and return the result as one row.
 
-A row depends on the seed and the code alone, `cpu_ms` apart: whoever plays the seed again, on
-whatever machine, gets the same row. So a run is bounded by steps of the simulator, never by a
-clock. One whose steps come to an end is *inconclusive*, unless what it did until then breaks a
-guarantee. What an exception prevents is a row like any other.
+A row depends only on the seed and the code, except for `cpu_ms`: every machine gets the same row
+for a seed. A run is therefore bounded by simulator steps, never by a clock. A run that uses up its
+steps is *inconclusive*, unless it has violated a guarantee before. An exception is recorded in a
+row like any other result.
 
     ok            settled, and every guarantee held
-    violated      a guarantee was broken; `violated` names it
-    stuck         it had all the time it needs and did not settle
-    exception     something left the core, or the checkers, that must not
-    inconclusive  its steps came to an end first; never a failure
+    violated      a guarantee was violated; `violated` names it
+    stuck         the run had all the time it needed and did not settle
+    exception     the core or the checkers raised an exception that they must not raise
+    inconclusive  the run used up its steps; never a failure
 """
 
 from __future__ import annotations

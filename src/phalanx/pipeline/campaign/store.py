@@ -1,11 +1,11 @@
-"""The rows of campaigns in a folder: one file a wave, and nothing else.
+"""The rows of campaigns in a folder: one file per wave, and nothing else.
 
     DIR/membership-3-8.9ad85f8729e1ade1.0000000000-0000000640.parquet
 
-A wave is all seeds from the first number up to, not including, the second. Its file appears
-whole, by rename, and says by its name what is in it; so what is still to do is what no name
-covers, and a campaign that was killed goes on where it was. Rows hold the campaign and the
-version of the code too: any engine can read the folder as one table.
+A wave has all seeds from the first number up to, not including, the second. Its file appears
+whole, by rename, and its name says what it contains. The seeds that no file name covers are still
+to do, so a campaign that was killed continues where it stopped. Rows also have the campaign and
+the version of the code: any engine can read the folder as one table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rows of campaigns come to, from the folder alone: no Spark is needed to look."""
+"""Summary of a folder of campaign rows: totals, and the failing seeds. Needs no Spark."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What a group went through: who was in which view when, and why a member was removed.
+"""The history of a group: who was in which view when, and why a member was removed.
 
-asof        the last mark before a row, without a join
-clocks      a member's own clock, and what the wall clock said
-intervals   views and memberships, each from when to when
-instants    an instant as a user writes it
-lookup      runs, groups and members by name; what there is where a name is unknown
-view_at     the view that a member had at an instant
-fates       how a member's time in a view ended, by its own journal
-removals    each removal with its evidence, at each member that made it
-why         the removals of one member
-telling     a removal told to people
+asof_join        the last mark at or before a row, without a range join
+clocks           a member's own clock, and the wall clock
+intervals        views and memberships as intervals
+instant          an instant as a user writes it
+lookup           runs, groups and members by name
+view_at          the view of a member at an instant
+removal_outcome  how a member's time in a view ended, by its own journal
+removals         each removal with its evidence, at each member that made it
+why              the removals of one member
+render           a removal as lines for people, and as JSON
 """

@@ -1,8 +1,8 @@
-"""As of: each row is given values of the last mark at or before it, or of the first behind it.
+"""As-of join: each row gets values of the last mark at or before it, or of the first mark after it.
 
-Rows and marks are laid together and sorted, and one running window carries the values along: no
-range join, so no row meets a mark that is not its own. Backwards the sort is reversed, for a
-window that looks ahead without bound is quadratic in Spark.
+Rows and marks are united and sorted, and one running window carries the values along. There is no
+range join, so no row meets a mark that is not its own. For the first mark after a row the sort is
+reversed, because a window that looks ahead without bound is quadratic in Spark.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""A member's own clock, and what the wall clock said.
+"""Conversion between a member's own clock and its wall clock.
 
-Rows carry `t_ns`, a clock that only grows and that means nothing on another machine. The header
-of a journal and its `clock` rows say what the wall clock showed at some of these times; between
-two of them it is taken to go on evenly, so that steps of the wall clock are followed. A simulated
-row has the simulator's one clock, `sim_ns`, and no wall clock.
+Rows carry `t_ns`, a monotonic clock that means nothing on another machine. The header of a journal
+and its `clock` rows record the wall clock at some of these times; between two records it is assumed
+to advance evenly, so steps of the wall clock are followed. A simulated row has the simulator's one
+clock, `sim_ns`, and no wall clock.
 
     WALL(row) = t_ns + offset of the last clock row at or before it, else of the header
 
-`moments` goes the other way: at which of its own times did a member's wall clock show an instant?
-At none before its journal begins and after it ends, at two where the clock was set back. Where it
-was set forward over the instant, the moment is that of the step.
+`moments` is the inverse: the member's own times at which its wall clock showed an instant. There
+is none before the journal begins and after it ends, and there are two where the clock was set back.
+Where the clock was set forward over the instant, the moment is that of the step.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from phalanx.pipeline.tables import Tables
 
 RUN = ("cluster", "run", "group")
 MEMBER = (*RUN, "journal", "node", "inc")
+NO_BOOT = ("", "unknown")
+"""Boot ids of machines that could not tell theirs: equal to no other."""
 
 
 def own_time() -> Column:

@@ -1,4 +1,4 @@
-"""Views and memberships, each from when to when.
+"""Views and memberships as intervals of time.
 
 A member is in a view from the row that installs it to the row that installs the next, or to the
 end of its journal: `[from, to)`, by its own clock, by its wall clock, and by the simulator's clock
@@ -6,11 +6,11 @@ where there is one. `end` says what ended the interval:
 
     VIEW    the next view was installed
     STOP    the member stopped as intended
-    CRASH   it crashed; only a simulator writes that down
-    OPEN    its journal just ends: it was killed, or lives on
+    CRASH   the member crashed; only a simulator records that
+    OPEN    the journal ends without a stop: the member was killed, or is still running
 
-`memberships` turns this round: from when to when did one member hold another for a member? That
-is a run of consecutive views of the first that all have the second.
+`memberships` has the intervals during which one member considered another a member of the group:
+runs of consecutive views of the first that all contain the second.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def intervals(tables: Tables) -> DataFrame:
     return _between(with_wall(tables, _marks(tables)), TIMES)
 
 
-def stays(tables: Tables) -> DataFrame:
+def own_clock_intervals(tables: Tables) -> DataFrame:
     """The same without the wall clock: less work where nobody asks for it."""
     return _between(_marks(tables), TIMES[:-1])
 
@@ -133,9 +133,9 @@ def memberships(tables: Tables) -> DataFrame:
     return _spells(intervals(tables), TIMES)
 
 
-def tenures(tables: Tables) -> DataFrame:
+def own_clock_memberships(tables: Tables) -> DataFrame:
     """The same without the wall clock."""
-    return _spells(stays(tables), TIMES[:-1])
+    return _spells(own_clock_intervals(tables), TIMES[:-1])
 
 
 def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Runs, groups and members by name; and what there is where a name is unknown."""
+"""Runs, groups and members by name; an unknown name is an error that lists the known ones."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """How a member's time in a view ended, by its own journal.
 
-The journal of the one who was removed knows best what became of it, and no clock is needed to ask:
+The journal of the removed member is the best evidence of what became of it, and needs no clock:
 
-    LEFT      it asked to leave in this view or before
-    CRASHED   its journal ends with a crash in this view or before it; only a simulator writes that
-              down
-    ENDED     its journal just ends, in this view or before it: it was killed, or is cut off. The
-              last rows of who was killed are not written: that this view is not there says nothing
-    STOPPED   its journal ends in this view with a stop, and it had not asked to leave
-    APART     it went on to another view: it was alive, and had lost the others as they had lost it
-    NEVER     its journal is whole, and has other views but not this one
-    UNKNOWN   there is no journal of it, or rows are missing from it that might tell
+    LEFT      it requested to leave in this view or before
+    CRASHED   its journal ends with a crash in this view or before it; only a simulator records that
+    ENDED     its journal ends without a stop, in this view or before it: it was killed, or the
+              journal is cut off. A killed member does not write its last rows, so this view may be
+              missing
+    STOPPED   its journal ends in this view with a stop, and it had not requested to leave
+    APART     it went on to another view: it was alive, and had removed the others as well
+    NEVER     its journal is complete, and has other views but not this one
+    UNKNOWN   its journal is missing, or lacks rows that might show the outcome
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.tables import Tables
 
 LIFE = (*RUN, "node", "inc")
@@ -42,7 +42,7 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
         *[(F.col(name) == 1).alias(f"_{name}") for name in ("stopped", "torn")],
     )  # fmt: skip
     lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
-    spans = stays(tables).select(
+    spans = own_clock_intervals(tables).select(
         "journal",
         F.col("vid").alias("_vid"),
         F.col("next_vid").alias("_next"),

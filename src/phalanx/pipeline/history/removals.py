@@ -1,14 +1,14 @@
-"""Each removal with its evidence, at each member that made it.
+"""Removals of members, each with its evidence at each member that made it.
 
-A removal is a view that has a member, followed, at somebody who was in it, by a view that has it
-no longer. Each member that took that step wrote down what led to it:
+A removal is a view with a member, followed at another member by a view without it. Each member that
+made that step recorded what led to it:
 
-    SUSPECT  what its detector thought of the one who was removed, since it last thought well of it
-    STEP     the steps of the change that closed the view, and earlier ones that name the removed
-    MARKER   from where on deliveries were transitional
-    VIEW     the view without it
+    SUSPECT  the states its failure detector gave the removed member since it last was OPERATIONAL
+    STEP     the steps of the change that closed the view, and earlier ones that name the member
+    MARKER   the position from which deliveries were transitional
+    VIEW     the view without the member
 
-`evidence` has a row for each of these, `removals` one for each removal, with all of it inside.
+`evidence` has a row for each of these, `removals` one row per removal that contains all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time, with_wall
-from phalanx.pipeline.history.intervals import labels, tenures
+from phalanx.pipeline.history.intervals import labels, own_clock_memberships
 from phalanx.pipeline.history.removal_outcome import with_fate
 from phalanx.pipeline.tables import Tables
 
@@ -55,7 +55,7 @@ def departures(tables: Tables) -> DataFrame:
     """One row for each removal at each member that made it; `_gone` is where it installed the
     view without it."""
     return (
-        tenures(tables)
+        own_clock_memberships(tables)
         .where("end = 'VIEW'")
         .select(
             *MEMBER,

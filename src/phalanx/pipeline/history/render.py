@@ -1,4 +1,4 @@
-"""A removal told to people, and as JSON."""
+"""A removal as lines for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from phalanx.pipeline.history.instant import wall
 from phalanx.pipeline.history.why import Proof, Removal
 
 FATE = {
-    "LEFT": "it left by itself",
+    "LEFT": "it left on request",
     "CRASHED": "it had crashed",
-    "ENDED": "its journal just ends, without a stop: it was killed, or lives on unread",
+    "ENDED": "its journal ends without a stop: it was killed, or the rest was not read",
     "STOPPED": "its journal ends in that view, with a stop",
-    "APART": "it was alive, and went on to a view of its own",
+    "APART": "it was alive and installed a different next view",
     "NEVER": "it never installed that view itself",
-    "UNKNOWN": "there is no journal of it that tells",
+    "UNKNOWN": "its journal is missing or incomplete",
 }
 EVIDENCE = {
-    "SILENCE": "nothing was heard of it",
-    "STALLED": "it was heard but acknowledged nothing",
-    "T_CHANGE": "it did not answer to the change in time",
-    "TOLD": "another member left it out",
-    "MOVED": "it is in another view, or has left this member out",
-    "REPLACED": "a later process of its name has joined",
-    "OPERATOR": "an operator wants it out",
-    "RELAY": "heard only through others",
-    "DIRECT": "heard itself",
+    "SILENCE": "no packets received",
+    "STALLED": "packets received, but no acknowledgements",
+    "T_CHANGE": "it did not answer the view change in time",
+    "TOLD": "another member proposed its removal",
+    "MOVED": "it is in another view, or has removed this member",
+    "REPLACED": "a later process with its name has joined",
+    "OPERATOR": "an operator requested its removal",
+    "RELAY": "packets received only through other members",
+    "DIRECT": "packets received directly",
     "CHANNEL_DOWN": "its channel went down",
-    "BITMAP": "all others suspected it",
+    "BITMAP": "all other members suspect it",
 }
 
 
 def story(removal: Removal, several: bool = False) -> list[str]:
-    """Lines for people. Where the observers share no clock each is told by itself; where there are
-    several runs it says which."""
+    """Lines for people: one timeline if the observers share a clock, else one per observer. With
+    `several` the first line names the run."""
     where = f" in run {removal.run} of {removal.cluster}" if several else ""
     lines = [
         f"{removal.label} was removed{where}: view {removal.vid} became {removal.next_vid}",
@@ -79,7 +79,7 @@ def _proof(removal: Removal, proof: Proof) -> str:
         case "SUSPECT":
             told = EVIDENCE.get(proof.evidence or "", proof.evidence or "")
             through = f", through {proof.relay}" if proof.relay else ""
-            return f"considers it {(proof.state or '').lower()}: {told}{through}"
+            return f"{_state(removal, proof)}: {told}{through}"
         case "STEP":
             return _step(proof)
         case "MARKER":
@@ -88,19 +88,30 @@ def _proof(removal: Removal, proof: Proof) -> str:
             return f"installs {removal.next_vid} of {', '.join(proof.members or [])}"
 
 
+def _state(removal: Removal, proof: Proof) -> str:
+    if proof.state == "SUSPECTED":
+        return f"suspects {removal.label}"
+    state = "semi-operational" if proof.state == "SEMI" else (proof.state or "").lower()
+    return f"considers {removal.label} {state}"
+
+
 def _step(proof: Proof) -> str:
     words = {
-        "START": "starts a change, and collects who takes part",
-        "FORGET": "gives the change up",
-        "COMMIT": "proposes the change",
-        "FOLLOW": "follows the proposal of others",
-        "FA": "says who has failed",
+        "START": "starts a view change and collects participants",
+        "FORGET": "abandons the view change",
+        "COMMIT": "proposes the next view",
+        "FOLLOW": "accepts the proposal of another member",
+        "FA": "proposes a removal",
         "CLOSED": "closes the view",
-        "LEAVE": "asks to leave",
+        "LEAVE": "requests to leave",
     }
-    told = words.get(proof.action or "", proof.action or "")
-    failed = [*(proof.failed_before or []), *(proof.failed_after or [])]
-    return told + (f": {', '.join(failed)}" if failed else "") + f" ({proof.action})"
+    text = words.get(proof.action or "", proof.action or "")
+    failed = ", ".join([*(proof.failed_before or []), *(proof.failed_after or [])])
+    if failed:
+        text = (
+            f"proposes to remove {failed}" if proof.action == "FA" else f"{text}, without {failed}"
+        )
+    return f"{text} ({proof.action})"
 
 
 def _durations(removal: Removal) -> list[str]:
@@ -110,18 +121,18 @@ def _durations(removal: Removal) -> list[str]:
         failed = observer.removed_ns if observer.stepped_ns is None else observer.stepped_ns
         if observer.suspected_ns is not None:
             parts.append(f"suspected for {_span(max(0, failed - observer.suspected_ns))}")
-        parts.append(f"removed {_span(observer.removed_ns - failed)} after it was named failed")
+        parts.append(f"removed {_span(observer.removed_ns - failed)} after the proposal")
         lines.append(f"at {observer.label}: {', '.join(parts)}")
     return lines
 
 
 def _return(removal: Removal) -> str:
     if removal.back_vid is None:
-        return "it did not come back to those who removed it"
+        return "it did not rejoin the members that removed it"
     spans = [o.back_ns - o.removed_ns for o in removal.observers if o.back_ns is not None]
     name = f"{removal.member}.{removal.back_inc}"
     as_new = "" if removal.back_inc == removal.member_inc else f", as {name}"
-    return f"it came back{as_new} in view {removal.back_vid}, after {_span(min(spans))}"
+    return f"it rejoined{as_new} in view {removal.back_vid}, after {_span(min(spans))}"
 
 
 def _span(ns: int) -> str:
@@ -129,7 +140,7 @@ def _span(ns: int) -> str:
 
 
 def to_json(removal: Removal) -> dict[str, Any]:
-    """For `json.dumps`; what does not apply is left out of the chain."""
+    """For `json.dumps`; fields of the chain that are null are left out."""
     facts: dict[str, Any] = msgspec.to_builtins(removal)
     facts["chain"] = [
         {name: value for name, value in proof.items() if value is not None}

@@ -1,8 +1,8 @@
-"""The view that a member had at an instant.
+"""The view of a member at an instant.
 
-The instant is one of the member's own wall clock, or of simulated time. The answer is for each
-life of the member by itself: the view, or that the life had none yet, or that its journal ends
-before. Where the wall clock was set back an instant comes twice, and both answers are given.
+The instant is one of the member's own wall clock, or of simulated time. Each life of the member has
+its own answer: the view, or that it had none yet, or that its journal ends before. Where the wall
+clock was set back an instant occurs twice, and both answers are given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The removals of one member: what led to each, who saw it, and what became of it."""
+"""The removals of one member: the evidence, the observers, and the outcome."""
 
 from __future__ import annotations
 

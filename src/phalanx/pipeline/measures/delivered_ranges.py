@@ -1,11 +1,11 @@
-"""Deliveries, cut where their submissions are.
+"""Deliveries, split at the boundaries of their submissions.
 
-Messages that were submitted at once share a time and a mean size; those that were delivered at
-once share a time too. Neither range need be inside the other. A part is what they have in common:
-the finest rows that measures of messages need, and still ranges.
+Messages submitted together share a time and a mean size; messages delivered together share a time.
+Neither range need contain the other. A part is their intersection: the finest rows that measures of
+messages need, and still ranges.
 
-For each delivery the first and the last of the submissions that it touches are found by two
-sorted passes; it is repeated for each of those, never for each message.
+Two sorted passes find, for each delivery, the first and the last submission that it overlaps. The
+delivery is repeated for each of those submissions, never for each message.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Loss and repeats by link: what a member missed of a peer's frames, and sent again for it.
+"""Loss and retransmissions by link.
 
-A member counts, view by view, how many frames of each peer have come, how many it knew to be
-missing, whether they came in the end or not, how often it asked, and how many of its own packets
-it sent again because the peer asked. A frame that was missing was lost on the way, or overtaken by
-later ones; frames are one packet each unless they are large. So `missed` over `frames` is the loss
-of the link from the peer as the member saw it: too high where packets overtake each other, too low
-where a lost frame was never known to exist, since nothing followed it. Where more were missing than
-came, as on a link that was cut, everything that is known of was missing first.
+A member counts, per view and peer, the frames received, the frames it knew to be missing (whether
+they arrived later or not), its retransmission requests, and the packets of its own that it
+retransmitted for the peer. A missing frame was lost, or overtaken by later ones; a frame is one
+packet unless it is large. So `missed` over `frames` is the loss of the link from the peer as the
+member saw it: too high where packets are reordered, too low where a lost frame was never detected
+because none followed it. Where more frames were missing than arrived, as on a link that was cut,
+all known frames were missing first.
 
-What others repeat of a third member's frames is not counted to a link.
+Retransmissions of a third member's frames are not attributed to a link.
 """
 
 from __future__ import annotations

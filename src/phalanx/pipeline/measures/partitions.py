@@ -1,12 +1,12 @@
-"""Into which components the group fell, over time.
+"""Components of the group over time.
 
-A component is a view that is held: from when the last of those that ever installed it did so, to
-when the first of them went on to another, or to the last end of their journals. Between two views
-nobody is counted, so an orderly change shows no second component. Two views that are held at the
-same time are a partition, or members that have started and not found each other yet.
+A component is a view in use: from the last installation by a member that ever installed it, to
+when the first of these members installs another, or to the last end of their journals. Between two
+views a member is in no component, so an orderly change shows no second one. Two views in use at
+the same time are a partition, or members that have started and not yet discovered each other.
 
-All of it needs one clock: simulated time; the clock of the machine, if all journals of the run are
-of one boot of one machine; else wall clocks, which may differ, and then the answer is approximate.
+This needs one clock: simulated time; the clock of the machine, if all journals of the run are of
+one boot of one machine; otherwise wall clocks, which may differ, and the result is approximate.
 """
 
 from __future__ import annotations

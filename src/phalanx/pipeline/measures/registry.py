@@ -1,4 +1,4 @@
-"""The measures by name, for whoever prints or publishes all of them."""
+"""Registry of the measures by name."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Each suspicion from when to when, and whether it was right.
+"""Suspicions as intervals, and whether each was right.
 
-A member suspects another from the row that says SUSPECTED or FAULTY to the first that says
-OPERATIONAL or SEMI (TRUST), or to the view without it (REMOVAL), or to the end of the journal
-(END). Whether it was right is judged from what is known of the suspected:
+A member suspects another from a row with SUSPECTED or FAULTY to the first with OPERATIONAL or SEMI
+(TRUST), or to the view without it (REMOVAL), or to the end of the journal (END). Whether it was
+right is judged by what is known of the suspected member:
 
     RIGHT     it was down
     APART     it was up and the two could not reach each other, as a simulator knows; or, in real
               journals, it was up, was removed, and went on in a view of its own: whether the
               network or the detector was at fault is not known
-    MISTAKE   it was up, and could be reached as far as is known: a simulator says so, or it was
-              heard again
-    UNKNOWN   nothing tells
+    MISTAKE   it was up, and reachable as far as is known: a simulator says so, or packets of it
+              arrived again
+    UNKNOWN   there is no evidence
 """
 
 from __future__ import annotations

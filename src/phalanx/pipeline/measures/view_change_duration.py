@@ -1,13 +1,12 @@
-"""How long changes of the view took, per member, from the first sign of the change to the view.
+"""Duration of view changes per member, from the first sign of the change to the view.
 
-    suspicion    from the first suspicion of somebody whom the view lost, if it was not taken back,
-                 to the first step; 0 if a change was under way already
+    suspicion    from the first suspicion of a member that the view lost, unless it was withdrawn,
+                 to the first step; 0 if a change was already under way
     agreement    from the first step of the change (START or FA) to the view; where one change made
-                 several views, from the first step that named somebody whom this one lost. A
-                 change that was given up (FORGET) is not counted: what came before it belongs to
-                 none.
+                 several views, from the first step that named a member that this view lost. An
+                 abandoned change (FORGET) is not counted, nor are the steps before it.
 
-Where nobody was suspected, as in a join or a leave, only the second is there.
+Without a suspicion, as in a join or a leave, only `agreement` is set.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import stays
+from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.history.removals import closing, departures, doubts, named
 from phalanx.pipeline.tables import Tables
 
@@ -30,7 +29,7 @@ def changes(tables: Tables) -> DataFrame:
     none. took_ns: both, from the first sign to the view.
     """
     installs = (
-        stays(tables)
+        own_clock_intervals(tables)
         .where("prev_vid is not null")
         .select(
             *MEMBER,

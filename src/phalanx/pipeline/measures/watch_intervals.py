@@ -1,16 +1,16 @@
-"""Who watched whom from when to when, and when the watched one went down.
+"""Watch intervals: who watched whom from when to when, and when the watched member went down.
 
-A member watches another for as long as it holds it for a member. The time when the watched one
-went down is its own journal's, so it is known to the watcher's clock only in a simulation, or if
-both ran under one boot of one machine:
+A member watches another while its view contains it. The time when the watched member went down is
+in that member's journal, so it is known by the watcher's clock only in a simulation, or if both ran
+under one boot of one machine:
 
-    KNOWN       a simulator wrote the crash down
-    ESTIMATED   its journal ends without a stop, and the watcher removed it later and never held it
-                for a member again. The last row, or the last time that the watcher trusted it
-                again, is the latest sign that there is; the crash came later, by up to the ten
-                seconds between two clock rows if nothing else happened.
+    KNOWN       a simulator recorded the crash
+    ESTIMATED   its journal ends without a stop, and the watcher removed it later and never had it
+                in a view again. The last row, or the last time that the watcher trusted it again,
+                is the latest sign of life; the crash came later, by up to the ten seconds between
+                two clock rows if nothing else happened.
 
-A journal that ends without a stop and whose member nobody removed is taken for one that goes on.
+A member whose journal ends without a stop and that no member removed is assumed to be running.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import tenures
+from phalanx.pipeline.history.intervals import own_clock_memberships
 from phalanx.pipeline.tables import Tables
 
 PAIR = (*RUN, "node", "inc", "target", "target_inc")
@@ -37,7 +37,7 @@ def watches(tables: Tables) -> DataFrame:
     down_ns: when the target crashed or stopped, or null. crash: KNOWN, ESTIMATED or null.
     """
     held = (
-        tenures(tables)
+        own_clock_memberships(tables)
         .where("node != member or inc != member_inc")
         .select(
             *MEMBER,

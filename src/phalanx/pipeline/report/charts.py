@@ -1,7 +1,6 @@
-"""Throughput over time, who delivered how much from whom, and how long it took.
+"""Charts of the report page: throughput over time, traffic and loss per link, and latency.
 
-Latency is from submission to delivery, and only where both clocks are one. It is counted by whole
-microseconds before percentiles are taken, so that nothing is done per message.
+Latencies are those of `phalanx measures` (measures/latency.py), grouped by service and by link.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from phalanx.pipeline.measures.delivered_ranges import parts
+from phalanx.pipeline.measures.latency import percentiles, timed_parts, whole_us
 from phalanx.pipeline.measures.links import links, share
 from phalanx.pipeline.report.message_flow import bucket_of, bucketed
 from phalanx.pipeline.report.model import SERVICES, Latency, LinkLoss, Throughput
@@ -17,7 +16,6 @@ from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.tables import Tables
 
 MESSAGES = "sum(last - first + 1)"
-POINTS = (0.5, 0.9, 0.99, 0.999)
 
 
 def volumes(tables: Tables, axis: Axis, table: str) -> DataFrame:
@@ -71,19 +69,18 @@ def lost(tables: Tables, axis: Axis) -> DataFrame:
 
 
 def timed(tables: Tables, axis: Axis) -> DataFrame:
-    """Percentiles of latency in microseconds, of each service and of each link: run_no, of
-    (SERVICE or LINK), a, b (service and whether to the sender itself; or lanes by and to),
-    messages, points, most."""
-    placed = axis.name(axis.place(parts(tables)), "sender", "sender_inc", "by")
-    took = F.coalesce("sim_ns", "t_ns") - F.coalesce("submit_sim_ns", "submit_t_ns")
+    """Percentiles of latency in microseconds, per service and per link: run_no, of (SERVICE or
+    LINK), a, b (service and whether to the sender itself; or lanes by and to), messages, points,
+    most."""
+    placed = axis.name(axis.place(timed_parts(tables)), "sender", "sender_inc", "by")
     service = F.array_position(F.array(*map(F.lit, SERVICES)), F.col("service")) - 1
-    both = _key("SERVICE", service, F.col("by") == F.col("life"))
+    both = _key("SERVICE", service, F.col("own"))
     link = _key("LINK", F.col("by_lane"), F.col("lane"))
     counted = (
-        placed.where("submit_journal is not null and by_machine = machine")
+        placed.where("by is not null")
         .select(
             "run_no",
-            F.floor(F.greatest(took, F.lit(0)) / 1000).alias("us"),
+            whole_us(F.col("latency_ns")).alias("us"),
             F.array(both, link).alias("keys"),
             "count",
         )
@@ -91,10 +88,13 @@ def timed(tables: Tables, axis: Axis) -> DataFrame:
         .agg(F.sum("count").alias("count"))
     )
     each = counted.select("run_no", "us", "count", F.explode("keys").alias("key"))
-    points = F.percentile("us", F.array(*map(F.lit, POINTS)), F.col("count"))
     return (
         each.groupBy("run_no", "key")
-        .agg(F.sum("count").alias("messages"), points.alias("points"), F.max("us").alias("most"))
+        .agg(
+            F.sum("count").alias("messages"),
+            percentiles("us", "count").alias("points"),
+            F.max("us").alias("most"),
+        )
         .select("run_no", "key.of", "key.a", "key.b", "messages", "points", "most")
     )
 

@@ -1,7 +1,7 @@
-"""A set of tables to what the page shows: all that Spark is asked, in one place.
+"""Collect the model of the page from a set of tables: all queries to Spark.
 
-Every query returns little: aggregates, or a sample of bounded size. What is collected here does not
-grow with the journals.
+Every query returns little: aggregates, or a sample of bounded size. The result does not grow with
+the journals.
 """
 
 from __future__ import annotations

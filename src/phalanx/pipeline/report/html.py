@@ -1,8 +1,8 @@
-"""A model to the text of one HTML file: no resource, no network, nothing to install.
+"""Render a model as one HTML file that needs no other resource and no network.
 
-The data lies in the page as JSON that cannot end its script element, whatever names hold; the
-page's own code puts names only into text nodes. A policy in the head lets run exactly the script
-and the style that are in the file, by their hashes, and lets nothing be loaded.
+The data is JSON that cannot end its script element, whatever characters names contain; the page's
+own code puts names only into text nodes. A content security policy in the head allows exactly the
+script and the style in the file, by their hashes, and forbids loading anything.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Sends and deliveries of a sample of the messages, and what detectors thought meanwhile.
+"""Sends and deliveries of a sample of the messages, and suspicions.
 
-The unit is the range of messages as it was sent. Of each stretch of time at most an equal number of
-them is drawn, chosen by a hash, so that a quiet hour is as visible as a burst; that number is the
-largest there is room for, and how many there were in each stretch is told. A range is followed by
-its first message: where and when that was delivered. No message is exploded: the numbers of the
-sample meet the delivered ranges in blocks of BLOCK numbers, so that a range is compared with the
-few of its block.
+The unit is the range of messages as it was sent. Each stretch of time contributes at most the same
+number of ranges, chosen by a hash, so that a quiet hour is as visible as a burst. That number is
+the largest that fits, and the model has the total of each stretch. A range is followed by its first
+message: where and when it was delivered. No range is exploded: the numbers of the sample are joined
+with the delivered ranges in blocks of BLOCK numbers, so that a range is compared with the few of
+its block.
 """
 
 from __future__ import annotations

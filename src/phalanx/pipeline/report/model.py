@@ -1,11 +1,11 @@
-"""What the page is told: plain values, small enough to be embedded in it.
+"""The data of the page: plain values, small enough to be embedded in it.
 
-The page asks nothing and knows nothing of Spark or of journals. Whatever there may be much of is a
-struct of columns, not a list of structs, which is half the size as JSON. Instants are whole
-microseconds since the run began; lives, lanes and views are indices into the lists of their run.
+The page sends no queries and does not depend on Spark or on journals. Large data is a struct of
+columns, not a list of structs, which is half the size as JSON. Instants are whole microseconds
+since the run began; lives, lanes and views are indices into the lists of their run.
 
-What is drawn one by one is bounded (`Caps`), whatever the size of the journals. Where a bound cuts,
-the model says how much there was, and the page says it to the reader.
+The number of items drawn one by one is bounded (`Caps`), whatever the size of the journals. Where a
+bound applies, the model has the total, and the page shows it.
 """
 
 from __future__ import annotations

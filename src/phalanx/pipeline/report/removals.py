@@ -1,7 +1,7 @@
-"""Who was taken out of a view, by whom, on what evidence, and how long it took.
+"""Removals on the page: who was removed, by whom, on what evidence, and how long it took.
 
-`history.removals` finds the removals and their evidence, each row of it by the clock of its member.
-Here the first of them in time are put on the axis of their run.
+`history.removals` finds the removals and their evidence, each row by the clock of its member. Here
+the first of them in time are placed on the axis of their run.
 """
 
 from __future__ import annotations

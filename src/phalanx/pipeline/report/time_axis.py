@@ -1,12 +1,11 @@
-"""Runs, lives, and the one axis of time that each run is drawn on.
+"""Runs, lives, and the time axis of each run.
 
-A run is drawn on one axis: that of the simulator, or the clock of the machine that all its members
-shared. Members on several machines have no common clock; they are placed by their wall clocks, as
-good as those were set, and nothing that is computed ever relies on it: no latency, no order.
+A run has one axis: simulated time, or the clock of the machine that all its members shared. Members
+on several machines have no common clock; they are placed by their wall clocks, which may differ.
+Nothing is computed from that placement: no latency, no order.
 
-Spark is asked for two small things, the journals and how far each of them reaches. All later
-queries join `Axis.journals` and get small numbers in place of names and instants: which run, which
-life, which microsecond.
+Two small queries read the journals and the first and last row of each. All later queries join
+`Axis.journals` and get small numbers in place of names and instants: run, life, microsecond.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from phalanx.errors import PipelineError
+from phalanx.pipeline.history.clocks import NO_BOOT
 from phalanx.pipeline.report.model import Caps, Clock, Ended
 from phalanx.pipeline.schemas import EVENTS, JOURNALS
 from phalanx.pipeline.tables import Tables
@@ -37,7 +37,6 @@ _JOURNALS = T.StructType(
         T.StructField("life", T.IntegerType(), False),
         T.StructField("lane", T.IntegerType(), False),
         T.StructField("shift_ns", T.LongType(), False),
-        T.StructField("machine", T.IntegerType(), False),
     ]
 )
 _LIVES = T.StructType(
@@ -47,11 +46,8 @@ _LIVES = T.StructType(
         T.StructField("inc", T.LongType(), False),
         T.StructField("life", T.IntegerType(), False),
         T.StructField("lane", T.IntegerType(), False),
-        T.StructField("machine", T.IntegerType(), False),
     ]
 )
-NO_BOOT = ("", "unknown")
-"""What stands for the boot of a machine that could not tell: it is nobody else's."""
 
 Member = tuple[str, int]
 
@@ -86,7 +82,6 @@ class RunAxis:
     span: int
     journals: list[JournalSpan]
     lives: dict[Member, int] = field(default_factory=dict)
-    machines: dict[Member, int] = field(default_factory=dict)
     lanes: list[str] = field(default_factory=list)
     lanes_left_out: int = 0
 
@@ -108,7 +103,7 @@ class Axis:
         self.left_out = left_out
         self.caps = caps
         rows = [
-            (j.name, no, run.lives[j.node, j.inc], run.lane(j.node), j.shift_ns, j.machine)
+            (j.name, no, run.lives[j.node, j.inc], run.lane(j.node), j.shift_ns)
             for no, run in enumerate(runs)
             for j in run.journals
         ]
@@ -116,32 +111,43 @@ class Axis:
         keys = [(no, *run.key) for no, run in enumerate(runs)]
         self._runs = tables.spark.createDataFrame(keys, f"run_no int, {', '.join(_KEYS)}")
         lives = [
-            (no, node, inc, life, run.lane(node), run.machines.get((node, inc), -1))
+            (no, node, inc, life, run.lane(node))
             for no, run in enumerate(runs)
             for (node, inc), life in run.lives.items()
         ]
         self._lives = tables.spark.createDataFrame(lives, _LIVES)
 
     def place(self, frame: DataFrame) -> DataFrame:
-        """The rows of the runs that are shown, with `run_no`, `life`, `lane`, `machine`, `at`."""
+        """The rows of the runs that are shown, with `run_no`, `life`, `lane` and `at`."""
+        return self._with_micros(frame, at="")
+
+    def place_intervals(self, frame: DataFrame) -> DataFrame:
+        """The intervals (`from_...`, `to_...`) of the runs that are shown, with `run_no`, `life`,
+        `lane`, `begin` and `end`."""
+        return self._with_micros(frame, begin="from_", end="to_")
+
+    def _with_micros(self, frame: DataFrame, **columns: str) -> DataFrame:
+        """With columns of microseconds since the run began, each of the times with this prefix."""
         placed = frame.join(F.broadcast(self._journals), "journal")
-        ns = F.coalesce(F.col("sim_ns"), F.col("t_ns")) + F.col("shift_ns")
-        return placed.withColumn("at", micros(ns)).drop("shift_ns")
+        times = {
+            name: micros(F.coalesce(f"{prefix}sim_ns", f"{prefix}t_ns") + F.col("shift_ns"))
+            for name, prefix in columns.items()
+        }
+        return placed.withColumns(times).drop("shift_ns")
 
     def of_run(self, frame: DataFrame) -> DataFrame:
         """The rows of the runs that are shown, with `run_no`."""
         return frame.join(F.broadcast(self._runs), [*RUN])
 
     def name(self, frame: DataFrame, node: str, inc: str, life: str) -> DataFrame:
-        """Another life that a row names, as its number: `life`; with `<life>_lane` and, for its
-        clock, `<life>_machine`. All null for one that is not shown."""
+        """Another life that a row names, as its number: `life`; with `<life>_lane`. Both are null
+        for a life that is not shown."""
         names = self._lives.select(
             "run_no",
             F.col("node").alias(node),
             F.col("inc").alias(inc),
             F.col("life").alias(life),
             F.col("lane").alias(f"{life}_lane"),
-            F.col("machine").alias(f"{life}_machine"),
         )
         return frame.join(F.broadcast(names), ["run_no", node, inc], "left")
 
@@ -266,9 +272,6 @@ def _began(known: Sequence[dict[str, Any]], start: int, clock: Clock) -> str | N
 def _number_lives(tables: Tables, runs: Iterable[RunAxis], caps: Caps) -> None:
     """Every life with a journal, and every one that a view names: nobody is left out silently."""
     numbered = {run.key: run for run in runs}
-    for run in runs:
-        for journal in run.journals:
-            run.machines.setdefault((journal.node, journal.inc), journal.machine)
     named = tables["view_install"].select(
         *RUN, F.explode(F.arrays_zip("members", "member_incs")).alias("m")
     )
@@ -279,7 +282,7 @@ def _number_lives(tables: Tables, runs: Iterable[RunAxis], caps: Caps) -> None:
             (row.members, row.member_incs)
         )
     for key, run in numbered.items():
-        everyone = sorted(found.get(key, set()) | set(run.machines))
+        everyone = sorted(found.get(key, set()) | {(j.node, j.inc) for j in run.journals})
         lanes = list(dict.fromkeys(node for node, _ in everyone))
         run.lanes, run.lanes_left_out = lanes[: caps.lanes], len(lanes[caps.lanes :])
         kept = set(run.lanes)

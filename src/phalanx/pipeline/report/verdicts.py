@@ -1,7 +1,7 @@
-"""What the audit says of each guarantee, with the rows that its counter-examples point at.
+"""Verdicts of the audit on the page, with the rows of the counter-examples.
 
-The audit names rows by member and number. Here they are fetched, so that the page can show what
-they say and where they lie in time; a run that violates nothing costs no query.
+The audit names rows by member and number. Here they are fetched, so that the page can show their
+columns and their place in time; a run without violations costs no query.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who was in which view, and when.
+"""Bands of the report page: which member was in which view, and when.
 
-A life is in a view from its installation to the next one, or to the end of the life. The longest
-bands are told one by one. What is too short or too much to be drawn is counted: one band for all
-of a life in one stretch of time.
+The intervals are those of `phalanx history` (history/intervals.py). The longest are drawn one by
+one. Those that are too short or too many to be drawn are counted: one band per life and stretch of
+time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.report.model import Bands, Changes, ViewBand
-from phalanx.pipeline.report.time_axis import Axis, RunAxis
+from phalanx.pipeline.report.time_axis import Axis
 from phalanx.pipeline.tables import Tables
 
 TONES = 8
@@ -32,26 +33,20 @@ class BandSpell(NamedTuple):
     end: int
 
 
-def stays(tables: Tables, axis: Axis) -> DataFrame:
-    """Every installation: run_no, life, vid, cause, members, member_incs, begin, end (null where
-    the view is the life's last), rank (by length, the longest first), total."""
-    mine = Window.partitionBy("run_no", "life").orderBy("lseq")
+def ranked_intervals(tables: Tables, axis: Axis) -> DataFrame:
+    """Every installation of a view: run_no, life, vid, cause, members, member_incs, begin, end,
+    rank (the last view of each life first, then by length), total."""
     run = Window.partitionBy("run_no")
-    found = axis.place(tables["view_install"]).select(
-        "run_no",
-        "life",
-        "vid",
-        "cause",
-        "members",
-        "member_incs",
-        F.col("at").alias("begin"),
-        F.lead("at").over(mine).alias("end"),
-    )
+    is_last = F.col("end") != "VIEW"
+    found = axis.place_intervals(own_clock_intervals(tables).withColumn("last", is_last))
     longest = run.orderBy(
-        F.coalesce(F.col("end") - F.col("begin"), F.lit(1 << 60)).desc(), "begin", "life"
+        F.col("last").desc(), (F.col("end") - F.col("begin")).desc(), "begin", "life"
     )
     return found.select(
-        "*", F.row_number().over(longest).alias("rank"), F.count("*").over(run).alias("total")
+        *("run_no", "life", "vid", "cause", "members", "member_incs", "begin"),
+        F.greatest("begin", "end").alias("end"),
+        F.row_number().over(longest).alias("rank"),
+        F.count("*").over(run).alias("total"),
     )
 
 
@@ -67,17 +62,14 @@ def short(found: DataFrame, kept: int, bucket: int) -> DataFrame:
 def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand]]]:
     """Of each run."""
     each = max(1, axis.caps.bands // (2 * len(axis.runs)))
-    found = stays(tables, axis)
+    found = ranked_intervals(tables, axis)
     kept: list[list[BandSpell]] = [[] for _ in axis.runs]
     totals = [0] * len(axis.runs)
     for row in found.where(F.col("rank") <= each).orderBy("begin", "vid").collect():
         run = axis.runs[row.run_no]
         members = zip(row.members, row.member_incs, strict=True)
         known = tuple(run.lives[m] for m in members if m in run.lives)
-        end = row.end if row.end is not None else _end(run, row.life)
-        kept[row.run_no].append(
-            BandSpell(row.life, row.vid, row.cause, known, row.begin, max(row.begin, end))
-        )
+        kept[row.run_no].append(BandSpell(row.life, row.vid, row.cause, known, row.begin, row.end))
         totals[row.run_no] = row.total
     told = [_told(stays_of, total) for stays_of, total in zip(kept, totals, strict=True)]
     if any(total > each for total in totals):
@@ -85,8 +77,7 @@ def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand
         bucket = max(1, max(run.span for run in axis.runs) * lives // each)
         for row in short(found, each, bucket).collect():
             bands = told[row.run_no][0]
-            end = row.end if row.end is not None else _end(axis.runs[row.run_no], row.life)
-            _add(bands, row.life, -1, row.begin, end, row["count"])
+            _add(bands, row.life, -1, row.begin, row.end, row["count"])
     return told
 
 
@@ -105,10 +96,6 @@ def _add(bands: Bands, life: int, view: int, begin: int, end: int, count: int) -
     bands.begin.append(begin)
     bands.end.append(end)
     bands.count.append(count)
-
-
-def _end(run: RunAxis, life: int) -> int:
-    return max((j.end for j in run.journals if run.lives[j.node, j.inc] == life), default=run.span)
 
 
 def views_of(found: Sequence[BandSpell]) -> list[ViewBand]:

@@ -1,9 +1,10 @@
-"""`docs/tables.md`, made from the schemas: every table and column with a sentence.
+"""Generate docs/tables.md from the schemas: every table and column with a sentence.
 
-    python -m phalanx.pipeline.tablesdoc > docs/tables.md
+    python tools/generate_tables_doc.py > docs/tables.md
 
-Sentences are the docstrings of `journal.events` and `facts` where they have one. What is said
-here is what needs no docstring there, because the name says it to whoever reads the code.
+Sentences are the docstrings of `phalanx.journal.schema` and `phalanx.pipeline.segment_stats`. This
+file has sentences for columns without a docstring, whose name is enough for a reader of the code.
+tests/pipeline/test_schemas.py fails if the document is out of date.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ COLUMNS = {
     "offset": "Where in the file it begins.",
     "length": "How many bytes of it.",
     "mono_ns": "What the clock of the rows said when the wall clock said `wall_ns`.",
-    "mode": "The delivery mode of the group: hold, or another.",
+    "mode": "The setting `mode`: hold or flow; null if the header does not have it.",
+    "order": "The setting `order`: toto or all-ack; null if the header does not have it.",
+    "early": "The setting `early`: 1 if it is on; null if the header does not have it.",
     "settled": "1 if a simulator says that whatever was going to happen has happened.",
     "undisturbed_ns": "From when on nothing was done to any member; from a simulator only.",
     "changes_max": "How often a member had cause to change its view, if a simulator knows.",
@@ -114,7 +117,7 @@ OF_TABLE = {
 }
 HEAD = """# Tables
 
-Made from the schemas by `python -m phalanx.pipeline.tablesdoc`; do not edit.
+Generated from the schemas by `tools/generate_tables_doc.py`; do not edit.
 
 A member writes what it saw as rows of the tables below. Rows are ranges: messages `first` to
 `last` of one sender that share every other column. `phalanx journal export` writes them as
