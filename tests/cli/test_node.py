@@ -65,7 +65,9 @@ def test_lines_of_one_node_are_messages_at_another(group: str) -> None:
         assert told["sender"].startswith("bob.")
         out, errors = bob.communicate(timeout=SECONDS)
         assert "bob#1 safe: hello" in out
-        assert (bob.returncode, errors) == (0, "")
+        # A crowded machine may be late, and the log says so.
+        problems = [line for line in errors.splitlines() if "ran late" not in line]
+        assert (bob.returncode, problems) == (0, [])
         assert json.loads(until(ada, '"left": ["bob'))["event"] == "view"
         ada.send_signal(signal.SIGTERM)
         ada.communicate(timeout=SECONDS)

@@ -22,9 +22,8 @@ from tests.journal.journal_folder import journal, row, rows, until
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, JournalError
 from phalanx.journal import jsonl as eventfile
-from phalanx.journal import reader
+from phalanx.journal import reader, segment_rotator
 from phalanx.journal import schema as ev
-from phalanx.journal import segment_rotator as keeper
 from phalanx.journal.blocks import Bodies
 from phalanx.journal.segment_file import SegmentFile
 from phalanx.journal.settings import JournalSettings, checked
@@ -223,7 +222,7 @@ class Disk:
         self.error = 0
         self._pwrite = os.pwrite
         monkeypatch.setattr(os, "pwrite", self.pwrite)
-        monkeypatch.setattr(keeper, "RETRY_NS", 5 * made.MS)
+        monkeypatch.setattr(segment_rotator, "RETRY_NS", 5 * made.MS)
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
         if self.error:
@@ -388,7 +387,7 @@ def test_a_bug_ends_the_journal_with_a_word_and_not_the_member(
     def fail(*_: object) -> None:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(keeper.SegmentRotator, "keep", fail)
+    monkeypatch.setattr(segment_rotator.SegmentRotator, "keep", fail)
     told: list[str] = []
     written = journal(tmp_path, on_problem=told.append)
     written.write(rows(1, 2))
@@ -484,9 +483,9 @@ def test_a_limit_on_file_sizes_is_an_outage_that_a_new_segment_ends(tmp_path: Pa
     code = """
         import os, resource, sys, time
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        from phalanx.journal import keeper
+        from phalanx.journal import segment_rotator
         from tests.journal.journal_folder import journal, row
-        keeper.RETRY_NS = 5_000_000
+        segment_rotator.RETRY_NS = 5_000_000
         told = []
         written = journal(sys.argv[1], on_problem=told.append)
         for n in range(1, 401):

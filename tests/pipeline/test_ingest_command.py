@@ -99,7 +99,7 @@ def test_only_long_work_tells_of_its_progress(
 
 SLOWLY = """
 import os, sys, time
-from phalanx.journal import tablefiles
+from phalanx.journal import parquet_writer
 from phalanx.pipeline import ingest, session, store
 
 def slowly(function):
@@ -110,7 +110,7 @@ def slowly(function):
         return made
     return wrapped
 
-for place, name in [(tablefiles.TableFiles, "finish"), (tablefiles._File, "show"),
+for place, name in [(parquet_writer.ParquetTableWriter, "finish"), (parquet_writer._File, "show"),
                     (ingest, "_write"), (os, "link"), (store.Store, "_sweep")]:
     setattr(place, name, slowly(getattr(place, name)))
 ingest.TASK_BYTES, ingest.SMALL_BYTES = 1, 0
