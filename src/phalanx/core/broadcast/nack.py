@@ -1,8 +1,8 @@
 """Requests for frames that are missing (NACK), and answers to the requests of others (S4 3.3).
 
-Any member that holds a frame can repeat it. Its sender answers at once; the others wait for a while
-(`retransmission`) and answer only if nobody else has. Requests made during a view change name
-members, since the members asked may be in another view.
+Any member that holds a frame can repeat it. Its sender answers at once; each other holder answers
+after a random time (`retransmission`) unless it hears another answer first. Requests made during a
+view change name members, since the members asked may be in another view.
 """
 
 from __future__ import annotations
