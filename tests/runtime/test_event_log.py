@@ -101,6 +101,19 @@ def test_a_member_that_cannot_send_names_the_members_that_it_waits_for(lines: li
     assert lines[1:] == ["INFO orders/ada: sends again after 2.5 s"]
 
 
+def test_the_first_message_that_waits_counts_although_none_was_sent_since(
+    lines: list[str],
+) -> None:
+    log = EventLog("orders", ADA, phalanx.lan())
+    log.sending(0, 16, 0, {})
+    log.sending(250 * MS, 16, 5, {BEA: "unread"})  # accepted after the last sample, not sent
+    log.sending(500 * MS, 16, 5, {BEA: "unread"})
+    assert lines == []
+    log.sending(250 * MS + BLOCKED_NS, 16, 5, {BEA: "unread"})
+    (line,) = lines
+    assert line.startswith("WARNING orders/ada: nothing sent for 1.0 s, 5 bytes wait for bea (its")
+
+
 def test_what_a_link_could_not_send_is_logged_once_a_period(lines: list[str]) -> None:
     log = EventLog("orders", ADA, phalanx.lan())
     for ms in range(0, 5_000, 250):

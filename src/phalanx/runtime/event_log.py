@@ -225,7 +225,9 @@ class EventLog:
             self._following = following
             self._stuck_ns = now if blocked_by else None
             self._warned = False
-        elif self._stuck_ns is not None and now - self._stuck_ns >= BLOCKED_NS:
+        elif self._stuck_ns is None:
+            self._stuck_ns = now  # the message that waits came after the last sample
+        elif now - self._stuck_ns >= BLOCKED_NS:
             if self._limiter.count(now, "blocked"):
                 self._warned = True
                 log.warning(
