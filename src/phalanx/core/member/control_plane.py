@@ -56,7 +56,7 @@ class ControlPlane:
         self._namesake_ns: dict[MemberId, int] = {}
         """Since when another process with the name of a member is known."""
         self._outdated: ViewId | None = None
-        """A view of this member all of whose members have later namesakes in another view."""
+        """A view of this member that gives way to another with the same names."""
         self._acked: dict[int, tuple[int, int]] = {}
         """Per slot, how many of our frames it had acknowledged when that was looked at, and how
         many of its frames were here."""
@@ -223,13 +223,15 @@ class ControlPlane:
         self, now: int, rival: MemberId, component: Component, view_state: ViewState
     ) -> list[ControlPacket]:
         """A component with another process of this member's name wants to join. Of two groups, the
-        others merge (rule N.3 leaves the earlier incarnation out). If that leaves nobody of this
-        view, it ends, once the other process has answered a claim."""
+        others merge (rule N.3 leaves the earlier incarnation out). If nobody can do so and this
+        view has to end, it does so once the other process has answered a claim (rule L-19)."""
         alone = len(view_state.view.members) == 1
         if len(component.members) == 1:
             held = self.claim.met(rival, alone)
             return [] if held is None else [held]
-        if not alone and not _all_outdated(view_state.view.members, component.members):
+        if not alone and not gives_way(view_state.view.members, component.members):
+            return []
+        if not alone and rival < self.me:
             return []
         doubt = self.claim.doubts(now, NameHeld(rival, 0))
         if doubt is None:
@@ -239,8 +241,8 @@ class ControlPlane:
 
     def _dissolved(self, now: int, held: NameHeld, view_state: ViewState) -> list[Input]:
         """A claim made in a view with others was answered. No packet stops a member that a group
-        has accepted; but where all members have later namesakes in one other view, no view can
-        hold both, and each goes on alone (rule L-19)."""
+        has accepted; but this view gives way to one with the same names, and each member with a
+        later namesake there goes on alone (rule L-19)."""
         if self._outdated != view_state.view.id or not self.claim.loses(now, held):
             return []
         if held.member < self.me:
@@ -416,7 +418,14 @@ class ControlPlane:
         return have > had
 
 
-def _all_outdated(members: tuple[MemberId, ...], others: tuple[MemberId, ...]) -> bool:
-    """Whether each of these members has a later namesake among the others."""
+def gives_way(members: tuple[MemberId, ...], others: tuple[MemberId, ...]) -> bool:
+    """Whether a view of these members ends for a view of the others (rule L-19): every member has a
+    namesake there, so none of them can join, and either all the namesakes are later or both views
+    have the same names, so none of the others can join either, and the first namesake is later."""
     namesakes = {other.name: other for other in others}
-    return all(member < namesakes.get(member.name, member) for member in members)
+    pairs = [(member, namesakes.get(member.name, member)) for member in members]
+    if any(member == namesake for member, namesake in pairs):
+        return False
+    if all(member < namesake for member, namesake in pairs):
+        return True
+    return len(members) == len(others) and min(members) < min(others)

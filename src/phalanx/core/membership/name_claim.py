@@ -13,6 +13,9 @@ stopped goes on after another has taken its place. The member that a group has a
                                               out (rule N.3); then it is alone
     all of one group have later namesakes     no view can hold members of both: the members of the
     in the other                              earlier group go on alone
+    both groups have the same names, and      nobody can unite them: of the group whose first member
+    each has some of the later processes      is the earlier one, the members with a later namesake
+                                              go on alone
 
 A process must not use an incarnation that another process of its name had: those that met the other
 would ignore it. They answer with Reused (`members_met`), and the process stops; one that has its

@@ -6,7 +6,7 @@ from phalanx.config import Config
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
 from phalanx.core.ids import MemberId, ViewId
-from phalanx.core.member import member
+from phalanx.core.member import control_plane, member
 from phalanx.core.member.control_plane import ControlPlane
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership.discovery import Discovery
@@ -85,6 +85,11 @@ def outdated_views_stay(
     self: ControlPlane, now: int, held: NameHeld, view_state: ViewState
 ) -> list[Input]:
     return []
+
+
+def crossed_views_stay(members: tuple[MemberId, ...], others: tuple[MemberId, ...]) -> bool:
+    namesakes = {other.name: other for other in others}
+    return all(member < namesakes.get(member.name, member) for member in members)
 
 
 def namesakes_ignored(self: NameClaim, other: MemberId, alone: bool) -> NameHeld | None:
@@ -172,6 +177,11 @@ MUTANTS: dict[str, Mutant] = {
     "outdated-views-stay": Mutant(
         "L-19: keep a view all of whose members have later namesakes in another view",
         ((ControlPlane, "_dissolved", outdated_views_stay),),
+        "membership",
+    ),
+    "crossed-views-stay": Mutant(
+        "L-19: keep two views with the same names of which each has some of the later processes",
+        ((control_plane, "gives_way", crossed_views_stay),),
         "membership",
     ),
     "repeats-prove-life": Mutant(
