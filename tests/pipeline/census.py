@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline.audit import audit
 from phalanx.pipeline.campaign.code_version import code_version
 from phalanx.pipeline.campaign.scheduler import play_wave
 from phalanx.pipeline.campaign.seed_task import Campaign
@@ -28,12 +27,9 @@ def main(url: str, journals: str, lake: str) -> None:
         with open_tables(spark, [journals], lake=Path(lake)) as tables:
             views = [row.vid for row in tables["view_install"].select("vid").collect()]
             latest = tables["deliver"].selectExpr("sum(last - first + 1) as n").collect()
-            judged = audit(tables, ["virtual-synchrony"])
         raw = spark.read.format("phalanx").option("table", "deliver").load(journals)
         found = raw.where("node = 'a'").count()
         told = {"views": sorted(views), "delivered": latest[0].n, "raw": found}
-        ((name, found_of),) = judged.properties.items()
-        told |= {"judged": [name, found_of.verdict, found_of.checked]}
         wave = play_wave(spark, SEEDS, code_version(), 0, 4, 2).to_pylist()
         told |= {"seeds": sorted([row["seed"], row["digest"]] for row in wave)}
         print(json.dumps(told))

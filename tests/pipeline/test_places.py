@@ -21,7 +21,6 @@ from tests.verify.trace_builder import odyssey
 from phalanx.pipeline.audit import PROPERTIES
 from phalanx.pipeline.campaign.code_version import code_version
 from phalanx.pipeline.campaign.seed_task import play
-from phalanx.verify.checkers import check
 
 SECONDS_MAX = 170.0
 
@@ -66,8 +65,6 @@ def test_ingest_tables_and_source_give_the_same_elsewhere(
     delivered = expected["deliver"]
     assert found["delivered"] == sum(row["last"] - row["first"] + 1 for row in delivered)
     assert found["raw"] == sum(row["node"] == "a" for row in delivered)
-    checked = check(odyssey().rows, expect_liveness=False).properties["virtual-synchrony"]
-    assert found["judged"] == ["virtual-synchrony", "holds", checked.evaluated]
     played = [play(SEEDS, code_version(), seed) for seed in range(4)]
     assert found["seeds"] == [[row.seed, row.digest] for row in played]
 

