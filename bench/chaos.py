@@ -72,7 +72,7 @@ class Talker:
             state=self._state,
             journal=part["journal"],
         )
-        self.tell("joined", me=str(self.group.me), address=self.group.address)
+        self.report("joined", me=str(self.group.me), address=self.group.address)
         self._write("me", str(self.group.me))
         self._threads = [
             threading.Thread(target=work, daemon=True)
@@ -81,9 +81,9 @@ class Talker:
         for thread in self._threads:
             thread.start()
 
-    def tell(self, told: str, **more: Any) -> None:
+    def report(self, event: str, **more: Any) -> None:
         with self._lock, contextlib.suppress(BrokenPipeError):
-            print(json.dumps({"told": told, "t_ns": time.monotonic_ns(), **more}), flush=True)
+            print(json.dumps({"event": event, "t_ns": time.monotonic_ns(), **more}), flush=True)
 
     def _write(self, *row: Any) -> None:
         self._out.write(json.dumps(row) + "\n")
@@ -98,9 +98,9 @@ class Talker:
                     case phalanx.NotSent(first, last, members, rest):
                         self._write("not_sent", first, last, [str(m) for m in members], rest)
                     case phalanx.View(members=members):
-                        self.tell("view", members=[m.name for m in members])
+                        self.report("view", members=[m.name for m in members])
         except PhalanxError as error:
-            self.tell("stopped", error=str(error))
+            self.report("stopped", error=str(error))
             self._write("stopped", str(error))
 
     def _talk(self) -> None:
@@ -147,17 +147,17 @@ class Talker:
 
     def obey(self) -> None:
         for line in sys.stdin:
-            order = json.loads(line)
-            match order["do"]:
+            given = json.loads(line)
+            match given["command"]:
                 case "rest":
                     self._reading.clear()
-                    threading.Timer(order["period"], self._reading.set).start()
+                    threading.Timer(given["period"], self._reading.set).start()
                 case "hush":
                     self._talking = False
                     self._reading.set()
                     self._threads[1].join(OUTCOME_SECONDS)
                     self._threads[2].join(OUTCOME_SECONDS)
-                    self.tell("hushed", open=len(self._open))
+                    self.report("hushed", open=len(self._open))
                 case "leave":
                     break
         self._talking = False
@@ -166,7 +166,7 @@ class Talker:
         self._threads[2].join(5)
         self._threads[0].join(5)
         self._write("left")
-        self.tell("left")
+        self.report("left")
 
 
 # ---------------------------------------------------------------------------- the faults

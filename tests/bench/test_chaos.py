@@ -18,3 +18,12 @@ def test_every_message_is_accounted_for_after_a_minute_of_faults(mode: str, tmp_
     assert found["wrong"] == []
     assert found["counts"]["outcome"] > 1_000
     assert len(found["faults"]) >= 5
+
+
+def test_every_message_is_accounted_for_after_some_faults(tmp_path: Path) -> None:
+    if reason := available():
+        pytest.skip(reason)
+    found = play(0.05, "flow", 1, tmp_path / "chaos")
+    assert found["wrong"] == []
+    assert found["counts"]["outcome"] > 100
+    assert found["faults"]
