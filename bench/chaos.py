@@ -196,8 +196,8 @@ class Chaos:
         if state:
             part["state"] = str(self.folder / "state" / NAMES[i])
         prefix = ["ip", "netns", "exec", self.lan.namespace(i)]
-        errors = (self.folder / f"{NAMES[i]}.log").open("a")
-        return MemberProcess(part, prefix, errors, (sys.executable, __file__, "--member"))
+        with (self.folder / f"{NAMES[i]}.log").open("a") as errors:  # the process has its own
+            return MemberProcess(part, prefix, errors, (sys.executable, __file__, "--member"))
 
     def go_on(self, seconds: float) -> None:
         until, told = time.monotonic() + seconds, 0.0
@@ -220,6 +220,7 @@ class Chaos:
 
     def _again(self, i: int) -> None:
         """The member comes back, with its state directory or without it."""
+        self.members[i].close()
         time.sleep(self._chance.choice((0.0, 0.3, 1.5)))
         kept = self._chance.random() < 0.7
         if not kept:

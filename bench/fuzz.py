@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from phalanx.core.wire.packet_codec import HEADER_BYTES
+from phalanx.core.wire.packet_codec import HEADER_BYTES, VERSION
 from phalanx.harness.controller import MemberProcess, all_in_view
 from phalanx.transport.addresses import group_address
 from phalanx.verify.evidence import violations_in
@@ -92,7 +92,7 @@ class Fuzzer:
             case "group":
                 real[6 + rng.randrange(8)] ^= rng.randint(1, 255)
             case "version":
-                real[0] = rng.choice((0, 2, 3, 255))
+                real[0] = rng.choice([version for version in (0, 2, 3, 4, 255) if version != VERSION])
         return bytes(real)
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ def campaign(datagrams: int, seed: int, folder: Path, progress: bool) -> dict[st
 
 
 def main() -> None:
-    assert HEADER_BYTES == 18, "the places of cluster and group in a packet have moved"
+    assert HEADER_BYTES == 22, "the places of cluster and group in a packet have moved"
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--datagrams", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
