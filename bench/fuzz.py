@@ -92,7 +92,9 @@ class Fuzzer:
             case "group":
                 real[6 + rng.randrange(8)] ^= rng.randint(1, 255)
             case "version":
-                real[0] = rng.choice([version for version in (0, 2, 3, 4, 255) if version != VERSION])
+                real[0] = rng.choice(
+                    [version for version in (0, 2, 3, 4, 255) if version != VERSION]
+                )
         return bytes(real)
 
     def close(self) -> None:
