@@ -52,6 +52,17 @@ def test_a_receipt_whose_receivers_are_gone_fails() -> None:
     assert two.error is None
 
 
+def test_a_receipt_whose_receivers_are_gone_stays_failed() -> None:
+    receipts, receipt = ReceiptTracker(), PendingReceipt(1, (BEA,), (BEA,))
+    receipts.accepted(receipt, 1)
+    receipts.not_sent(1, 1, (BEA,), 0)
+    receipts.ordered(1, ONE)
+    receipts.stable(1, ONE, (ADA, CYD), False)
+    for state in (State.ORDERED, State.STABLE):
+        with pytest.raises(NotDelivered):
+            receipt.checked(state, True)
+
+
 def test_all_that_is_under_way_fails_at_the_end() -> None:
     receipts, receipt = ReceiptTracker(), PendingReceipt(1)
     receipts.accepted(receipt, 1)

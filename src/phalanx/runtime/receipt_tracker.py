@@ -132,8 +132,10 @@ class PendingReceipt:
 
     def checked(self, state: State, allow_missing: bool) -> Outcome:
         """The outcome. Raises NotEverywhere for missing members unless `allow_missing` is set."""
-        if self.error is not None and self.state < state:
-            raise self.error
+        error = self.error
+        # Messages that go to nobody get their place and count as stable all the same.
+        if error is not None and (self.state < state or isinstance(error, NotDelivered)):
+            raise error
         outcome = self.outcome(state)
         if outcome.missing and not allow_missing and state is not State.ORDERED:
             raise NotEverywhere(self.first, self.last, outcome)

@@ -186,6 +186,15 @@ def test_what_was_delivered_of_each_sender_is_its_last_message(enter: Any) -> No
     assert desk.queue.delivered() == {MemberId("a"): 2, MemberId("b"): 1}
 
 
+def test_a_basic_message_that_left_early_counts_when_an_earlier_one_follows(enter: Any) -> None:
+    """The merge report of another component would name it as delivered there alone."""
+    desk = enter(Desk(2), (0, (1, 0), SAFE), (0, (2, 0), BASIC))
+    assert desk.queue.delivered() == {MemberId("a"): 2}
+    desk.close()
+    assert [d.first for d in desk.out] == [2, 1]
+    assert desk.queue.delivered() == {MemberId("a"): 2}
+
+
 # ---------------------------------------------------------------------------- all alike
 
 
