@@ -422,6 +422,27 @@ def test_a_member_that_leaves_is_missed_by_nobody_for_long(mesh: Build) -> None:
     assert group.bodies(0) == group.bodies(2) == [b"%d" % k for k in range(100)]
 
 
+@pytest.mark.parametrize("crashes", [False, True], ids=["leave", "crash"])
+def test_members_may_come_and_leave_as_often_as_they_like(mesh: Build, crashes: bool) -> None:
+    """Members that leave are no sign of a bad link, as members that fail are (rule L-13)."""
+    group = mesh("ab")
+    times = []
+    for life in range(1, 9):
+        guest, since = started(group, MemberId("c", life)), group.now
+        while MemberId("c", life) not in group.members[0].view.members:
+            assert group.now < since + 60_000_000_000
+            group.pump(50)
+        times.append((group.now - since) // 1_000_000)
+        if crashes:
+            group.crash(guest)
+            group.pump(3000)
+        else:
+            group.step(guest, LeaveRequest())
+            group.pump(100)
+        assert group.members[0].view.members == (A, B)
+    assert (max(times) > 3000) is crashes, times
+
+
 @pytest.mark.parametrize("leavers", [2, 3, 4])
 def test_members_that_leave_together_do_not_wait_for_each_other(mesh: Build, leavers: int) -> None:
     """Of four members; what they sent last is delivered by those that stay (rule LEAVE)."""

@@ -67,8 +67,14 @@ class ControlPlane:
         self.search.start(now)
         self.claim.start(now)
 
+    def any_faulty(self, members: tuple[MemberId, ...], view_state: ViewState) -> bool:
+        """Whether any of these members of the view was held for failed; those that leave are
+        not."""
+        return any(self.detector.state(view_state.ranked[m]) == "FAULTY" for m in members)
+
     def moved(self, now: int, view_state: ViewState, joined: bool, lost: bool) -> None:
-        """A view was installed."""
+        """A view was installed: with members of other components (`joined`), or without some that
+        were held for failed (`lost`)."""
         self._met.add(view_state.view.members)
         self.detector.reset(now, view_state.view.members, view_state.rank)
         self.search.settled_with(view_state.view.members)

@@ -238,7 +238,8 @@ class ViewChange:
             ViewInstalled(after.view, before.view.id, together, install.cause, joined, left, merged)
         )
         out += lost
-        self._control_plane.moved(now, after, bool(joined), bool(left))
+        failed = self._control_plane.any_faulty(left, before)
+        self._control_plane.moved(now, after, bool(joined), failed)
         self._inherit(now, before, inputs, out)
         inputs.append(Resumed())
 

@@ -8,7 +8,8 @@ one way, joins and removals would follow each other without end.
 
 A link that is bad now and then makes views come and go. After a view has lost members soon
 after it was joined, for the third time, foreigners are ignored for a while, twice as long each
-time; a quiet minute wipes that out.
+time; a quiet minute wipes that out. Members that leave are not lost: processes may come and go as
+often as they like.
 """
 
 from __future__ import annotations
@@ -164,7 +165,8 @@ class Discovery:
         return now >= self._lost_ns + (self._config.hello_ns << self._level - FLAPS_FREE)
 
     def installed(self, now: int, joined: bool, lost: bool) -> None:
-        """A view was installed: with members of other components, or without some."""
+        """A view was installed: with members of other components, or without some that were held
+        for failed."""
         period = self._config.hello_ns
         if now - max(self._lost_ns, self._joined_ns) > CALM_PERIODS * period:
             self._level = 0

@@ -60,6 +60,12 @@ def any_settings_will_do(config: Config) -> bytes:
     return bytes(DIGEST_BYTES)
 
 
+def leaves_are_losses(
+    self: ControlPlane, members: tuple[MemberId, ...], view_state: ViewState
+) -> bool:
+    return bool(members)
+
+
 # ------------------------------------------------------------------ names
 
 
@@ -177,6 +183,11 @@ MUTANTS: dict[str, Mutant] = {
     "outdated-views-stay": Mutant(
         "L-19: keep a view all of whose members have later namesakes in another view",
         ((ControlPlane, "_dissolved", outdated_views_stay),),
+        "membership",
+    ),
+    "leaves-count-as-flapping": Mutant(
+        "L-13: ignore strangers for a while because members have left",
+        ((ControlPlane, "any_faulty", leaves_are_losses),),
         "membership",
     ),
     "crossed-views-stay": Mutant(
