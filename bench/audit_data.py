@@ -121,7 +121,7 @@ class Passing(list[Event]):
         raise IndexError("rows were passed on")
 
     def _header(self, row: Event) -> Header:
-        member = row.node, row.inc
+        member = row.member, row.incarnation
         found = self.headers.get(member)
         if found is None:
             truth = GroundTruth(settled=True, undisturbed_ns=self._scenario.undisturbed_ns())

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-MEMBER = "run, node, inc"
-SENDER = "sender, sender_inc"
+MEMBER = "run, member, incarnation"
+SENDER = "sender, sender_incarnation"
 
 
 def connect(folder: Path, threads: int) -> Any:
@@ -20,7 +20,7 @@ def connect(folder: Path, threads: int) -> Any:
     import duckdb
 
     found = duckdb.connect(config={"threads": threads})
-    for table in ("deliver", "send", "view_install"):
+    for table in ("deliver", "sent", "view_installed"):
         files = str(folder / table / "*.parquet").replace("'", "''")
         found.execute(f"create view {table} as select * from read_parquet('{files}')")
     return found
@@ -31,42 +31,44 @@ def virtual_synchrony(database: Any) -> dict[str, int]:
     and some did not. Ranges are merged, and then swept with how many have delivered them."""
     (broken,) = database.execute(f"""
         with moved as (
-            select {MEMBER}, vid,
-                lead(vid) over (partition by {MEMBER} order by lseq) as next
-            from view_install),
+            select {MEMBER}, view,
+                lead(view) over (partition by {MEMBER} order by lseq) as next
+            from view_installed),
         ways as (
-            select run, vid, next, count(*) as members from moved
+            select run, view, next, count(*) as members from moved
             where next is not null group by all having count(*) > 1),
         had as (
-            select d.run, d.vid, m.next, d.node, d.inc, d.sender, d.sender_inc, d.first, d.last
+            select d.run, d.view, m.next, d.member, d.incarnation,
+                d.sender, d.sender_incarnation, d.first, d.last
             from deliver d
-            join moved m on (d.run, d.node, d.inc, d.vid) = (m.run, m.node, m.inc, m.vid)
+            join moved m on (d.run, d.member, d.incarnation, d.view)
+                = (m.run, m.member, m.incarnation, m.view)
             where m.next is not null and d.service <> 'BASIC'),
         marked as (
             select *, first > 1 + coalesce(max(last) over (
-                partition by run, vid, next, {SENDER}, node, inc order by first
+                partition by run, view, next, {SENDER}, member, incarnation order by first
                 rows between unbounded preceding and 1 preceding), -1) as opens
             from had),
         numbered as (
             select *, sum(opens::int) over (
-                partition by run, vid, next, {SENDER}, node, inc order by first
+                partition by run, view, next, {SENDER}, member, incarnation order by first
                 rows unbounded preceding) as island
             from marked),
         islands as (
-            select run, vid, next, {SENDER}, min(first) as first, max(last) as last
-            from numbered group by run, vid, next, {SENDER}, node, inc, island),
+            select run, view, next, {SENDER}, min(first) as first, max(last) as last
+            from numbered group by run, view, next, {SENDER}, member, incarnation, island),
         ends as (
-            select run, vid, next, {SENDER}, place, sum(step) as step from (
-                select run, vid, next, {SENDER}, first as place, 1 as step from islands
+            select run, view, next, {SENDER}, place, sum(step) as step from (
+                select run, view, next, {SENDER}, first as place, 1 as step from islands
                 union all
-                select run, vid, next, {SENDER}, last + 1, -1 from islands)
+                select run, view, next, {SENDER}, last + 1, -1 from islands)
             group by all),
         depths as (
             select *, sum(step) over (
-                partition by run, vid, next, {SENDER} order by place
+                partition by run, view, next, {SENDER} order by place
                 rows unbounded preceding) as depth
             from ends)
-        select count(*) from depths join ways using (run, vid, next)
+        select count(*) from depths join ways using (run, view, next)
         where 0 < depth and depth < members
     """).fetchone()
     return {"broken": broken}
@@ -77,15 +79,15 @@ def total_order(database: Any) -> dict[str, int]:
     holds one."""
     database.execute("""
         create or replace temp view placed as
-        select run, vid, node, inc, lseq, sender, sender_inc, first, last, pos,
+        select run, view, member, incarnation, lseq, sender, sender_incarnation, first, last, pos,
             pos + last - first as upto, first - pos as label
         from deliver where service in ('AGREED', 'SAFE')
     """)
     database.execute("""
         create or replace temp table strange as
         select * from (
-            select run, vid, pos, max(upto) over (
-                partition by run, vid, node, inc order by lseq
+            select run, view, pos, max(upto) over (
+                partition by run, view, member, incarnation order by lseq
                 rows between unbounded preceding and 1 preceding) as before
             from placed)
         where pos is null or pos <> 1 + coalesce(before, -1)
@@ -93,24 +95,24 @@ def total_order(database: Any) -> dict[str, int]:
     database.execute("""
         create or replace temp table labels as
         with once as (
-            select distinct run, vid, sender, sender_inc, label, pos, upto from placed),
+            select distinct run, view, sender, sender_incarnation, label, pos, upto from placed),
         marked as (
             select *, pos > 1 + coalesce(max(upto) over (
-                partition by run, vid, sender, sender_inc, label order by pos
+                partition by run, view, sender, sender_incarnation, label order by pos
                 rows between unbounded preceding and 1 preceding), -2) as opens
             from once),
         numbered as (
             select *, sum(opens::int) over (
-                partition by run, vid, sender, sender_inc, label order by pos
+                partition by run, view, sender, sender_incarnation, label order by pos
                 rows unbounded preceding) as island
             from marked)
-        select run, vid, sender, sender_inc, label, min(pos) as pos, max(upto) as upto
-        from numbered group by run, vid, sender, sender_inc, label, island
+        select run, view, sender, sender_incarnation, label, min(pos) as pos, max(upto) as upto
+        from numbered group by run, view, sender, sender_incarnation, label, island
     """)
     clashes = 0
     for within, at, upto in (
-        ("run, vid", "pos", "upto"),
-        ("run, vid, sender, sender_inc", "pos + label", "upto + label"),
+        ("run, view", "pos", "upto"),
+        ("run, view, sender, sender_incarnation", "pos + label", "upto + label"),
     ):
         (found,) = database.execute(f"""
             select count(*) from (
@@ -124,7 +126,7 @@ def total_order(database: Any) -> dict[str, int]:
     (strange,) = database.execute("""
         select count(*) from strange s
         where pos is null or pos <= before or exists (
-            select * from labels l where (l.run, l.vid) = (s.run, s.vid)
+            select * from labels l where (l.run, l.view) = (s.run, s.view)
             and l.pos < s.pos and l.upto > coalesce(s.before, -1))
     """).fetchone()
     database.execute("drop table labels; drop table strange")
@@ -134,42 +136,49 @@ def total_order(database: Any) -> dict[str, int]:
 def causal(database: Any) -> dict[str, int]:
     """Before each delivery its member has delivered what the message depends on, unless that is
     not for this view. One running maximum a sender, all in one pass over each journal."""
-    senders = database.execute("select distinct node, inc from send order by node, inc").fetchall()
-    having = [f"sender = '{node}' and sender_inc = {inc}" for node, inc in senders]
+    senders = database.execute(
+        "select distinct member, incarnation from sent order by member, incarnation"
+    ).fetchall()
+    having = [
+        f"sender = '{member}' and sender_incarnation = {incarnation}"
+        for member, incarnation in senders
+    ]
     highs = ",\n".join(
         f"max(last) filter ({who}) over before as h{i}" for i, who in enumerate(having)
     )
-    found = [f"list_position(deps, '{node}.{inc}')" for node, inc in senders]
+    found = [f"list_position(deps, '{member}.{incarnation}')" for member, incarnation in senders]
     needs = ",\n".join(f"coalesce(numbers[{at}], 0) as n{i}" for i, at in enumerate(found))
     late = "\nunion all\n".join(
-        f"select run, node, inc, lseq, vid, '{node}' as cause, {inc} as cause_inc, n{i} as number"
+        f"select {MEMBER}, lseq, view, '{member}' as cause, {incarnation} as cause_incarnation,"
+        f" n{i} as number"
         f" from probes where n{i} > coalesce(h{i}, 0)"
-        for i, (node, inc) in enumerate(senders)
+        for i, (member, incarnation) in enumerate(senders)
     )
     (unmatched,) = database.execute("""
-        select count(*) from deliver d anti join send s
-        on (d.run, d.sender, d.sender_inc, d.first) = (s.run, s.node, s.inc, s.first)
+        select count(*) from deliver d anti join sent s
+        on (d.run, d.sender, d.sender_incarnation, d.first)
+            = (s.run, s.member, s.incarnation, s.first)
         where d.service <> 'BASIC'
     """).fetchone()
     (broken,) = database.execute(f"""
         with heights as (
-            select run, node, inc, lseq, vid, {SENDER}, first, service, {highs}
+            select run, member, incarnation, lseq, view, {SENDER}, first, service, {highs}
             from deliver where service <> 'BASIC'
             window before as (
                 partition by {MEMBER} order by lseq
                 rows between unbounded preceding and 1 preceding)),
         needed as (
-            select run, node as sender, inc as sender_inc, first, {needs}
+            select run, member as sender, incarnation as sender_incarnation, first, {needs}
             from (
-                select run, node, inc, first, dep_numbers as numbers,
-                    list_transform(list_zip(dep_nodes, dep_incs),
+                select run, member, incarnation, first, dep_numbers as numbers,
+                    list_transform(list_zip(dep_senders, dep_incarnations),
                         lambda d: d[1] || '.' || d[2]) as deps
-                from send where service <> 'BASIC' and len(dep_nodes) > 0)),
+                from sent where service <> 'BASIC' and len(dep_senders) > 0)),
         probes as (select * from heights join needed using (run, {SENDER}, first)),
         late as ({late})
         select count(*) from late l join deliver d
-        on (d.run, d.node, d.inc, d.vid, d.sender, d.sender_inc)
-            = (l.run, l.node, l.inc, l.vid, l.cause, l.cause_inc)
+        on (d.run, d.member, d.incarnation, d.view, d.sender, d.sender_incarnation)
+            = (l.run, l.member, l.incarnation, l.view, l.cause, l.cause_incarnation)
             and l.number between d.first and d.last
         where d.lseq > l.lseq
     """).fetchone()

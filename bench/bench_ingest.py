@@ -55,8 +55,8 @@ def write(folder: Path, members: int, rows_total: int) -> tuple[int, int]:
                 journal=f"{member:032x}",
                 cluster="bench",
                 group="g",
-                node=f"m{member}",
-                inc=1,
+                member=f"m{member}",
+                incarnation=1,
                 number=number,
                 schema=SCHEMA_VERSION,
                 wall_ns=0,
@@ -67,7 +67,7 @@ def write(folder: Path, members: int, rows_total: int) -> tuple[int, int]:
             file = SegmentFile(folder, header)
             for at in range(0, len(some), GATHER_ROWS):
                 block = [
-                    msgspec.structs.replace(row, lseq=row.lseq + done, node=f"m{member}")
+                    msgspec.structs.replace(row, lseq=row.lseq + done, member=f"m{member}")
                     for row in some[at : at + GATHER_ROWS]
                 ]
                 file.append(rows_block(block), block)

@@ -39,30 +39,32 @@ def rows_of(count: int) -> list[ev.Event]:
     numbers = dict.fromkeys(SENDERS, 0)
     pos = 0
     for lseq in range(1, count + 1):
-        common: dict[str, Any] = {"run": "bench", "profile": "T", "group": "g", "node": "ada"}
-        common |= {"inc": 1, "lseq": lseq, "step": (lseq + 3) // 4}
+        common: dict[str, Any] = {"run": "bench", "profile": "T", "group": "g", "member": "ada"}
+        common |= {"incarnation": 1, "lseq": lseq, "step": (lseq + 3) // 4}
         common |= {"t_ns": 10**15 + lseq * 200_000 + (lseq * 7919) % 100_000}
         sender, kind = SENDERS[lseq % 4], lseq % 20
         first = numbers[sender] + 1
         last = first + (lseq * 31) % 60
         told: dict[str, Any] = {"first": first, "last": last, "service": "AGREED"}
-        placed: dict[str, Any] = {"vid": VID, "phase": 0, "frame": lseq}
+        placed: dict[str, Any] = {"view": VID, "phase": 0, "frame": lseq}
         if kind in (3, 13):
-            deps: dict[str, Any] = {"dep_nodes": list(SENDERS[1:]), "dep_incs": [1, 1, 1]}
+            deps: dict[str, Any] = {"dep_senders": list(SENDERS[1:]), "dep_incarnations": [1, 1, 1]}
             deps |= {"dep_numbers": [numbers[s] for s in SENDERS[1:]]}
-            rows.append(ev.Send(**common, **told, **placed, **deps))
+            rows.append(ev.Sent(**common, **told, **placed, **deps))
         elif kind == 7:
-            rows.append(ev.Stable(**common, sender="ada", sender_inc=1, upto=last, vid=VID))
+            rows.append(
+                ev.Stable(**common, sender="ada", sender_incarnation=1, upto=last, view=VID)
+            )
         else:
             numbers[sender] = last
             place: dict[str, Any] = {
-                "origin_vid": VID,
+                "origin": VID,
                 "region": "REGULAR",
                 "pos": pos,
                 "batch": lseq // 3,
             }
             pos += last - first + 1
-            place |= {"sender": sender, "sender_inc": 1}
+            place |= {"sender": sender, "sender_incarnation": 1}
             rows.append(ev.Deliver(**common, **told, **placed, **place))
     return rows
 

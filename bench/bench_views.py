@@ -25,7 +25,7 @@ from phalanx.config import Config
 from phalanx.core.effects import Effect, Input, Transmit
 from phalanx.core.ids import MemberId, View
 from phalanx.core.member.member import Member
-from phalanx.journal.schema import CtxStep, Event, ViewInstall
+from phalanx.journal.schema import Event, ViewChangeStep, ViewInstalled
 from phalanx.sim.scenario.model import (
     MS,
     SECOND,
@@ -98,12 +98,12 @@ def play(kind: str, n: int, seed: int, loss_ppm: int) -> Trial:
 
 def measure(kind: str, n: int, at: int, rows: list[Event]) -> Trial:
     """From the fault or heal to the last install after it."""
-    installs = [r.sim_ns or 0 for r in rows if isinstance(r, ViewInstall) and r.cause != "BOOT"]
+    installs = [r.sim_ns or 0 for r in rows if isinstance(r, ViewInstalled) and r.cause != "boot"]
     after = [t for t in installs if t >= at]
     steps = [
         r.sim_ns or 0
         for r in rows
-        if isinstance(r, CtxStep) and r.action in ("FA", "START") and (r.sim_ns or 0) >= at
+        if isinstance(r, ViewChangeStep) and r.action in ("FA", "START") and (r.sim_ns or 0) >= at
     ]
     first, last = min(steps), max(after)
     span = [(packets, size) for t, packets, size in Counted.sent if first <= t <= last]

@@ -107,13 +107,13 @@ def test_a_name_that_lives_is_refused_by_the_network_and_by_the_state_directory(
 
 def test_what_was_seen_is_in_the_journal(group_name: str, tmp_path: Path) -> None:
     from phalanx.journal import reader
-    from phalanx.journal.schema import Clock, Deliver, Life, Submit, ViewInstall
+    from phalanx.journal.schema import Accepted, Clock, Deliver, Life, ViewInstalled
 
     with blocking.join(group_name, name="ada", config=LOCAL, journal=tmp_path) as ada:
         ada.send_many([b"x"] * 10).stable(SECONDS)
     rows = reader.read_all([tmp_path]).rows
     assert [row.op for row in rows if isinstance(row, Life)] == ["START", "STOP"]
-    assert {Clock, Submit, ViewInstall} <= {type(row) for row in rows}
+    assert {Clock, Accepted, ViewInstalled} <= {type(row) for row in rows}
     assert sum(row.last - row.first + 1 for row in rows if isinstance(row, Deliver)) == 10
     assert [row.lseq for row in rows] == list(range(1, len(rows) + 1))
 

@@ -45,14 +45,14 @@ def same(rows: Rows) -> Rows:
 
 def lose_one(rows: Rows) -> Rows:
     """m03 delivered one message less of the first view."""
-    some = (r for r in rows if r["node"] == "m03" and r["last"] > r["first"])
+    some = (r for r in rows if r["member"] == "m03" and r["last"] > r["first"])
     next(some)["last"] -= 1
     return rows
 
 
 def in_the_wrong_order(rows: Rows) -> Rows:
     """m03 delivers something before what it depends on: its own rows the other way round."""
-    mine = [r for r in rows if r["node"] == "m03" and r["service"] == "CAUSAL"][:12]
+    mine = [r for r in rows if r["member"] == "m03" and r["service"] == "CAUSAL"][:12]
     numbers = [row["lseq"] for row in mine]
     for row, lseq in zip(mine, reversed(numbers), strict=True):
         row["lseq"] = lseq
@@ -61,7 +61,7 @@ def in_the_wrong_order(rows: Rows) -> Rows:
 
 def at_another_place(rows: Rows) -> Rows:
     """m03 has two agreed ranges where others have two others."""
-    one, two = [r for r in rows if r["node"] == "m03" and r["pos"] is not None][3:5]
+    one, two = [r for r in rows if r["member"] == "m03" and r["pos"] is not None][3:5]
     one["pos"], two["pos"] = two["pos"], one["pos"]
     return rows
 

@@ -37,8 +37,8 @@ def verdicts(group: dict[str, Any]) -> dict[str, str]:
 
 
 def of(tale: TraceBuilder, letter: str) -> Path:
-    node, inc = letter.lower(), 2 if letter.isupper() else 1
-    return Path(f"g-{node}-{inc:06}-000001.phj")
+    member, incarnation = letter.lower(), 2 if letter.isupper() else 1
+    return Path(f"g-{member}-{incarnation:06}-000001.phj")
 
 
 # ---------------------------------------------------------------------------- whole journals
@@ -134,7 +134,7 @@ def test_what_a_killed_member_sent_last_is_not_held_against_who_delivered_it(
     tale = TraceBuilder("abc").send("a", 1).deliver("abc", "a", 1, pos=0)
     tale.send("a", 2, 3, service="SAFE").deliver("abc", "a", 2, 3, pos=1)
     tale.install("bc", "v2", "bc", removals=1).stop()
-    killed = [row for row in tale.rows if row.node != "a" or row.lseq <= 3]
+    killed = [row for row in tale.rows if row.member != "a" or row.lseq <= 3]
     keep(tmp_path, killed)
     (group,) = checked(tmp_path)["groups"]
     assert group["unended"] == ["a.1"]
@@ -158,8 +158,8 @@ def test_a_message_that_a_whole_journal_shows_was_never_sent_is_a_violation(
 
 def test_rows_lost_to_the_disk_are_missing_evidence(tmp_path: Path) -> None:
     tale = odyssey()
-    keep(tmp_path, [r for r in tale.rows if r.node != "b"], mode="flow")
-    mine = [msgspec.structs.replace(r, sim_ns=None) for r in tale.rows if r.node == "b"]
+    keep(tmp_path, [r for r in tale.rows if r.member != "b"], mode="flow")
+    mine = [msgspec.structs.replace(r, sim_ns=None) for r in tale.rows if r.member == "b"]
     mine = [
         msgspec.structs.replace(r, lseq=n)
         for n, r in enumerate([r for r in mine if not isinstance(r, ev.Topology)], 1)
@@ -198,7 +198,7 @@ def test_whatever_is_missing_of_a_sound_run_violates_nothing(seed: int, tmp_path
     lives: dict[tuple[str, int], list[ev.Event]] = {}
     for row in World(scenario, None).run().rows:
         if not isinstance(row, ev.Topology) and getattr(row, "op", "") != "CRASH":
-            mine = lives.setdefault((row.node, row.inc), [])
+            mine = lives.setdefault((row.member, row.incarnation), [])
             mine.append(msgspec.structs.replace(row, sim_ns=None, lseq=len(mine) + 1))
     dice = random.Random(seed)
     for _ in range(4):

@@ -12,16 +12,16 @@ pytest.importorskip("pyspark")
 from phalanx.cli.history import view_texts
 
 
-def view(vid: str, at_ns: int, members: dict[str, int], lost: list[str]) -> dict[str, Any]:
+def view(view: str, at_ns: int, members: dict[str, int], lost: list[str]) -> dict[str, Any]:
     return {
         "cluster": "c",
         "run": "r",
-        "vid": vid,
+        "view": view,
         "from_sim_ns": at_ns,
         "from_wall_ns": None,
-        "causes": ["REMOVE" if lost else "JOIN"],
+        "causes": ["removal" if lost else "join"],
         "members": list(members),
-        "member_incs": list(members.values()),
+        "member_incarnations": list(members.values()),
         "lost": lost,
         "absent": [],
     }
@@ -30,7 +30,7 @@ def view(vid: str, at_ns: int, members: dict[str, int], lost: list[str]) -> dict
 def test_a_member_is_its_name_until_it_comes_back() -> None:
     first = view("1.0:aa", 0, {"ada": 1763355123456, "bea": 1763355123999}, [])
     gone = view("1.1:bb", 5, {"ada": 1763355123456}, ["bea.1763355123999"])
-    assert [line.split()[2:] for line in view_texts([first])] == [["JOIN", "ada", "bea"]]
+    assert [line.split()[2:] for line in view_texts([first])] == [["join", "ada", "bea"]]
     assert view_texts([first, gone])[-1] == "    without bea"
     back = view("2.0:cc", 9, {"ada": 1763355123456, "bea": 1763355200001}, [])
     texts = view_texts([first, gone, back])

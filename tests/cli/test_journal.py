@@ -53,10 +53,11 @@ def test_ls_lists_the_others_when_one_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_cat_prints_rows_as_lines_or_json(tmp_path: Path) -> None:
-    segment(tmp_path, [row(1, vid="v\n1")], rows(2, 3))
+    segment(tmp_path, [row(1, view="v\n1")], rows(2, 3))
     lines = phalanx("journal", "cat", tmp_path).stdout.splitlines()
     assert lines[0].split() == [
-        "1", "0.001000", "ada.1", "stable", "sender=ada", "sender_inc=1", "upto=1", "vid=v\\n1",
+        "1", "0.001000", "ada.1", "stable", "sender=ada", "sender_incarnation=1",
+        "upto=1", "view=v\\n1",
     ]  # fmt: skip
     assert len(lines) == 3
     printed = phalanx("journal", "cat", tmp_path, "--json").stdout.splitlines()
@@ -68,9 +69,9 @@ def test_cat_prints_rows_as_lines_or_json(tmp_path: Path) -> None:
 
 def test_cat_of_one_table_shows_its_rows_only(tmp_path: Path) -> None:
     keep(tmp_path, odyssey().rows)
-    shown = phalanx("journal", "cat", tmp_path, "--table", "view_install", "--json").stdout
-    installs = [r for r in reader.read_all([tmp_path]).rows if isinstance(r, ev.ViewInstall)]
-    assert [msgspec.json.decode(x, type=ev.ViewInstall) for x in shown.splitlines()] == installs
+    shown = phalanx("journal", "cat", tmp_path, "--table", "view_installed", "--json").stdout
+    installs = [r for r in reader.read_all([tmp_path]).rows if isinstance(r, ev.ViewInstalled)]
+    assert [msgspec.json.decode(x, type=ev.ViewInstalled) for x in shown.splitlines()] == installs
     assert "members=a,b,c,d" in phalanx("journal", "cat", tmp_path).stdout
     assert phalanx("journal", "cat", tmp_path, "--table", "nonsense").exit_code == 2
 

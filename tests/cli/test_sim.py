@@ -116,7 +116,7 @@ def test_events_that_break_a_promise_exit_1_with_a_story(scenario: Path, tmp_pat
     events = tmp_path / "events.jsonl"
     phalanx("sim", "run", scenario, "--events", events)
     lines = events.read_text().splitlines(keepends=True)
-    sends = [i for i, line in enumerate(lines) if '"table":"send"' in line]
+    sends = [i for i, line in enumerate(lines) if '"table":"sent"' in line]
     forged = lines[sends[0]].replace('"service":"', '"service":"SAFE", "x":"', 1)
     lines[sends[0]] = forged
     events.write_text("".join(lines))

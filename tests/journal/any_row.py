@@ -47,9 +47,9 @@ def _made_possible(row: Any) -> Any:
     for names in ev.EQUAL_LENGTHS.get(type(row), ()):
         shortest = min(len(getattr(row, name)) for name in names)
         changes |= {name: getattr(row, name)[:shortest] for name in names}
-    for name, incs in ev.NAMED.get(type(row), ()):
+    for name, incarnations in ev.NAMED.get(type(row), ()):
         named = getattr(row, name)
-        changes |= {incs: None if named is None else list(range(len(named)))}
+        changes |= {incarnations: None if named is None else list(range(len(named)))}
     return msgspec.structs.replace(row, **changes)
 
 

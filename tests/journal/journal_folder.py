@@ -22,9 +22,15 @@ MS = 1_000_000
 
 def row(lseq: int, **columns: Any) -> ev.Event:
     """A row of ada.1 in group g."""
-    common: dict[str, Any] = {"run": "r", "profile": "T", "group": "g", "node": "ada", "inc": 1}
-    common |= {"lseq": lseq, "step": lseq, "t_ns": lseq * MS, "upto": lseq, "vid": "v1"}
-    return ev.Stable(**common | {"sender": "ada", "sender_inc": 1} | columns)
+    common: dict[str, Any] = {
+        "run": "r",
+        "profile": "T",
+        "group": "g",
+        "member": "ada",
+        "incarnation": 1,
+    }
+    common |= {"lseq": lseq, "step": lseq, "t_ns": lseq * MS, "upto": lseq, "view": "v1"}
+    return ev.Stable(**common | {"sender": "ada", "sender_incarnation": 1} | columns)
 
 
 def rows(first: int, last: int) -> list[ev.Event]:
@@ -33,8 +39,8 @@ def rows(first: int, last: int) -> list[ev.Event]:
 
 def journal(
     folder: Path,
-    node: str = "ada",
-    inc: int = 1,
+    member: str = "ada",
+    incarnation: int = 1,
     group: str = "g",
     cluster: str = "c",
     config: dict[str, Any] | None = None,
@@ -45,7 +51,7 @@ def journal(
         folder,
         cluster=cluster,
         group=group,
-        member=MemberId(node, inc),
+        member=MemberId(member, incarnation),
         config=config or {"mode": "hold"},
         settings=JournalSettings(**{"flush_ns": MS} | settings),
         on_problem=on_problem,
@@ -53,15 +59,21 @@ def journal(
 
 
 def header(**given: Any) -> Header:
-    known: dict[str, Any] = {"journal": "00" * 16, "cluster": "c", "group": "g", "node": "ada"}
-    known |= {"inc": 1, "number": 1, "schema": ev.SCHEMA_VERSION, "wall_ns": 1, "mono_ns": 1}
+    known: dict[str, Any] = {"journal": "00" * 16, "cluster": "c", "group": "g", "member": "ada"}
+    known |= {
+        "incarnation": 1,
+        "number": 1,
+        "schema": ev.SCHEMA_VERSION,
+        "wall_ns": 1,
+        "mono_ns": 1,
+    }
     return Header(**known | {"boot_id": "b", "config": {}} | given)
 
 
 def segment(folder: Path, *batches: list[ev.Event], **given: Any) -> Path:
     """A segment that is open: a block for each batch."""
     head = header(**given)
-    path = folder / file_name(head.group, head.node, head.inc, head.number)
+    path = folder / file_name(head.group, head.member, head.incarnation, head.number)
     path.write_bytes(header_bytes(head) + b"".join(map(rows_block, batches)))
     return path
 
@@ -80,10 +92,10 @@ def keep(
     for event in events:
         if not isinstance(event, ev.Topology) and getattr(event, "op", "") != "CRASH":
             plain = msgspec.structs.replace(event, sim_ns=None)
-            lives[event.node, event.inc, event.group].append(plain)
-    for (node, inc, group), mine in lives.items():
-        own = {"mode": mode} | (settings or {}).get(node, {})
-        written = journal(folder, node, inc, group, cluster, own)
+            lives[event.member, event.incarnation, event.group].append(plain)
+    for (member, incarnation, group), mine in lives.items():
+        own = {"mode": mode} | (settings or {}).get(member, {})
+        written = journal(folder, member, incarnation, group, cluster, own)
         count = [msgspec.structs.replace(r, lseq=i) for i, r in enumerate(mine, 1)]
         written.write(count)
         written.close()

@@ -104,13 +104,19 @@ def test_a_block_is_refused_as_columns_if_and_only_if_it_is_as_rows(
 @settings(deadline=None)  # the first batch imports pyarrow
 @given(ROWS.filter(len))
 def test_columns_hold_every_value_of_every_row(events: list[ev.Event]) -> None:
-    same: dict[str, Any] = {"group": ["g"], "node": ["ada"], "inc": [1]}
+    same: dict[str, Any] = {"group": ["g"], "member": ["ada"], "incarnation": [1]}
     same |= {"cluster": ["c"], "journal": ["j"]}
     gathered: dict[str, ColumnBuffer] = {}
     for block in (events, events[:1]):  # a column may be one value in one of them only
         for name, packed in columns_of(pack(block)[0]).items():
             gathered.setdefault(name, ColumnBuffer(name)).add(packed.rows, packed.columns | same)
-    told: dict[str, Any] = {"cluster": "c", "journal": "j", "group": "g", "node": "ada", "inc": 1}
+    told: dict[str, Any] = {
+        "cluster": "c",
+        "journal": "j",
+        "group": "g",
+        "member": "ada",
+        "incarnation": 1,
+    }
     for name, table in gathered.items():
         made = table.take()
         assert made.schema.equals(parquet.schema(name))
@@ -125,9 +131,9 @@ def test_columns_hold_every_value_of_every_row(events: list[ev.Event]) -> None:
 def numbered(seed: int, count: int) -> list[ev.Event]:
     """Rows of one member, of several tables, numbered from 1."""
     chance = random.Random(seed)
-    mine = [r for r in odyssey().rows if r.node == "a"] * 5
+    mine = [r for r in odyssey().rows if r.member == "a"] * 5
     chance.shuffle(mine)
-    same = {"node": "ada", "inc": 1, "group": "g"}
+    same = {"member": "ada", "incarnation": 1, "group": "g"}
     return [msgspec.structs.replace(r, lseq=i, **same) for i, r in enumerate(mine[:count], 1)]
 
 
@@ -205,7 +211,7 @@ def test_a_segment_of_the_first_schema_is_read_with_what_it_lacks_as_defaults(
 ) -> None:
     """Schema 1 knew no `gap`, and its first writers no `digest` of a delivery."""
     of_old = next(r for r in odyssey().rows if isinstance(r, ev.Deliver))
-    of_old = msgspec.structs.replace(of_old, node="ada", inc=1, group="g", lseq=1)
+    of_old = msgspec.structs.replace(of_old, member="ada", incarnation=1, group="g", lseq=1)
     body = msgspec.msgpack.decode(pack([of_old])[0])
     body["deliver"].pop()  # the last column
     path = segment(tmp_path, [of_old], schema=1)

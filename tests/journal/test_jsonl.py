@@ -23,7 +23,15 @@ MANIFESTS = st.dictionaries(NAMES, NUMBERS | NAMES | st.none(), max_size=3)
 
 def life(lseq: int) -> ev.Life:
     return ev.Life(
-        run="r", profile="T", group="g", node="a", inc=1, lseq=lseq, step=1, t_ns=1, op="START"
+        run="r",
+        profile="T",
+        group="g",
+        member="a",
+        incarnation=1,
+        lseq=lseq,
+        step=1,
+        t_ns=1,
+        op="START",
     )
 
 
@@ -54,7 +62,8 @@ def test_gz_is_compressed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> Non
     assert gzip.decompress((tmp_path / "x.gz").read_bytes()).startswith(b'{"phalanx_events"')
 
 
-HEADER = b'{"phalanx_events":1,"manifest":{}}\n'
+HEADER = b'{"phalanx_events":8,"manifest":{}}\n'
+FORMER = b'{"phalanx_events":1,"manifest":{}}\n'
 
 
 @pytest.mark.parametrize(
@@ -64,9 +73,11 @@ HEADER = b'{"phalanx_events":1,"manifest":{}}\n'
         (b"\x89PNG\r\n", 1, "not a file of phalanx events"),
         (b'{"seed": 3}\n', 1, "not a file of phalanx events"),
         (b"[" * 100_000 + b"\n", 1, "not a file of phalanx events"),
-        (b'{"phalanx_events":8,"manifest":{}}\n', 1, "schema version 8 is newer than 7"),
+        (b'{"phalanx_events":9,"manifest":{}}\n', 1, "schema version 9 is newer than 8"),
         (b'{"phalanx_events":0,"manifest":{}}\n', 1, "there is no schema version 0"),
         (HEADER + b'{"table":"life"}\n', 2, "not a row of the schema"),
+        (FORMER + b'{"table":["life"]}\n', 2, "not a row of the schema"),
+        (FORMER + b"{]\n", 2, "a corrupt line"),
         (HEADER + b'{"table":"tea"}\n', 2, "not a row of the schema"),
         (HEADER + b"{]\n", 2, "a corrupt line"),
         (HEADER + b'{"table":"\xff"}\n', 2, "a corrupt line"),
@@ -104,29 +115,38 @@ def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
 def test_arbitrary_bytes_are_refused_and_nothing_worse(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.jsonl"
-        for start in (b"", HEADER):
+        for start in (b"", HEADER, FORMER):
             path.write_bytes(start + content)
             with pytest.raises(EventFileError, match=r"x\.jsonl:[1-9]"):
                 eventfile.read(path)
 
 
 SEND: dict[str, Any] = {
-    "table": "send", "run": "r", "profile": "T", "group": "g", "node": "a", "inc": 1, "lseq": 1,
-    "step": 1, "t_ns": 1, "first": 1, "last": 1, "service": "SAFE", "vid": "v", "phase": 0,
-    "frame": 1,
+    "table": "sent", "run": "r", "profile": "T", "group": "g", "member": "a", "incarnation": 1,
+    "lseq": 1, "step": 1, "t_ns": 1, "first": 1, "last": 1, "service": "SAFE", "view": "v",
+    "phase": 0, "frame": 1,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ({"dep_nodes": ["b"]}, "lists of unequal length: dep_nodes, dep_incs, dep_numbers"),
-        ({"dep_nodes": ["b"], "dep_incs": [1], "dep_numbers": [1, 2]}, "lists of unequal length"),
+        (
+            {"dep_senders": ["b"]},
+            "lists of unequal length: dep_senders, dep_incarnations, dep_numbers",
+        ),
+        (
+            {"dep_senders": ["b"], "dep_incarnations": [1], "dep_numbers": [1, 2]},
+            "lists of unequal length",
+        ),
         ({"first": 3, "last": 2}, "no range of messages: first 3, last 2"),
         ({"first": 0}, "no range of messages: first 0, last 1"),
         ({"lseq": 0}, "rows are numbered from 1, this one 0"),
-        ({"to": ["a", "b"], "to_incs": [1]}, "lists of unequal length: to, to_incs"),
-        ({"to_incs": [1]}, "lists of unequal length: to, to_incs"),
+        (
+            {"to": ["a", "b"], "to_incarnations": [1]},
+            "lists of unequal length: to, to_incarnations",
+        ),
+        ({"to_incarnations": [1]}, "lists of unequal length: to, to_incarnations"),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused_with_their_line(
@@ -143,18 +163,23 @@ def test_columns_that_contradict_each_other_are_refused_with_their_line(
 
 
 def test_rows_of_before_incarnations_were_told_are_still_read(tmp_path: Path) -> None:
+    send = {
+        "table": "send", "run": "r", "profile": "T", "group": "g", "node": "a", "inc": 1,
+        "lseq": 1, "step": 1, "t_ns": 1, "first": 1, "last": 1, "service": "SAFE", "vid": "v",
+        "phase": 0, "frame": 1, "to": ["a"],
+    }  # fmt: skip
     install = {
         "table": "view_install", "run": "r", "profile": "T", "group": "g", "node": "a", "inc": 1,
         "lseq": 2, "step": 1, "t_ns": 1, "vid": "v", "joins": 0, "removals": 0, "members": ["a"],
         "member_incs": [1], "context": "c", "cause": "BOOT",
     }  # fmt: skip
     path = tmp_path / "x.jsonl"
-    lines = [json.dumps(SEND | {"to": ["a"]}).encode(), json.dumps(install).encode()]
-    path.write_bytes(HEADER + b"\n".join(lines) + b"\n")
-    send, view = eventfile.read(path)[1]
-    assert isinstance(send, ev.Send)
-    assert isinstance(view, ev.ViewInstall)
-    assert (send.to, send.to_incs, view.components) == (["a"], None, [])
+    lines = [json.dumps(send).encode(), json.dumps(install).encode()]
+    path.write_bytes(FORMER + b"\n".join(lines) + b"\n")
+    sent, view = eventfile.read(path)[1]
+    assert isinstance(sent, ev.Sent)
+    assert isinstance(view, ev.ViewInstalled)
+    assert (sent.to, sent.to_incarnations, view.components) == (["a"], None, [])
 
 
 @pytest.mark.parametrize(

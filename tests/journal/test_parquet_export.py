@@ -50,7 +50,7 @@ def test_types_follow_from_the_schema() -> None:
     assert deliver.field("to").nullable
     assert deliver.field("service").type == pa.string()
     assert not deliver.field("first").nullable
-    assert parquet.schema("send").field("dep_incs").type == pa.list_(pa.int64())
+    assert parquet.schema("sent").field("dep_incarnations").type == pa.list_(pa.int64())
 
 
 def test_a_second_export_writes_nothing_and_an_interrupted_one_is_made_good(

@@ -53,8 +53,8 @@ def test_a_whole_copy_makes_a_corrupt_one_good(tmp_path: Path) -> None:
 
 def test_journals_of_two_lives_stay_apart(tmp_path: Path) -> None:
     made.segment(tmp_path, made.rows(1, 2))
-    again = [made.row(1, inc=2)]
-    made.segment(tmp_path, again, inc=2, journal="01" * 16)
+    again = [made.row(1, incarnation=2)]
+    made.segment(tmp_path, again, incarnation=2, journal="01" * 16)
     assert reader.read_all([tmp_path]).journals == {
         "00" * 16: made.rows(1, 2),
         "01" * 16: again,

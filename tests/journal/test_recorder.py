@@ -50,12 +50,12 @@ def delivered(
 
 
 def deps(rows: list[ev.Event]) -> list[tuple[str, int, int]]:
-    (row,) = [r for r in rows if isinstance(r, ev.Send)]
-    return list(zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True))
+    (row,) = [r for r in rows if isinstance(r, ev.Sent)]
+    return list(zip(row.dep_senders, row.dep_incarnations, row.dep_numbers, strict=True))
 
 
 def test_every_effect_gives_its_row_and_transmit_and_stopped_give_none() -> None:
-    common = {"run": "run", "profile": "T", "group": "group", "node": "a", "inc": 1}
+    common = {"run": "run", "profile": "T", "group": "group", "member": "a", "incarnation": 1}
     step = {**common, "step": 1, "t_ns": 50, "sim_ns": 9}
     rows = recorder().record(
         50,
@@ -79,69 +79,76 @@ def test_every_effect_gives_its_row_and_transmit_and_stopped_give_none() -> None
         9,
     )
     assert rows == [
-        ev.ViewInstall(
-            vid=VID,
+        ev.ViewInstalled(
+            view=VID,
             joins=0,
             removals=0,
             members=["a", "b", "c"],
-            member_incs=[1, 4, 1],
+            member_incarnations=[1, 4, 1],
             context=VIEW.context.hex(),
-            cause="BOOT",
+            cause="boot",
             joined=[],
-            joined_incs=[],
+            joined_incarnations=[],
             left=[],
-            left_incs=[],
+            left_incarnations=[],
             lseq=1,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Submit(
+        ev.Accepted(
             first=1,
             last=2,
             service="SAFE",
-            bytes=6,
+            size=6,
             to=["a", "b"],
-            to_incs=[1, 4],
+            to_incarnations=[1, 4],
             lseq=2,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Send(
+        ev.Sent(
             first=1,
             last=2,
             service="SAFE",
-            vid=VID,
+            view=VID,
             phase=0,
             frame=4,
             to=["a", "b"],
-            to_incs=[1, 4],
+            to_incarnations=[1, 4],
             lseq=3,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Stable(sender="a", sender_inc=1, upto=2, vid=VID, lseq=4, **step),  # type: ignore[arg-type]
+        ev.Stable(sender="a", sender_incarnation=1, upto=2, view=VID, lseq=4, **step),  # type: ignore[arg-type]
         ev.Window(op="CLOSED", bytes=10, frames=1, lseq=5, **step),  # type: ignore[arg-type]
         ev.Window(op="OPENED", bytes=0, frames=0, lseq=6, **step),  # type: ignore[arg-type]
-        ev.Refuse(reason="magic", count=3, lseq=7, **step),  # type: ignore[arg-type]
-        ev.NotSent(first=3, last=4, to=["c"], to_incs=[1], rest=1, lseq=8, **step),  # type: ignore[arg-type]
-        ev.TransMarker(vid=VID, at_pos=6, members=["a", "b"], member_incs=[1, 4], lseq=9, **step),  # type: ignore[arg-type]
-        ev.Suspect(
+        ev.Refused(reason="magic", count=3, lseq=7, **step),  # type: ignore[arg-type]
+        ev.NotSent(first=3, last=4, members=["c"], member_incarnations=[1], rest=1, lseq=8, **step),  # type: ignore[arg-type]
+        ev.Transitional(
+            view=VID,
+            pos=6,
+            members=["a", "b"],
+            member_incarnations=[1, 4],
+            lseq=9,
+            **step,  # type: ignore[arg-type]
+        ),
+        ev.PeerSuspicion(
             target="b",
-            target_inc=4,
+            target_incarnation=4,
             state="SEMI",
-            prev_state="SUSPECTED",
+            previous="SUSPECTED",
             evidence="RELAY",
             relay="c",
             lseq=10,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Suspect(
+        ev.PeerSuspicion(
             target="c",
-            target_inc=1,
+            target_incarnation=1,
             state="FAULTY",
-            prev_state="SUSPECTED",
+            previous="SUSPECTED",
             evidence="SILENCE",
             lseq=11,
             **step,  # type: ignore[arg-type]
         ),
-        ev.CtxStep(
+        ev.ViewChangeStep(
             context="0a0b",
             stage="COMMIT",
             action="COMMIT",
@@ -151,10 +158,10 @@ def test_every_effect_gives_its_row_and_transmit_and_stopped_give_none() -> None
             lseq=12,
             **step,  # type: ignore[arg-type]
         ),
-        ev.Link(
+        ev.LinkStats(
             peer="b",
-            peer_inc=4,
-            vid=VID,
+            peer_incarnation=4,
+            view=VID,
             frames=9,
             missed=3,
             asked=2,
@@ -171,22 +178,22 @@ def test_a_delivery_keeps_every_column() -> None:
         run="run",
         profile="T",
         group="group",
-        node="a",
-        inc=1,
+        member="a",
+        incarnation=1,
         lseq=1,
         step=1,
         t_ns=50,
         sim_ns=None,
         sender="b",
-        sender_inc=4,
+        sender_incarnation=4,
         first=2,
         last=3,
         service="AGREED",
-        vid=VID,
+        view=VID,
         phase=0,
         region="REGULAR",
         frame=5,
-        origin_vid=VID,
+        origin=VID,
         pos=7,
         batch=3,
         to=None,
@@ -199,9 +206,13 @@ BEFORE = ViewId(0, 0, b"12345678")
 
 def test_a_later_view_names_its_predecessor_and_its_transitional_set() -> None:
     (row,) = recorder().record(1, [fx.ViewInstalled(VIEW, BEFORE, (A, B), "removal")])
-    assert isinstance(row, ev.ViewInstall)
-    assert (row.prev_vid, row.trans, row.trans_incs) == (str(BEFORE), ["a", "b"], [1, 4])
-    assert (row.cause, row.components) == ("REMOVE", [])
+    assert isinstance(row, ev.ViewInstalled)
+    assert (row.previous, row.transitional, row.transitional_incarnations) == (
+        str(BEFORE),
+        ["a", "b"],
+        [1, 4],
+    )
+    assert (row.cause, row.components) == ("removal", [])
 
 
 def test_a_merged_view_names_its_components() -> None:
@@ -212,36 +223,51 @@ def test_a_merged_view_names_its_components() -> None:
     )
     r = recorder()
     row, one, two = r.record(1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "join", (B, C), (), merged)])
-    assert isinstance(row, ev.ViewInstall)
-    assert (row.cause, row.components) == ("JOIN", [str(BEFORE), VID])
-    assert (row.joined, row.joined_incs, row.left, row.left_incs) == (["b", "c"], [4, 1], [], [])
-    assert isinstance(one, ev.MergeSide)
-    assert isinstance(two, ev.MergeSide)
-    assert (one.vid, one.side_vid, one.members, one.member_incs) == (VID, str(BEFORE), ["a"], [1])
-    assert (one.senders, one.sender_incs, one.upto) == (["a"], [1], [3])
-    assert (one.alone, one.alone_incs, one.alone_first, one.alone_last) == (["a"], [1], [2], [3])
-    assert (two.side_vid, two.members, two.upto, two.alone) == (VID, ["b", "c"], [1], [])
+    assert isinstance(row, ev.ViewInstalled)
+    assert (row.cause, row.components) == ("join", [str(BEFORE), VID])
+    assert (row.joined, row.joined_incarnations, row.left, row.left_incarnations) == (
+        ["b", "c"],
+        [4, 1],
+        [],
+        [],
+    )
+    assert isinstance(one, ev.MergedComponent)
+    assert isinstance(two, ev.MergedComponent)
+    assert (one.view, one.component, one.members, one.member_incarnations) == (
+        VID,
+        str(BEFORE),
+        ["a"],
+        [1],
+    )
+    assert (one.delivered, one.delivered_incarnations, one.delivered_upto) == (["a"], [1], [3])
+    assert (one.alone, one.alone_incarnations, one.alone_first, one.alone_last) == (
+        ["a"],
+        [1],
+        [2],
+        [3],
+    )
+    assert (two.component, two.members, two.delivered_upto, two.alone) == (VID, ["b", "c"], [1], [])
     assert [row.lseq, one.lseq, two.lseq, r.stop(2).lseq] == [1, 2, 3, 4]
 
 
 def test_a_message_for_some_names_each_life_and_a_carried_one_the_view_it_was_sent_in() -> None:
     (row,) = recorder().record(1, [delivered(B, 1, 2, to=(A, B), origin=BEFORE)])
     assert isinstance(row, ev.Deliver)
-    assert (row.to, row.to_incs) == (["a", "b"], [1, 4])
-    assert (row.vid, row.origin_vid) == (VID, str(BEFORE))
+    assert (row.to, row.to_incarnations) == (["a", "b"], [1, 4])
+    assert (row.view, row.origin) == (VID, str(BEFORE))
 
 
 def test_a_receipt_of_stability_names_the_view_that_it_is_about() -> None:
     stable = fx.Stable(2, BEFORE)
     (_, row) = recorder().record(1, [fx.ViewInstalled(VIEW, BEFORE, (A,), "removal"), stable])
     assert isinstance(row, ev.Stable)
-    assert row.vid == str(BEFORE)
+    assert row.view == str(BEFORE)
 
 
 def test_a_receipt_at_the_end_of_a_view_names_the_members_that_move_on() -> None:
     (_, row) = recorder().record(1, [fx.Ordered(2, BEFORE), fx.Stable(2, BEFORE, (A, B))])
     assert isinstance(row, ev.Stable)
-    assert (row.members, row.member_incs) == (["a", "b"], [1, 4])
+    assert (row.members, row.member_incarnations) == (["a", "b"], [1, 4])
 
 
 def test_rows_are_numbered_without_gaps_and_each_call_with_rows_is_a_step() -> None:
@@ -304,8 +330,8 @@ def test_the_digest_is_of_the_bodies_alone_and_only_on_demand() -> None:
     assert plain.digest is None
     taken = fx.Accepted(1, 2, fx.Service.SAFE, None, 6, [b"one", b"two"])
     (submit,) = recorder(digests=True).record(1, [taken])
-    assert isinstance(submit, ev.Submit)
+    assert isinstance(submit, ev.Accepted)
     assert submit.digest == row.digest
     (plain_submit,) = recorder().record(1, [taken])
-    assert isinstance(plain_submit, ev.Submit)
+    assert isinstance(plain_submit, ev.Accepted)
     assert plain_submit.digest is None

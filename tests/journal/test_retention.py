@@ -98,7 +98,7 @@ def test_a_segment_that_is_being_written_stays_and_one_of_the_dead_goes(tmp_path
 def test_a_writer_keeps_its_folder_within_the_limit(tmp_path: Path) -> None:
     written = journal(tmp_path, segment_bytes=4096, keep_bytes=40_000)
     for n in range(1, 2001, 20):
-        written.write([row(n + i, vid=os.urandom(60).hex()) for i in range(20)])
+        written.write([row(n + i, view=os.urandom(60).hex()) for i in range(20)])
         time.sleep(0.001)
     until(lambda: not list(tmp_path.glob("*-000001.phj")))
     written.close()

@@ -23,7 +23,7 @@ from phalanx.journal.segment import file_name, header_bytes
 @given(ROWS.filter(bool))
 def test_rows_of_every_table_come_back_as_they_were(rows: list[ev.Event]) -> None:
     one = [
-        msgspec.structs.replace(row, group="g", node="ada", inc=1, lseq=i, step=i)
+        msgspec.structs.replace(row, group="g", member="ada", incarnation=1, lseq=i, step=i)
         for i, row in enumerate(rows, 1)
     ]
     assert columns.unpack(columns.pack(one)[0], "ada", 1, "g") == one
@@ -73,7 +73,7 @@ def test_a_corrupt_block_becomes_a_row_in_its_place_and_the_next_is_read(tmp_pat
 def test_a_magic_inside_a_body_is_no_block(tmp_path: Path) -> None:
     text = "\U000f1234PJB" + blocks.MAGIC.decode("latin-1")
     bodies = [blocks.Bodies("ada", 1, 1, (8, 4), blocks.MAGIC * 3)]
-    path = made.segment(tmp_path, [made.row(1, vid=text)])
+    path = made.segment(tmp_path, [made.row(1, view=text)])
     path.write_bytes(path.read_bytes() + blocks.bodies_block(bodies))
     segment = reader.read(path, bodies=True)
     assert segment.bodies == bodies
@@ -90,7 +90,7 @@ def test_a_magic_inside_a_body_is_no_block(tmp_path: Path) -> None:
         (header_bytes(made.header())[:-1], "the header is torn"),
         (header_bytes(made.header())[:-1] + b"\xff", "the header is corrupt"),
         (b"PHALANXJ\x02\0\0\0" + bytes(20), "format 2 is newer than 1"),
-        (header_bytes(made.header(schema=99)), "schema version 99 is newer than 7"),
+        (header_bytes(made.header(schema=99)), "schema version 99 is newer than 8"),
     ],
 )
 def test_what_is_no_journal_says_so_with_a_remedy(

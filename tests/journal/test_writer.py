@@ -92,7 +92,7 @@ def test_many_rows_do_not_wait_for_the_time_to_flush(tmp_path: Path) -> None:
 def test_a_large_segment_is_sealed_and_the_next_begun(tmp_path: Path) -> None:
     written = journal(tmp_path, segment_bytes=4096)
     for n in range(60):
-        written.write([row(n * 50 + i, vid=os.urandom(40).hex()) for i in range(1, 51)])
+        written.write([row(n * 50 + i, view=os.urandom(40).hex()) for i in range(1, 51)])
         time.sleep(0.001)
     written.close()
     reading = reader.read_all([tmp_path])
@@ -191,7 +191,7 @@ def test_a_journal_is_never_written_over(tmp_path: Path) -> None:
     journal(tmp_path).close()
     with pytest.raises(JournalError, match=r"File exists.*new incarnation"):
         journal(tmp_path)
-    journal(tmp_path, inc=2).close()
+    journal(tmp_path, incarnation=2).close()
 
 
 @pytest.mark.parametrize(
@@ -460,7 +460,7 @@ def test_a_disk_that_is_full_and_free_again(small_disk: Path) -> None:
     end = time.monotonic() + 20
     while not told:
         n += 1
-        written.write([row(n, vid=os.urandom(200).hex())])
+        written.write([row(n, view=os.urandom(200).hex())])
         time.sleep(0.001)
         assert time.monotonic() < end
     ballast.unlink()
@@ -488,8 +488,8 @@ def test_a_limit_on_file_sizes_is_an_outage_that_a_new_segment_ends(tmp_path: Pa
         segment_rotator.RETRY_NS = 5_000_000
         told = []
         written = journal(sys.argv[1], on_problem=told.append)
-        for n in range(1, 401):
-            written.write([row(n, vid=os.urandom(100).hex())])
+        for n in range(1, 351):
+            written.write([row(n, view=os.urandom(100).hex())])
             time.sleep(0.001)
         written.close()
         print(len(told), told[0])

@@ -25,10 +25,10 @@ def main(url: str, journals: str, lake: str) -> None:
     spark = session(url, quick=True)
     try:
         with open_tables(spark, [journals], lake=Path(lake)) as tables:
-            views = [row.vid for row in tables["view_install"].select("vid").collect()]
+            views = [row.view for row in tables["view_installed"].select("view").collect()]
             latest = tables["deliver"].selectExpr("sum(last - first + 1) as n").collect()
         raw = spark.read.format("phalanx").option("table", "deliver").load(journals)
-        found = raw.where("node = 'a'").count()
+        found = raw.where("member = 'a'").count()
         told = {"views": sorted(views), "delivered": latest[0].n, "raw": found}
         wave = play_wave(spark, SEEDS, code_version(), 0, 4, 2).to_pylist()
         told |= {"seeds": sorted([row["seed"], row["digest"]] for row in wave)}

@@ -30,7 +30,7 @@ def heard_through_others() -> list[Hand]:
 def gone_before_the_view() -> list[Hand]:
     """bea leaves, cyd crashes, dov lacks rows: none of them has v2, from which ada removes them."""
     everybody = "ada.1 bea.1 cyd.1 dov.1"
-    ada = Hand("ada.1", "gone").view(0, "v1", everybody).view(10, "v2", everybody, cause="JOIN")
+    ada = Hand("ada.1", "gone").view(0, "v1", everybody).view(10, "v2", everybody, cause="join")
     ada.view(50, "v3", "ada.1")
     bea = Hand("bea.1", "gone").view(0, "v1", everybody).step(5, "LEAVE").life(6, "STOP")
     cyd = Hand("cyd.1", "gone").view(0, "v1", everybody).life(7, "CRASH")
@@ -51,13 +51,13 @@ def heard_after_its_last_row() -> list[Hand]:
 def held_again() -> list[Hand]:
     """bea's journal ends early, and it is a member once more: it lived."""
     ada = Hand("ada.1", "again").view(0, "v1", "ada.1 bea.1").suspect(150, "bea.1", "SUSPECTED")
-    ada.view(200, "v2", "ada.1").view(210, "v3", "ada.1 bea.1", cause="JOIN")
+    ada.view(200, "v2", "ada.1").view(210, "v3", "ada.1 bea.1", cause="join")
     ada.suspect(550, "bea.1", "SUSPECTED").view(600, "v4", "ada.1")
     return [ada, Hand("bea.1", "again").view(0, "v1", "ada.1 bea.1").clock(90, 0)]
 
 
 def beginning_missing() -> list[Hand]:
-    return [Hand("ada.1", "late").view(9, "v2", "ada.1 bea.1", prev_vid="v1")]
+    return [Hand("ada.1", "late").view(9, "v2", "ada.1 bea.1", previous="v1")]
 
 
 def without_a_view() -> list[Hand]:

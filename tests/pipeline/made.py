@@ -23,8 +23,8 @@ Journal = tuple[Header, Sequence[ev.Event]]
 
 
 def parted(who: str) -> tuple[str, int]:
-    name, _, inc = who.rpartition(".")
-    return name, int(inc)
+    name, _, incarnation = who.rpartition(".")
+    return name, int(incarnation)
 
 
 class Hand:
@@ -38,7 +38,7 @@ class Hand:
         boot: str = "one",
         simulated: bool = False,
     ) -> None:
-        self.node, self.inc = parted(who)
+        self.member, self.incarnation = parted(who)
         self.run, self.group, self.boot, self.simulated = run, group, boot, simulated
         self.rows: list[Any] = []
 
@@ -46,34 +46,49 @@ class Hand:
         t_ns = int(at_ms * MS)
         lseq = len(self.rows) + 1
         common: dict[str, Any] = {"run": self.run, "profile": "T", "group": self.group}
-        common |= {"node": self.node, "inc": self.inc, "lseq": lseq, "step": lseq, "t_ns": t_ns}
+        common |= {
+            "member": self.member,
+            "incarnation": self.incarnation,
+            "lseq": lseq,
+            "step": lseq,
+            "t_ns": t_ns,
+        }
         common["sim_ns"] = t_ns if self.simulated else None
         self.rows.append(table(**common | columns))
         return self
 
-    def view(self, at_ms: float, vid: str, members: str, **columns: Any) -> Hand:
+    def view(self, at_ms: float, view: str, members: str, **columns: Any) -> Hand:
         """`members` as "ada.1 bea.1"."""
         pairs = [parted(member) for member in members.split()]
-        views = [row.vid for row in self.rows if isinstance(row, ev.ViewInstall)]
-        known: dict[str, Any] = {"vid": vid, "joins": 0, "removals": 0, "context": "c"}
-        known |= {"members": [name for name, _ in pairs], "member_incs": [inc for _, inc in pairs]}
-        known |= {"cause": "REMOVE" if views else "BOOT", "prev_vid": views[-1] if views else None}
-        return self.put(at_ms, ev.ViewInstall, **known | columns)
+        views = [row.view for row in self.rows if isinstance(row, ev.ViewInstalled)]
+        known: dict[str, Any] = {"view": view, "joins": 0, "removals": 0, "context": "c"}
+        known |= {
+            "members": [name for name, _ in pairs],
+            "member_incarnations": [incarnation for _, incarnation in pairs],
+        }
+        known |= {"cause": "removal" if views else "boot", "previous": views[-1] if views else None}
+        return self.put(at_ms, ev.ViewInstalled, **known | columns)
 
     def suspect(self, at_ms: float, target: str, state: str, **columns: Any) -> Hand:
-        name, inc = parted(target)
+        name, incarnation = parted(target)
         mine = [
             row.state
             for row in self.rows
-            if isinstance(row, ev.Suspect) and (row.target, row.target_inc) == (name, inc)
+            if isinstance(row, ev.PeerSuspicion)
+            and (row.target, row.target_incarnation) == (name, incarnation)
         ]
-        known = {"target": name, "target_inc": inc, "state": state, "evidence": "SILENCE"}
-        known["prev_state"] = mine[-1] if mine else "OPERATIONAL"
-        return self.put(at_ms, ev.Suspect, **known | columns)
+        known = {
+            "target": name,
+            "target_incarnation": incarnation,
+            "state": state,
+            "evidence": "SILENCE",
+        }
+        known["previous"] = mine[-1] if mine else "OPERATIONAL"
+        return self.put(at_ms, ev.PeerSuspicion, **known | columns)
 
     def step(self, at_ms: float, action: str, failed: str = "", stage: str = "IDLE") -> Hand:
         known = {"context": "c", "stage": stage, "action": action, "failed_after": failed.split()}
-        return self.put(at_ms, ev.CtxStep, **known)
+        return self.put(at_ms, ev.ViewChangeStep, **known)
 
     def life(self, at_ms: float, op: str) -> Hand:
         return self.put(at_ms, ev.Life, op=op)
@@ -85,13 +100,13 @@ class Hand:
 
     def submit(self, at_ms: float, first: int, last: int, size: int, service: str) -> Hand:
         total = size * (last - first + 1)
-        return self.put(at_ms, ev.Submit, first=first, last=last, service=service, bytes=total)
+        return self.put(at_ms, ev.Accepted, first=first, last=last, service=service, size=total)
 
     def deliver(self, at_ms: float, sender: str, first: int, last: int, service: str) -> Hand:
-        name, inc = parted(sender)
-        known = {"sender": name, "sender_inc": inc, "first": first, "last": last}
-        known |= {"service": service, "vid": "v1", "phase": 0, "region": "REGULAR", "frame": 1}
-        return self.put(at_ms, ev.Deliver, origin_vid="v1", **known)
+        name, incarnation = parted(sender)
+        known = {"sender": name, "sender_incarnation": incarnation, "first": first, "last": last}
+        known |= {"service": service, "view": "v1", "phase": 0, "region": "REGULAR", "frame": 1}
+        return self.put(at_ms, ev.Deliver, origin="v1", **known)
 
     @property
     def journal(self) -> Journal:
@@ -100,11 +115,11 @@ class Hand:
 
 def header(first: ev.Event, boot: str) -> Header:
     return Header(
-        journal=f"{first.run}/{first.group}/{first.node}.{first.inc}",
+        journal=f"{first.run}/{first.group}/{first.member}.{first.incarnation}",
         cluster="c",
         group=first.group,
-        node=first.node,
-        inc=first.inc,
+        member=first.member,
+        incarnation=first.incarnation,
         number=1,
         schema=ev.SCHEMA_VERSION,
         wall_ns=WALL,
@@ -118,8 +133,8 @@ def of_rows(rows: Iterable[ev.Event]) -> list[Journal]:
     """The journals of all lives that these rows are of; each machine has a boot of its own."""
     lives: dict[tuple[str, str, int], list[ev.Event]] = {}
     for row in rows:
-        lives.setdefault((row.run, row.node, row.inc), []).append(row)
-    return [(header(own[0], own[0].node), own) for own in lives.values()]
+        lives.setdefault((row.run, row.member, row.incarnation), []).append(row)
+    return [(header(own[0], own[0].member), own) for own in lives.values()]
 
 
 def simulated(seeds: Sequence[int] = SEEDS) -> dict[str, list[ev.Event]]:

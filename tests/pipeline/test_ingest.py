@@ -24,6 +24,9 @@ from phalanx.pipeline import ingest_task as taking
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.store import Store
 
+SCHEMA7 = Path(__file__).parent.parent / "journal" / "schema7"
+"""Files that schema version 7 wrote, see tests/journal/test_renamed.py."""
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,7 +67,7 @@ def test_settings_that_must_agree_are_in_the_facts_of_journals(tmp_path: Path) -
     ingest([tmp_path / "journals"], tmp_path / "lake")
     (path,) = Store(tmp_path / "lake").at().paths("silver", "journals")
     rows = arrow().parquet.read_table(path).to_pylist()
-    found = {(row["node"], row["order"], row["early"]) for row in rows}
+    found = {(row["member"], row["order"], row["early"]) for row in rows}
     assert {one for one in found if one[0] in "ab"} == {("a", "toto", 1), ("b", None, 0)}
 
 
@@ -177,7 +180,7 @@ def test_large_exported_files_are_copied_and_replaced_like_others(
     monkeypatch.setattr(taking, "COPY_BYTES", 1)
     lake = tmp_path / "lake"
     path = segment(tmp_path, rows(1, 3))
-    sealed(tmp_path, rows(1, 9), node="bea", journal="22" * 16)
+    sealed(tmp_path, rows(1, 9), member="bea", journal="22" * 16)
     parquet.export([tmp_path], tmp_path / "export", cut_short=True)
     ingest([tmp_path / "export"], lake)
     assert held(lake) == written(tmp_path)
@@ -278,8 +281,8 @@ def test_a_manifest_that_is_none_or_newer_is_named(fleet: Path, tmp_path: Path) 
     ingest([fleet], lake)
     manifest = lake / "_manifest" / "00000001.json"
     told = msgspec.json.decode(manifest.read_bytes())
-    manifest.write_bytes(msgspec.json.encode(told | {"format": 2}))
-    with pytest.raises(PipelineError, match=f"{manifest}: format 2 is newer than 1"):
+    manifest.write_bytes(msgspec.json.encode(told | {"format": 3}))
+    with pytest.raises(PipelineError, match=f"{manifest}: format 3 is newer than 2"):
         ingest([fleet], lake)
     manifest.write_text("{}x")
     with pytest.raises(PipelineError, match=f"{manifest}: not a manifest"):
@@ -319,3 +322,31 @@ def test_what_a_failed_ingest_wrote_is_never_seen_and_removed(
     assert ingest([fleet], lake).version == 1
     assert not left & set(lake.glob("*/*/*.parquet"))
     assert held(lake) == written(fleet)
+
+
+def test_journals_of_schema_version_7_are_ingested_with_the_names_of_now(tmp_path: Path) -> None:
+    ingest([SCHEMA7 / "run"], tmp_path / "lake")
+    assert held(tmp_path / "lake") == written(SCHEMA7 / "run")
+
+
+def test_an_export_of_schema_version_7_is_ingested_with_the_names_of_now(tmp_path: Path) -> None:
+    raw = SCHEMA7 / "run" / "sim-bea-000002-000001.phj"
+    ingest([SCHEMA7 / "export"], tmp_path / "lake")
+    found = held(tmp_path / "lake")
+    assert found == written(raw)
+    assert {row["cause"] for row in found["view_installed"]} == {"boot", "join", "removal"}
+    store = ingesting.gather([SCHEMA7 / "export"], tmp_path / "scratch")
+    assert held(store.place) == written(raw)
+
+
+def test_a_lake_with_the_names_of_before_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    ingest([SCHEMA7 / "run"], lake)
+    path = lake / "_manifest" / "00000001.json"
+    manifest = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode(manifest | {"format": 1}))
+    for use in (lambda: ingest([SCHEMA7 / "run"], lake), lambda: Store(lake).at()):
+        with pytest.raises(PipelineError, match="a lake of format 1") as caught:
+            use()
+        assert caught.value.remedy == "ingest the journals again, into a new lake"
+    assert {path.name for path in (lake / "_manifest").iterdir()} == {"00000001.json"}

@@ -126,7 +126,7 @@ def fleet(folder: Path) -> Path:
     """Journals of four members, in segments that are sealed, and one each that is not."""
     folder.mkdir()
     for member in range(4):
-        name = {"node": f"m{member}", "journal": f"{member:032x}"}
+        name = {"member": f"m{member}", "journal": f"{member:032x}"}
         for number in (1, 2, 3):
             some = [_of(r, f"m{member}") for r in rows(9 * number - 8, 9 * number)]
             file = SegmentFile(folder, header(number=number, **name))
@@ -136,8 +136,8 @@ def fleet(folder: Path) -> Path:
     return folder
 
 
-def _of(row: Event, node: str) -> Event:
-    return msgspec.structs.replace(row, node=node)
+def _of(row: Event, member: str) -> Event:
+    return msgspec.structs.replace(row, member=member)
 
 
 def disturbed(journals: Path, lake: Path, by: str, seconds: float | None) -> tuple[bool, float]:

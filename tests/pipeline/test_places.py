@@ -61,10 +61,10 @@ def test_ingest_tables_and_source_give_the_same_elsewhere(
     expected = written(fleet)
     found = census(request.getfixturevalue(place), fleet, tmp_path / "lake")
     assert held(tmp_path / "lake") == expected
-    assert found["views"] == sorted(row["vid"] for row in expected["view_install"])
+    assert found["views"] == sorted(row["view"] for row in expected["view_installed"])
     delivered = expected["deliver"]
     assert found["delivered"] == sum(row["last"] - row["first"] + 1 for row in delivered)
-    assert found["raw"] == sum(row["node"] == "a" for row in delivered)
+    assert found["raw"] == sum(row["member"] == "a" for row in delivered)
     played = [play(SEEDS, code_version(), seed) for seed in range(4)]
     assert found["seeds"] == [[row.seed, row.digest] for row in played]
 

@@ -15,7 +15,7 @@ from phalanx.sim.generators import scenario_of
 from phalanx.sim.journal_export import JournalExporter, write_journals
 from phalanx.sim.run import run
 
-SOME = ("send", "deliver", "view_install", "life", JOURNALS)
+SOME = ("sent", "deliver", "view_installed", "life", JOURNALS)
 
 
 def contents(spark: SparkSession, place: Path) -> Contents:

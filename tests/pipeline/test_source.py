@@ -67,18 +67,24 @@ def test_an_empty_folder_and_filters_that_nothing_fits_give_no_rows(
 ) -> None:
     assert read(JournalReader([str(tmp_path)], "deliver")) == []
     reader = JournalReader([str(fleet)], "deliver")
-    reader.pushFilters([EqualTo(("node",), "nobody")])
+    reader.pushFilters([EqualTo(("member",), "nobody")])
     assert read(reader) == []
 
 
 def test_filters_on_the_header_leave_out_segments(fleet: Path) -> None:
     reader = JournalReader([str(fleet)], "deliver")
-    tests: list[Filter] = [In(("node",), ("a", "d")), EqualTo(("inc",), 1), IsNotNull(("node",))]
+    tests: list[Filter] = [
+        In(("member",), ("a", "d")),
+        EqualTo(("incarnation",), 1),
+        IsNotNull(("member",)),
+    ]
     assert list(reader.pushFilters(tests)) == tests, "Spark must test them too"
     found = read(reader)
-    assert {(row["node"], row["inc"]) for row in found} == {("a", 1), ("d", 1)}
+    assert {(row["member"], row["incarnation"]) for row in found} == {("a", 1), ("d", 1)}
     everything = written(fleet)["deliver"]
-    assert len(found) == sum(row["node"] in "ad" and row["inc"] == 1 for row in everything)
+    assert len(found) == sum(
+        row["member"] in "ad" and row["incarnation"] == 1 for row in everything
+    )
 
 
 def test_filters_on_numbers_leave_out_blocks(tmp_path: Path) -> None:
@@ -89,8 +95,10 @@ def test_filters_on_numbers_leave_out_blocks(tmp_path: Path) -> None:
 
 
 def test_filters_that_contradict_each_other_want_nothing() -> None:
-    wanted = Wanted("deliver").narrowed(EqualTo(("node",), "a")).narrowed(EqualTo(("node",), "b"))
-    assert wanted.equal == {"node": []}
+    wanted = (
+        Wanted("deliver").narrowed(EqualTo(("member",), "a")).narrowed(EqualTo(("member",), "b"))
+    )
+    assert wanted.equal == {"member": []}
 
 
 def test_a_live_segment_is_read_as_far_as_it_went_when_it_was_planned(tmp_path: Path) -> None:
@@ -114,8 +122,8 @@ def test_large_journals_are_parted_and_small_ones_share_a_part(fleet: Path) -> N
     ("options", "problem"),
     [
         ({"path": "j"}, "table = ''"),
-        ({"path": "j", "table": "sends"}, "table = 'sends': there is none; one of submit, send,"),
-        ({"table": "send"}, "path: nothing to read"),
+        ({"path": "j", "table": "sends"}, "table = 'sends': there is none; one of accepted, sent,"),
+        ({"table": "sent"}, "path: nothing to read"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options: dict[str, str], problem: str) -> None:
@@ -132,13 +140,13 @@ def test_exported_files_are_no_journals(fleet: Path, tmp_path: Path) -> None:
 
 def test_spark_reads_the_same_rows(spark: SparkSession, fleet: Path) -> None:
     read = spark.read.format("phalanx").option("paths", json.dumps([str(fleet)]))
-    found = read.option("table", "view_install").load().drop("sim_ns")
+    found = read.option("table", "view_installed").load().drop("sim_ns")
     expected = [
-        {k: v for k, v in r.items() if k != "sim_ns"} for r in written(fleet)["view_install"]
+        {k: v for k, v in r.items() if k != "sim_ns"} for r in written(fleet)["view_installed"]
     ]
     rows = [r.asDict() for r in found.orderBy("journal", "lseq").collect()]
     assert rows == expected
     sends = spark.read.format("phalanx").option("table", "deliver").load(str(fleet))
-    of_one = sends.where((F.col("node") == "a") & (F.col("lseq") < 20)).count()
+    of_one = sends.where((F.col("member") == "a") & (F.col("lseq") < 20)).count()
     everything = written(fleet)["deliver"]
-    assert of_one == sum(r["node"] == "a" and r["lseq"] < 20 for r in everything)
+    assert of_one == sum(r["member"] == "a" and r["lseq"] < 20 for r in everything)

@@ -62,8 +62,8 @@ def test_a_segment_sealed_while_it_is_looked_at_can_still_be_replaced(
     those would go with it when it is taken again."""
     folder = tmp_path / "j"
     folder.mkdir()
-    for node in ("bea", "cyd"):
-        other = SegmentFile(folder, header(node=node, journal=node.ljust(32, "0")))
+    for member in ("bea", "cyd"):
+        other = SegmentFile(folder, header(member=member, journal=member.ljust(32, "0")))
         other.append(rows_block(rows(1, 5)), rows(1, 5))
         other.seal()
     file = SegmentFile(folder, header())
@@ -124,8 +124,8 @@ def test_a_damaged_beginning_of_a_later_segment_has_the_number_of_what_is_missin
 
 
 def test_the_clock_of_a_simulation_outlives_a_damaged_end(tmp_path: Path) -> None:
-    events = [row for row in odyssey().rows if row.node == "a" and row.inc == 1]
-    file = SegmentFile(tmp_path, header(node="a"))
+    events = [row for row in odyssey().rows if row.member == "a" and row.incarnation == 1]
+    file = SegmentFile(tmp_path, header(member="a"))
     for part in (events[:5], events[5:]):
         file.append(rows_block(part), part)
     file.seal()

@@ -156,6 +156,6 @@ def test_a_wall_clock_that_is_set_disturbs_nobody(theatre: Theatre) -> None:
 
     rows = reader.read_all([theatre.journals]).rows
     offsets = [
-        row.wall_ns - row.t_ns for row in rows if isinstance(row, Clock) and row.node == "ada"
+        row.wall_ns - row.t_ns for row in rows if isinstance(row, Clock) and row.member == "ada"
     ]
     assert max(offsets) - min(offsets) > 86_400e9, "the journal knows that the clock was set"

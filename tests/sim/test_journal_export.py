@@ -35,7 +35,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def ordered(rows: list[Event]) -> list[Event]:
-    return sorted(rows, key=lambda row: (row.node, row.inc, row.lseq))
+    return sorted(rows, key=lambda row: (row.member, row.incarnation, row.lseq))
 
 
 def test_the_journals_of_a_run_hold_its_rows_and_are_whole(
@@ -45,8 +45,8 @@ def test_the_journals_of_a_run_hold_its_rows_and_are_whole(
     reading = read_all([tmp_path])
     assert ordered(reading.rows) == ordered(changing.rows)
     assert all(segment.sealed and not segment.problems for segment in reading.segments)
-    lives = {(row.node, row.inc) for row in changing.rows}
-    assert {(h.node, h.inc) for h in reading.headers.values()} == lives
+    lives = {(row.member, row.incarnation) for row in changing.rows}
+    assert {(h.member, h.incarnation) for h in reading.headers.values()} == lives
     assert len(reading.journals) == len(lives)
 
 

@@ -16,7 +16,7 @@ from phalanx.core.effects import (
     SuspectMember,
 )
 from phalanx.core.ids import MemberId
-from phalanx.journal.schema import Life, Topology, ViewInstall
+from phalanx.journal.schema import Life, Topology, ViewInstalled
 from phalanx.sim.run_outcome import RunOutcome
 from phalanx.sim.scenario import model as sc
 from phalanx.sim.scenario.model import MS, Network, Scenario, Traffic
@@ -44,7 +44,7 @@ def reached(outcome: RunOutcome, name: str, incarnation: int = 1) -> list[tuple[
     return [
         ((row.sim_ns or 0) // MS, "".join(row.component))
         for row in outcome.rows
-        if isinstance(row, Topology) and (row.node, row.inc) == (name, incarnation)
+        if isinstance(row, Topology) and (row.member, row.incarnation) == (name, incarnation)
     ]
 
 
@@ -52,7 +52,7 @@ def life(outcome: RunOutcome, name: str, incarnation: int = 1) -> list[str]:
     return [
         row.op
         for row in outcome.rows
-        if isinstance(row, Life) and (row.node, row.inc) == (name, incarnation)
+        if isinstance(row, Life) and (row.member, row.incarnation) == (name, incarnation)
     ]
 
 
@@ -65,7 +65,7 @@ def inputs(member: Any, kind: type[Input]) -> list[int]:
 
 def test_members_that_start_alone_begin_in_views_of_their_own(gossip: Any) -> None:
     outcome = play(gossip, start="alone")
-    boots = [r for r in outcome.rows if isinstance(r, ViewInstall) and r.cause == "BOOT"]
+    boots = [r for r in outcome.rows if isinstance(r, ViewInstalled) and r.cause == "boot"]
     assert [boot.members for boot in boots] == [["a"], ["b"], ["c"]]
     assert [len(m.view.members) for m in gossip.made] == [3, 3, 3]
     assert outcome.stuck is None
@@ -183,8 +183,8 @@ def test_a_restarted_process_is_alone_with_the_next_incarnation(gossip: Any) -> 
     assert life(outcome, "a") == ["START", "CRASH"]
     assert life(outcome, "a", 2) == ["START", "STOP"]
     assert reached(outcome, "a", 2) == [(205, "abc")]
-    boot = next(r for r in outcome.rows if r.inc == 2 and isinstance(r, ViewInstall))
-    assert (boot.members, boot.member_incs) == (["a"], [2])
+    boot = next(r for r in outcome.rows if r.incarnation == 2 and isinstance(r, ViewInstalled))
+    assert (boot.members, boot.member_incarnations) == (["a"], [2])
     assert MemberId("a", 2) in process(gossip, "b").view.members
     assert outcome.faults["unsaid"] == 11
     assert inputs(again, Submit)[0] == 210 * MS
@@ -198,8 +198,10 @@ def test_a_restart_waits_until_the_old_process_is_gone(gossip: Any) -> None:
         leave=(sc.PlannedLeave(member="a", at_ns=100 * MS),),
         restart=(sc.Restart(member="a", at_ns=101 * MS),),
     )
-    stop = next(r for r in outcome.rows if isinstance(r, Life) and (r.node, r.op) == ("a", "STOP"))
-    start = next(r for r in outcome.rows if r.node == "a" and r.inc == 2)
+    stop = next(
+        r for r in outcome.rows if isinstance(r, Life) and (r.member, r.op) == ("a", "STOP")
+    )
+    start = next(r for r in outcome.rows if r.member == "a" and r.incarnation == 2)
     assert stop.sim_ns == start.sim_ns == 120 * MS
     assert outcome.faults["restart"] == 1
 
@@ -287,7 +289,11 @@ def test_an_imposter_may_be_older_or_between_two_others(gossip: Any) -> None:
         imposter=(young, between, old),
         heal=(sc.Heal(at_ns=200 * MS),),
     )
-    ended = [inc for inc in (0, 1, 7, 100_001) if process(gossip, "a", inc).due is None]
+    ended = [
+        incarnation
+        for incarnation in (0, 1, 7, 100_001)
+        if process(gossip, "a", incarnation).due is None
+    ]
     assert ended == [1, 7, 100_001]
     assert outcome.cases["lower_namesake"] == 2
     assert outcome.cases["third_namesake"] == 1
@@ -351,7 +357,7 @@ def test_a_clock_that_jumps_brings_deadlines_closer(gossip: Any) -> None:
     outcome = play(gossip, clock=(jump,))
     ticks = inputs(process(gossip, "a"), DeadlinePassed)
     assert ticks[:4] == [20 * MS, 40 * MS, 60 * MS, 80 * MS]
-    times = [(r.t_ns, r.sim_ns) for r in outcome.rows if r.node == "a"]
+    times = [(r.t_ns, r.sim_ns) for r in outcome.rows if r.member == "a"]
     assert times[-1][0] - (times[-1][1] or 0) == 10 * MS
     assert outcome.faults["clock"] == 1
 
@@ -392,8 +398,8 @@ def test_frames_are_seen_under_the_process_that_sent_them(gossip: Any) -> None:
         restart=(sc.Restart(member="b", at_ns=200 * MS),),
     )
     seen = [key for key in outcome.inserted if key[:3] == ("a", 1, "b")]
-    assert [number for *_, inc, number in seen if inc == 1] == [1, 2, 3]
-    assert [number for *_, inc, number in seen if inc == 2][:3] == [1, 2, 3]
+    assert [number for *_, incarnation, number in seen if incarnation == 1] == [1, 2, 3]
+    assert [number for *_, incarnation, number in seen if incarnation == 2][:3] == [1, 2, 3]
     assert outcome.inserted["a", 1, "b", 2, 1] == 200 * MS + 100
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.core.member.control_plane import ControlPlane
-from phalanx.journal.schema import Link as LinkRow
+from phalanx.journal.schema import LinkStats as LinkRow
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import MS, LinkSettings, Network, Scenario, Traffic
 
@@ -27,7 +27,7 @@ def missed() -> float:
     """The share of ada's frames that bea knew of before they came."""
     result = run(DEAD_ONE_WAY)
     assert result.signature == ()
-    rows = [row for row in result.rows if isinstance(row, LinkRow) and row.node == "bea"]
+    rows = [row for row in result.rows if isinstance(row, LinkRow) and row.member == "bea"]
     last = [row for row in rows if row.peer == "ada"][-1]
     assert last.frames >= 500
     return last.missed / last.frames

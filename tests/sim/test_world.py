@@ -44,7 +44,7 @@ def test_a_message_arrives_after_the_delay_and_the_run_ends(parrot: Any) -> None
 def test_every_life_has_a_start_a_topology_and_a_stop(parrot: Any) -> None:
     rows = play(parrot).rows
     for name in AB:
-        own = [row for row in rows if row.node == name]
+        own = [row for row in rows if row.member == name]
         assert isinstance(own[0], Life)
         assert own[0].op == "START"
         assert isinstance(own[1], Topology)
@@ -59,7 +59,7 @@ def test_a_member_sees_its_own_clock_and_its_deadline_in_it(parrot: Any) -> None
     a, b = parrot.made
     assert [now for now, _ in a.given] == [10**15 + MS, 10**15 + 6 * MS]
     assert b.heard == [(MS + 100, 1)]
-    assert next(row.t_ns for row in outcome.rows if row.node == "a") == 10**15
+    assert next(row.t_ns for row in outcome.rows if row.member == "a") == 10**15
 
 
 def test_what_a_paused_member_is_sent_waits_and_comes_in_one_input(parrot: Any) -> None:

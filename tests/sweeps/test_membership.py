@@ -14,7 +14,7 @@ from itertools import permutations
 
 import pytest
 
-from phalanx.journal.schema import Life, ViewInstall
+from phalanx.journal.schema import Life, ViewInstalled
 from phalanx.sim.run import run
 from phalanx.sim.scenario.model import (
     MS,
@@ -73,7 +73,7 @@ def test_a_cut_link_changes_no_view(sender: str, receiver: str) -> None:
     result = run(scenario)
     assert not result.failed, result.signature
     assert result.cases["semi"] > 0  # it was noticed
-    assert [row.cause for row in result.rows if isinstance(row, ViewInstall)] == ["BOOT"] * 4
+    assert [row.cause for row in result.rows if isinstance(row, ViewInstalled)] == ["boot"] * 4
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -82,7 +82,7 @@ def test_a_crash_is_followed_by_a_view_within_1200_ms(seed: int) -> None:
     crash = (Crash(member=NAMES[seed % 4], at_ns=at),)
     result = run(Scenario(name="crash", seed=seed, members=NAMES, traffic=talk(), crash=crash))
     assert not result.failed, result.signature
-    installs = [r.sim_ns or 0 for r in result.rows if isinstance(r, ViewInstall)]
+    installs = [r.sim_ns or 0 for r in result.rows if isinstance(r, ViewInstalled)]
     after = [at_ns for at_ns in installs if at_ns > at]
     assert len(after) == 3
     assert max(after) - at <= 1_200 * MS
@@ -102,7 +102,7 @@ def test_a_heal_is_followed_by_a_merged_view_within_1500_ms(seed: int) -> None:
         )
     )
     assert not result.failed, result.signature
-    merged = [r for r in result.rows if isinstance(r, ViewInstall) and r.cause == "JOIN"]
+    merged = [r for r in result.rows if isinstance(r, ViewInstalled) and r.cause == "join"]
     assert len(merged) == 4
     assert max(r.sim_ns or 0 for r in merged) - at <= 1_500 * MS
 
@@ -145,7 +145,7 @@ def test_members_that_have_said_much_can_merge() -> None:
         )
     )
     assert not result.failed, result.signature
-    merged = [r for r in result.rows if isinstance(r, ViewInstall) and r.cause == "JOIN"]
+    merged = [r for r in result.rows if isinstance(r, ViewInstalled) and r.cause == "join"]
     assert len(merged) == 4
     assert max(r.sim_ns or 0 for r in merged) <= 4_500 * MS
 

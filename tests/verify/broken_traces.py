@@ -16,7 +16,7 @@ def a_member_is_not_in_its_view() -> TraceBuilder:
 
 
 def an_epoch_stands_still() -> TraceBuilder:
-    return TraceBuilder("ab").install("ab", "v2", "ab", cause="REMOVE")
+    return TraceBuilder("ab").install("ab", "v2", "ab", cause="removal")
 
 
 def c_acts_without_a_view() -> TraceBuilder:
@@ -38,7 +38,7 @@ def c_invents_a_message() -> TraceBuilder:
 def c_hears_it_again_in_the_next_view() -> TraceBuilder:
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("abc", "a", 1)
     tale.install("abc", "v2", "abc", 1)
-    return tale.deliver("c", "a", 1, vid="v2", origin_vid="v1")
+    return tale.deliver("c", "a", 1, view="v2", origin="v1")
 
 
 def a_message_is_held_back_by_nobody() -> TraceBuilder:
@@ -63,8 +63,8 @@ def c_moves_on_without_a_message() -> TraceBuilder:
 def a_is_told_of_a_stranger() -> TraceBuilder:
     return (
         TraceBuilder("ab")
-        .install("a", "v2", "ab", 1, trans="a")
-        .install("b", "v2", "ab", 1, trans="ab")
+        .install("a", "v2", "ab", 1, transitional="a")
+        .install("b", "v2", "ab", 1, transitional="ab")
     )
 
 
@@ -118,9 +118,9 @@ def the_markers_differ() -> TraceBuilder:
 
 def c_hears_the_answer_a_view_early() -> TraceBuilder:
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL", phase=1)
-    tale.install("b", "v2", "abc", 1, trans="bc").deliver("b", "a", 1)
-    tale.send("b", 1, service="CAUSAL", phase=1, to="c").deliver("c", "b", 1, vid="v1")
-    return tale.install("c", "v2", "abc", 1, trans="bc").deliver("c", "a", 1)
+    tale.install("b", "v2", "abc", 1, transitional="bc").deliver("b", "a", 1)
+    tale.send("b", 1, service="CAUSAL", phase=1, to="c").deliver("c", "b", 1, view="v1")
+    return tale.install("c", "v2", "abc", 1, transitional="bc").deliver("c", "a", 1)
 
 
 def c_never_hears_a_basic_message() -> TraceBuilder:
@@ -175,8 +175,8 @@ def a_is_not_told_that_c_is_gone() -> TraceBuilder:
 
 
 def a_is_told_that_c_joined() -> TraceBuilder:
-    tale = TraceBuilder("abc", reports=True).install("b", "v2", "ab", 1, trans="ab")
-    return tale.install("a", "v2", "ab", 1, trans="ab", **joined_left("c", ""))
+    tale = TraceBuilder("abc", reports=True).install("b", "v2", "ab", 1, transitional="ab")
+    return tale.install("a", "v2", "ab", 1, transitional="ab", **joined_left("c", ""))
 
 
 def a_merge_forgets_a_message() -> TraceBuilder:
@@ -185,7 +185,7 @@ def a_merge_forgets_a_message() -> TraceBuilder:
     tale.change("ab", "COMMIT", "COMMIT").delivered.clear()
     tale.proposed.clear()
     for letter in "ab":
-        tale.install(letter, "v1", "ab", joins=1, trans=letter, components=["va", "vb"])
+        tale.install(letter, "v1", "ab", joins=1, transitional=letter, components=["va", "vb"])
     return tale.change("ab", "FORGET")
 
 
@@ -201,7 +201,7 @@ def a_message_gets_lost_in_the_queue() -> TraceBuilder:
 def a_fills_more_than_its_window() -> TraceBuilder:
     tale = TraceBuilder("ab", reports=True)
     for number in range(1, 40):
-        tale.submit("a", number, bytes=40).send("a", number).deliver(
+        tale.submit("a", number, size=40).send("a", number).deliver(
             "ab", "a", number, pos=number - 1
         )
     return tale.receipts("a", 39).stop()

@@ -31,7 +31,7 @@ class View:
     """A view and the one sequence of its messages; each member delivers a prefix of it, cut as it
     likes, and the rest when the view ends. Basic messages go up at any time."""
 
-    vid: str
+    view: str
     members: str
     joins: int = 0
     removals: int = 0
@@ -66,7 +66,7 @@ class Groups:
         self.alive = members
         self.views = [View(f"boot{m}", m) for m in members] if alone else [View("boot", members)]
         for view in self.views:
-            self.tale.install(view.members, view.vid, view.members)
+            self.tale.install(view.members, view.view, view.members)
 
     # ------------------------------------------------------------------ in a view
 
@@ -79,13 +79,13 @@ class Groups:
                 to = self.draw(st.none() | st.sets(st.sampled_from(view.members), min_size=1))
                 self.say(view, view, sender, service, "".join(sorted(to)) if to else None)
             view.batches += 1
-            for node in self.draw(st.lists(st.sampled_from(view.members), max_size=6)):
-                self.acknowledge(view, node)
+            for member in self.draw(st.lists(st.sampled_from(view.members), max_size=6)):
+                self.acknowledge(view, member)
                 if self.draw(st.booleans()) and view.basics:
                     at = self.draw(st.integers(0, len(view.basics) - 1))
                     self.tale.deliver(*view.basics.pop(at))
                 else:
-                    self.advance(view, node)
+                    self.advance(view, member)
 
     def say(
         self, at: View, home: View, sender: str, service: str, to: str | None, phase: int = 0
@@ -94,7 +94,7 @@ class Groups:
         cut = first + self.draw(st.integers(0, 2))
         last = cut + self.draw(st.integers(0, 2))
         self.numbers[sender] = last
-        given: dict[str, Any] = {"service": service, "to": to, "phase": phase, "vid": at.vid}
+        given: dict[str, Any] = {"service": service, "to": to, "phase": phase, "view": at.view}
         if to is not None or self.draw(st.booleans()):
             self.tale.submit(sender, first, last, to, service=service)
         self.tale.send(sender, first, cut, **given)
@@ -122,27 +122,27 @@ class Groups:
             self.tale.stable(sender, upto, along, step=step)
         return step
 
-    def advance(self, view: View, node: str) -> bool:
-        at, done = view.cursors.get(node, (0, 0))
+    def advance(self, view: View, member: str) -> bool:
+        at, done = view.cursors.get(member, (0, 0))
         while at < len(view.sequence):
             place = view.sequence[at]
-            if addressed(life(node), self.tale.sent[place.sender, place.first]):
+            if addressed(life(member), self.tale.sent[place.sender, place.first]):
                 upto = self.draw(st.integers(place.first + done, place.last))
                 given: dict[str, Any] = {}
                 if place.pos is not None:
                     given = {"pos": place.pos + done, "batch": place.batch}
-                self.tale.deliver(node, place.sender, place.first + done, upto, **given)
+                self.tale.deliver(member, place.sender, place.first + done, upto, **given)
                 whole = upto == place.last
-                view.cursors[node] = (at + 1, 0) if whole else (at, upto + 1 - place.first)
+                view.cursors[member] = (at + 1, 0) if whole else (at, upto + 1 - place.first)
                 return True
             at, done = at + 1, 0
-        view.cursors[node] = (at, 0)
+        view.cursors[member] = (at, 0)
         return False
 
     def flush(self, view: View) -> None:
         """All that is left goes up at all that are left."""
-        for node in view.members:
-            while node in self.alive and self.advance(view, node):
+        for member in view.members:
+            while member in self.alive and self.advance(view, member):
                 pass
         for basic in view.basics:
             if basic[0] in self.alive:
@@ -169,7 +169,7 @@ class Groups:
         if returns:
             self.made += 1
             self.views.append(View(f"boot{self.made}", victim.upper()))
-            self.tale.install(victim.upper(), self.views[-1].vid, victim.upper())
+            self.tale.install(victim.upper(), self.views[-1].view, victim.upper())
         if how == "name in use":
             self.tale.life(victim, "STOP", "name-in-use")
 
@@ -206,7 +206,7 @@ class Groups:
                 for m in living:
                     self.tale.marker(m, view.positions, along(view, homes[m]))
         for view in after:
-            components = [v.vid for v in self.views if set(v.members) & set(view.members)]
+            components = [v.view for v in self.views if set(v.members) & set(view.members)]
             self.install(view, components if view.removals == 0 else [])
         for m, to in waiting:
             self.say_late(homes[m], m, to)
@@ -242,10 +242,10 @@ class Groups:
             for m in before.members:
                 if m not in view.members:
                     continue
-                trans = along(before, view)
-                step = self.close(before, m, trans)
-                epoch = view.removals, view.joins, trans
-                self.tale.install(m, view.vid, view.members, *epoch, step=step, **given)
+                transitional = along(before, view)
+                step = self.close(before, m, transitional)
+                epoch = view.removals, view.joins, transitional
+                self.tale.install(m, view.view, view.members, *epoch, step=step, **given)
                 for sender, first, last, to in view.lost:
                     rest = "".join(x for x in to if x in view.members)
                     if sender == m and rest != to:

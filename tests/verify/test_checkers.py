@@ -35,7 +35,7 @@ def test_a_trace_that_breaks_the_property_is_caught_and_blamed_on_it_alone(name:
     assert result.verdict == "violated"
     assert result.evaluated > 0
     assert broken.says in result.violations[0].text
-    assert all(v.property == name and v.nodes and v.places for v in result.violations)
+    assert all(v.property == name and v.members and v.places for v in result.violations)
 
 
 # ---------------------------------------------------------------------------- kept
@@ -68,7 +68,9 @@ def test_no_loss_of_the_end_of_a_journal_makes_a_violation(letter: str) -> None:
     """A journal may end after any of its rows; nothing of the rest is held against it."""
     tale = odyssey()
     for last in range(tale.count[letter]):
-        rows = [r for r in tale.rows if (r.node, r.inc) != _life(letter) or r.lseq <= last]
+        rows = [
+            r for r in tale.rows if (r.member, r.incarnation) != _life(letter) or r.lseq <= last
+        ]
         assert check(rows, expect_liveness=False, mode="flow").violations == [], f"up to row {last}"
 
 
@@ -76,7 +78,7 @@ def test_no_loss_of_the_end_of_a_journal_makes_a_violation(letter: str) -> None:
 def test_no_row_that_is_missing_makes_a_violation(letter: str) -> None:
     tale = odyssey()
     for lost in range(1, tale.count[letter]):
-        rows = [r for r in tale.rows if (r.node, r.inc, r.lseq) != (*_life(letter), lost)]
+        rows = [r for r in tale.rows if (r.member, r.incarnation, r.lseq) != (*_life(letter), lost)]
         report = check(rows, expect_liveness=False, mode="flow")
         assert report.violations == [], f"without row {lost}"
         assert report.statistics["torn-journals"] == 1
@@ -91,8 +93,8 @@ def _life(letter: str) -> tuple[str, int]:
 
 def test_a_violation_names_its_rows_members_and_moment() -> None:
     (violation,) = c_hears_two_before_one().check().properties["fifo"].violations
-    assert violation.nodes == ("c", "a")
-    assert [(p.node, p.lseq, p.sim_ns) for p in violation.places] == [("c", 2, 90), ("c", 3, 100)]
+    assert violation.members == ("c", "a")
+    assert [(p.member, p.lseq, p.sim_ns) for p in violation.places] == [("c", 2, 90), ("c", 3, 100)]
     assert str(violation) == (
         "fifo: c.1 delivered a.1#1 after a.1#2 in v1 [c.1 row 2 at 0.000 ms, c.1 row 3 at 0.000 ms]"
     )

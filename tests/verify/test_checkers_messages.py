@@ -23,7 +23,7 @@ UNDELIVERED = frozenset({"multicast-liveness", "termination-of-delivery"})
         ({"to": ["a", "b", "c"]}, "was shown to a stranger, c.1"),
         ({"service": "AGREED", "pos": 0}, "delivered a.1#1 as AGREED, it was sent as CAUSAL"),
         ({"frame": 7}, "from frame 7, it left in frame 1"),
-        ({"origin_vid": "v0"}, "as sent in v0, it was sent in v1"),
+        ({"origin": "v0"}, "as sent in v0, it was sent in v1"),
     ],
 )
 def test_integrity_holds_a_delivery_to_what_was_sent(columns: dict[str, Any], says: str) -> None:
@@ -37,7 +37,7 @@ def test_integrity_holds_a_delivery_to_what_was_sent(columns: dict[str, Any], sa
 @pytest.mark.parametrize("to", ["ab", ["a", "b"]])
 def test_integrity_sees_a_subset_that_was_changed_on_the_way(to: str | list[str]) -> None:
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL", to=to).deliver("a", "a", 1)
-    report = tale.deliver("b", "a", 1, to=None, to_incs=None).check()
+    report = tale.deliver("b", "a", 1, to=None, to_incarnations=None).check()
     assert report.violated == ("integrity",)
     assert "as sent to all, it was sent to a" in report.violations[0].text
 
@@ -69,7 +69,7 @@ def test_a_carried_message_names_those_of_its_receivers_that_are_left() -> None:
     for named, legal in (("ab", True), ("a", False)):
         tale = TraceBuilder("abc").send("a", 1, service="CAUSAL", phase=1, to="abc")
         tale.install("ab", "v2", "ab", 1)
-        tale.deliver("ab", "a", 1, to=list(named), to_incs=[1] * len(named))
+        tale.deliver("ab", "a", 1, to=list(named), to_incarnations=[1] * len(named))
         assert tale.check(settled=False).violated == (() if legal else ("integrity",))
 
 
@@ -84,8 +84,8 @@ def test_integrity_sees_a_delivery_before_the_sending() -> None:
 
 def test_integrity_sees_a_message_that_depends_on_itself() -> None:
     tale = TraceBuilder("ab")
-    tale.send("a", 1, service="CAUSAL", dep_nodes=["b"], dep_incs=[1], dep_numbers=[1])
-    tale.send("b", 1, service="CAUSAL", dep_nodes=["a"], dep_incs=[1], dep_numbers=[1])
+    tale.send("a", 1, service="CAUSAL", dep_senders=["b"], dep_incarnations=[1], dep_numbers=[1])
+    tale.send("b", 1, service="CAUSAL", dep_senders=["a"], dep_incarnations=[1], dep_numbers=[1])
     report = tale.check(settled=False)
     assert report.violated == ("integrity",)
     assert "depends on itself" in report.violations[0].text
@@ -100,8 +100,8 @@ def test_integrity_compares_the_bodies_that_members_got() -> None:
 def test_integrity_compares_bodies_with_the_truth_where_it_is_known() -> None:
     asked = []
 
-    def contents(sender: str, inc: int, first: int, last: int) -> int:
-        asked.append((sender, inc, first, last))
+    def contents(sender: str, incarnation: int, first: int, last: int) -> int:
+        asked.append((sender, incarnation, first, last))
         return 5
 
     tale = TraceBuilder("Ab").send("A", 1, 2, service="CAUSAL").deliver("Ab", "A", 1, 2, digest=5)

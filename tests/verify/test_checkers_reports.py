@@ -141,9 +141,9 @@ def test_of_members_without_a_whole_journal_nothing_contradicts_a_receipt() -> N
     tale = today().send("a", 1, service="CAUSAL").deliver("a", "a", 1).receipts("a", 1)
     tale.install("b", "v2", "b", 1)
     assert tale.check(settled=False).violated == ("receipt-truth",)
-    absent = [r for r in tale.rows if r.node != "b"]
+    absent = [r for r in tale.rows if r.member != "b"]
     assert check(absent, expect_liveness=False).violated == ()
-    torn = [r for r in tale.rows if (r.node, r.lseq) != ("b", 1)]
+    torn = [r for r in tale.rows if (r.member, r.lseq) != ("b", 1)]
     assert check(torn, expect_liveness=False).violated == ()
 
 
@@ -157,8 +157,8 @@ def ending(at: str | None = "ab") -> TraceBuilder:
         tale.closing("a", 1, at)
     else:
         tale.ordered("a", 1, step=tale.step["a"] + 1).stable("a", 1)
-    tale.install("a", "v2", "ab", 1, trans="ab", step=tale.step["a"])
-    return tale.install("b", "v2", "ab", 1, trans="ab")
+    tale.install("a", "v2", "ab", 1, transitional="ab", step=tale.step["a"])
+    return tale.install("b", "v2", "ab", 1, transitional="ab")
 
 
 def test_a_receipt_at_the_end_of_a_view_speaks_of_those_who_move_along() -> None:
@@ -188,9 +188,9 @@ def test_a_receipt_names_members_though_the_view_goes_on() -> None:
 
 def test_one_that_moves_on_without_the_message_makes_the_receipt_wrong() -> None:
     tale = today().send("a", 1, service="BASIC").deliver("a", "a", 1).closing("a", 1, "ab")
-    tale.install("a", "v2", "ab", 1, trans="ab", step=tale.step["a"])
+    tale.install("a", "v2", "ab", 1, transitional="ab", step=tale.step["a"])
     assert tale.check(settled=False).violated == (), "b did not come"
-    tale.install("b", "v2", "ab", 1, trans="ab")
+    tale.install("b", "v2", "ab", 1, transitional="ab")
     only(tale.check(settled=False), "receipt-truth", "b.1 did not deliver it there")
 
 
@@ -199,14 +199,14 @@ def test_a_step_that_was_torn_off_in_the_middle_is_no_fault() -> None:
     3. The view without what it reports of its components."""
     rows = ending().rows
     for last in range(1, 7):
-        cut = [r for r in rows if r.node != "a" or r.lseq <= last]
+        cut = [r for r in rows if r.member != "a" or r.lseq <= last]
         assert check(cut, expect_liveness=False).violated == ()
     carried = today("abc").submit("a", 1, to="bc").send("a", 1, service="CAUSAL", phase=1, to="bc")
     rows = carried.install("ab", "v2", "ab", 1).rows
     assert check(rows, expect_liveness=False).violated == ()
     rows = merged().rows
     for last in range(1, 12):
-        cut = [r for r in rows if r.node != "b" or r.lseq <= last]
+        cut = [r for r in rows if r.member != "b" or r.lseq <= last]
         assert check(cut, expect_liveness=False).violated == ()
 
 
@@ -302,15 +302,15 @@ def test_a_receiver_lost_during_a_change_is_reported_too() -> None:
     assert report.violated == ("not-sent-liveness",)
     legal = carried().lost("a", "c", 1, 1).deliver("b", "a", 1).receipts("a", 1)
     assert legal.check().violated == ()
-    legal.install("c", "v3", "ac", 1, trans="c").deliver("c", "a", 1)
+    legal.install("c", "v3", "ac", 1, transitional="c").deliver("c", "a", 1)
     assert legal.check(settled=False).violated == (), "it may go up in a view without a"
     wrong = carried().lost("a", "b", 1, 1).lost("a", "c", 0, 1).deliver("b", "a", 1)
     only(wrong.check(settled=False), "not-sent-liveness", "does not go to b.1, which is in v2")
 
 
 def test_a_receiver_is_reported_though_it_delivers() -> None:
-    tale = narrowed().install("c", "v3", "ac", 1, trans="c")
-    tale.deliver("c", "a", 1, to=["b", "c"], to_incs=[1, 1], vid="v3")
+    tale = narrowed().install("c", "v3", "ac", 1, transitional="c")
+    tale.deliver("c", "a", 1, to=["b", "c"], to_incarnations=[1, 1], view="v3")
     report = tale.check(settled=False)
     assert "not-sent-liveness" in report.violated
     says = "a.1 was told that a.1#1 does not go to c.1, which delivered it"
@@ -386,8 +386,8 @@ def test_in_a_first_view_nobody_is_new() -> None:
 def test_the_next_life_of_a_name_joins_and_the_one_before_leaves() -> None:
     def returned(**given: Any) -> TraceBuilder:
         tale = today().life("b", "CRASH").install("B", "vB", "B").change("aB", "COMMIT", "COMMIT")
-        tale.install("B", "v2", "aB", joins=1, components=["v1", "vB"], trans="B")
-        tale.install("a", "v2", "aB", joins=1, components=["v1", "vB"], trans="a", **given)
+        tale.install("B", "v2", "aB", joins=1, components=["v1", "vB"], transitional="B")
+        tale.install("a", "v2", "aB", joins=1, components=["v1", "vB"], transitional="a", **given)
         return tale.stop()
 
     assert returned().check().violated == ()
@@ -411,19 +411,22 @@ def merged(
         if change is not None and letter in (other or "a"):
             tale.sides["v4"] = _sides()
             change(tale.sides["v4"])
-        tale.install(letter, "v4", "ab", joins=1, trans=letter, components=["v2", "v3"])
+        tale.install(letter, "v4", "ab", joins=1, transitional=letter, components=["v2", "v3"])
         if other == letter:
             tale.sides["v4"] = _sides()
     return tale.stop()
 
 
 def _sides() -> list[dict[str, Any]]:
-    alone = {"alone": ["a"], "alone_incs": [1], "alone_first": [2], "alone_last": [3]}
-    one = {"side_vid": "v2", "members": ["a"], "member_incs": [1], "senders": ["a", "b"]}
-    two = {"side_vid": "v3", "members": ["b"], "member_incs": [1], "senders": ["a", "b"]}
-    both: dict[str, Any] = {"sender_incs": [1, 1]}
-    own = {"alone": ["b"], "alone_incs": [1], "alone_first": [1], "alone_last": [1]}
-    return [one | both | {"upto": [3, 0]} | alone, two | both | {"upto": [1, 1]} | own]
+    alone = {"alone": ["a"], "alone_incarnations": [1], "alone_first": [2], "alone_last": [3]}
+    one = {"component": "v2", "members": ["a"], "member_incarnations": [1], "delivered": ["a", "b"]}
+    two = {"component": "v3", "members": ["b"], "member_incarnations": [1], "delivered": ["a", "b"]}
+    both: dict[str, Any] = {"delivered_incarnations": [1, 1]}
+    own = {"alone": ["b"], "alone_incarnations": [1], "alone_first": [1], "alone_last": [1]}
+    return [
+        one | both | {"delivered_upto": [3, 0]} | alone,
+        two | both | {"delivered_upto": [1, 1]} | own,
+    ]
 
 
 def _set(side: int, **columns: Any) -> Callable[[list[dict[str, Any]]], None]:
@@ -434,26 +437,40 @@ def test_a_merged_view_reports_what_each_component_had_delivered() -> None:
     report = merged().check()
     assert report.violated == ()
     assert report.properties["merge-report-truth"].evaluated == 4
-    told = [r for r in merged().rows if isinstance(r, ev.MergeSide) and r.node == "a"]
+    told = [r for r in merged().rows if isinstance(r, ev.MergedComponent) and r.member == "a"]
     assert [{c: getattr(r, c) for c in _sides()[0]} for r in told] == _sides()
 
 
-NONE_ALONE: dict[str, Any] = {"alone": [], "alone_incs": [], "alone_first": [], "alone_last": []}
+NONE_ALONE: dict[str, Any] = {
+    "alone": [],
+    "alone_incarnations": [],
+    "alone_first": [],
+    "alone_last": [],
+}
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_set(0, upto=[2, 0], alone_last=[2]), "v2 had delivered a.1#2, but it was a.1#3"),
-        (_set(0, upto=[4, 0], alone_last=[4]), "v2 had delivered a.1#4, but it was a.1#3"),
-        (_set(0, upto=[3, 1]), "v2 had delivered b.1#1, but it was b.1#0"),
-        (_set(0, senders=["b"], sender_incs=[1], upto=[0], **NONE_ALONE), "a.1#0, but it was a.1"),
+        (
+            _set(0, delivered_upto=[2, 0], alone_last=[2]),
+            "v2 had delivered a.1#2, but it was a.1#3",
+        ),
+        (
+            _set(0, delivered_upto=[4, 0], alone_last=[4]),
+            "v2 had delivered a.1#4, but it was a.1#3",
+        ),
+        (_set(0, delivered_upto=[3, 1]), "v2 had delivered b.1#1, but it was b.1#0"),
+        (
+            _set(0, delivered=["b"], delivered_incarnations=[1], delivered_upto=[0], **NONE_ALONE),
+            "a.1#0, but it was a.1",
+        ),
         (_set(0, alone_last=[2]), "wrongly what only v2 had delivered"),
         (_set(0, alone_first=[1]), "wrongly what only v2 had delivered"),
         (_set(0, **NONE_ALONE), "wrongly what only v2 had delivered"),
         (_set(1, alone=["a"], alone_first=[1]), "wrongly what only v3 had delivered"),
         (_set(0, members=["b"]), "v2 was of b.1, but it was of a.1"),
-        (_set(0, side_vid="v3"), "got no report of each component of v4"),
+        (_set(0, component="v3"), "got no report of each component of v4"),
         (list.pop, "got no report of each component of v4"),
         (list.clear, "got no report of each component of v4"),
     ],
@@ -466,7 +483,7 @@ def test_a_wrong_merge_report(change: Callable[[list[Any]], None], says: str) ->
 
 @pytest.mark.parametrize("letter", "ab")
 def test_two_members_with_different_reports(letter: str) -> None:
-    report = merged(_set(0, sender_incs=[1, 2]), letter).check()
+    report = merged(_set(0, delivered_incarnations=[1, 2]), letter).check()
     assert report.violated == ("merge-report-truth",)
     texts = [v.text for v in report.violations]
     assert "b.1 and a.1 got different reports of v4" in texts
@@ -477,20 +494,20 @@ def test_what_is_delivered_after_the_proposal_is_not_reported() -> None:
     tale.send("a", 1, service="CAUSAL").change("ab", "COMMIT", "COMMIT").deliver("a", "a", 1)
     tale.receipts("a", 1)
     for letter in "ab":
-        tale.install(letter, "v1", "ab", joins=1, trans=letter, components=["va", "vb"])
+        tale.install(letter, "v1", "ab", joins=1, transitional=letter, components=["va", "vb"])
     assert tale.stop().check().violated == ()
-    side = next(r for r in tale.rows if isinstance(r, ev.MergeSide))
-    assert side.upto == []
+    side = next(r for r in tale.rows if isinstance(r, ev.MergedComponent))
+    assert side.delivered_upto == []
 
 
 def test_of_a_member_whose_proposal_is_missing_a_report_may_know_more() -> None:
-    wrong = merged(_set(0, upto=[4, 0], alone_last=[4]))
-    absent = [r for r in wrong.rows if r.node != "a"]
+    wrong = merged(_set(0, delivered_upto=[4, 0], alone_last=[4]))
+    absent = [r for r in wrong.rows if r.member != "a"]
     assert check(absent, expect_liveness=False).violated == ()
-    crashed = [r for r in wrong.rows if r.node != "a" or not isinstance(r, ev.CtxStep)]
+    crashed = [r for r in wrong.rows if r.member != "a" or not isinstance(r, ev.ViewChangeStep)]
     assert check(renumbered(crashed), expect_liveness=False).violated == ()
-    low = merged(_set(1, upto=[0, 1], alone=["b"]))
-    assert check([r for r in low.rows if r.node != "a"], expect_liveness=False).violated != ()
+    low = merged(_set(1, delivered_upto=[0, 1], alone=["b"]))
+    assert check([r for r in low.rows if r.member != "a"], expect_liveness=False).violated != ()
 
 
 def test_those_of_a_component_count_that_come_from_it() -> None:
@@ -499,15 +516,17 @@ def test_those_of_a_component_count_that_come_from_it() -> None:
     tale.send("b", 1, service="CAUSAL").deliver("b", "b", 1).receipts("b", 1)
     tale.change("ab", "COMMIT", "COMMIT")
     for letter in "ab":
-        tale.install(letter, "v3", "ab", joins=1, trans=letter, components=["v1", "v2"])
+        tale.install(letter, "v3", "ab", joins=1, transitional=letter, components=["v1", "v2"])
     assert tale.stop().check().violated == ()
-    side = next(r for r in tale.rows if isinstance(r, ev.MergeSide))
-    assert (side.side_vid, side.members, side.upto) == ("v1", ["a", "b"], [])
+    side = next(r for r in tale.rows if isinstance(r, ev.MergedComponent))
+    assert (side.component, side.members, side.delivered_upto) == ("v1", ["a", "b"], [])
 
 
 def test_members_that_were_forgotten_are_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert merges.REMEMBERED_MAX == MEMBERS_MAX
-    low = merged(_set(0, senders=["b"], sender_incs=[1], upto=[0], **NONE_ALONE))
+    low = merged(
+        _set(0, delivered=["b"], delivered_incarnations=[1], delivered_upto=[0], **NONE_ALONE)
+    )
     assert "merge-report-truth" in low.check().violated
     monkeypatch.setattr(merges, "REMEMBERED_MAX", 1)
     texts = [v.text for v in low.check().violations]
@@ -560,7 +579,7 @@ def test_a_namesake_that_lived_at_another_time_is_no_reason() -> None:
     later = tale.install("A", "vA", "A").stop()
     assert "no-needless-stop" in later.check().violated
     assert "no-needless-stop" not in later.check(settled=False).violated
-    torn = [r for r in later.rows if (r.node, r.inc, r.lseq) != ("a", 2, 1)]
+    torn = [r for r in later.rows if (r.member, r.incarnation, r.lseq) != ("a", 2, 1)]
     assert "no-needless-stop" not in check(torn, expect_liveness=True).violated
     earlier = today("b").install("a", "va", "a").life("a", "CRASH").install("A", "vA", "A")
     earlier.life("A", "STOP", "name-in-use")
@@ -622,7 +641,7 @@ def test_what_is_refused_before_the_end_has_a_reason() -> None:
 
     assert refused("NoReceiver").check().violated == ()
     only(refused(None).check(), "accepted-is-sent", "contradict each other")
-    cut = [r for r in refused(None).rows if r.node != "a" or r.lseq <= 3]
+    cut = [r for r in refused(None).rows if r.member != "a" or r.lseq <= 3]
     assert check(cut, expect_liveness=False).violated == (), "this may be the end"
 
 
@@ -636,17 +655,17 @@ def test_queue_counts_never_shrink() -> None:
 
 def older(rows: list[ev.Event]) -> list[ev.Event]:
     """The rows as schema 5 had them."""
-    lost = ("joined", "joined_incs", "left", "left_incs", "reason")
+    lost = ("joined", "joined_incarnations", "left", "left_incarnations", "reason")
     kept: list[ev.Event] = []
     for row in rows:
-        if isinstance(row, ev.Ordered | ev.MergeSide | ev.Queue):
+        if isinstance(row, ev.Ordered | ev.MergedComponent | ev.Queue):
             continue
         if isinstance(row, ev.NotSent):
             if row.rest:
                 continue
-            row = msgspec.structs.replace(row, to=None, to_incs=None)
-        if isinstance(row, ev.Stable | ev.TransMarker):
-            row = msgspec.structs.replace(row, members=None, member_incs=None)
+            row = msgspec.structs.replace(row, members=None, member_incarnations=None)
+        if isinstance(row, ev.Stable | ev.Transitional):
+            row = msgspec.structs.replace(row, members=None, member_incarnations=None)
         columns = {name: None for name in lost if hasattr(row, name)}
         kept.append(msgspec.structs.replace(row, **columns))
     return renumbered(kept)
@@ -678,11 +697,13 @@ def test_a_receipt_of_an_older_journal_can_still_be_wrong() -> None:
 def test_names_without_incarnations_are_not_judged() -> None:
     """Columns that contradict each other are no reason to fail."""
     tale = today("abc").submit("a", 1, to="bc").install("ab", "v2", "ab", 1, joined=["x"])
-    tale.told("a", ev.NotSent, first=1, last=1, to=["x"], rest=1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=0, vid="v2", members=["x"])
+    tale.told("a", ev.NotSent, first=1, last=1, members=["x"], rest=1)
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=0, view="v2", members=["x"])
     rows = [
-        msgspec.structs.replace(r, joined_incs=None) if isinstance(r, ev.ViewInstall) else r
-        for r in tale.row("a", ev.TransMarker, vid="v2", at_pos=0, members=["x"]).rows
+        msgspec.structs.replace(r, joined_incarnations=None)
+        if isinstance(r, ev.ViewInstalled)
+        else r
+        for r in tale.row("a", ev.Transitional, view="v2", pos=0, members=["x"]).rows
     ]
     assert "view-delta-truth" not in check(rows, expect_liveness=False).violated
 

@@ -14,12 +14,12 @@ from phalanx.verify.checkers import Mode
 
 @pytest.mark.parametrize("says", ["v0", None])
 def test_a_member_says_truly_which_view_it_came_from(says: str | None) -> None:
-    tale = TraceBuilder("ab").install("ab", "v2", "ab", 1, prev_vid=says)
+    tale = TraceBuilder("ab").install("ab", "v2", "ab", 1, previous=says)
     assert tale.check().violated == ("local-monotonicity",)
 
 
 def test_a_first_view_comes_from_nowhere() -> None:
-    tale = TraceBuilder("ab", boot="a").install("b", "v1", "ab", prev_vid="v0")
+    tale = TraceBuilder("ab", boot="a").install("b", "v1", "ab", previous="v0")
     assert tale.check().violated == ("local-monotonicity",)
 
 
@@ -46,7 +46,7 @@ def test_two_components_that_join_each_other_join_in_one_view() -> None:
 
 
 def test_a_transitional_set_names_only_members_of_both_views() -> None:
-    tale = TraceBuilder("abc").install("ab", "v2", "ab", 1, trans="abc")
+    tale = TraceBuilder("abc").install("ab", "v2", "ab", 1, transitional="abc")
     report = tale.check()
     assert report.violated == ("transitional-set",)
     assert "c.1 not at all, but c.1 is in a.1's transitional set" in report.violations[0].text
@@ -63,15 +63,15 @@ def test_who_comes_from_elsewhere_is_counted_and_not_held_against_anyone() -> No
 
 def test_the_next_life_of_a_name_is_another_member() -> None:
     tale = TraceBuilder("ab").life("a", "CRASH").install("A", "vA", "A").install("b", "v2", "b", 1)
-    tale.install("A", "v3", "Ab", joins=1, components=["v2", "vA"], trans="A")
-    tale.install("b", "v3", "Ab", joins=1, components=["v2", "vA"], trans="b")
+    tale.install("A", "v3", "Ab", joins=1, components=["v2", "vA"], transitional="A")
+    tale.install("b", "v3", "Ab", joins=1, components=["v2", "vA"], transitional="b")
     assert tale.topology("Ab").stop().check().violated == ()
-    wrong = TraceBuilder("ab").life("a", "CRASH").install("A", "v2", "ab", 1, trans="")
+    wrong = TraceBuilder("ab").life("a", "CRASH").install("A", "v2", "ab", 1, transitional="")
     assert "self-inclusion" in wrong.check(settled=False).violated
 
 
 def test_the_marker_belongs_to_the_view_the_member_is_in() -> None:
-    tale = TraceBuilder("a").row("a", ev.TransMarker, vid="v0", at_pos=0)
+    tale = TraceBuilder("a").row("a", ev.Transitional, view="v0", pos=0)
     assert tale.check().violated == ("initial-view",)
 
 
@@ -167,13 +167,15 @@ def test_what_was_delivered_in_another_component_is_no_gap() -> None:
 
 def carried_and_answered(tale: TraceBuilder) -> TraceBuilder:
     """a's message of the change goes up at b in the next view, b answers, c hears the answer."""
-    tale.send("a", 1, service="CAUSAL", phase=1, to="bc").install("bc", "v2", "abc", 1, trans="abc")
+    tale.send("a", 1, service="CAUSAL", phase=1, to="bc").install(
+        "bc", "v2", "abc", 1, transitional="abc"
+    )
     return tale.deliver("b", "a", 1).send("b", 1, service="CAUSAL", to="c").deliver("c", "b", 1)
 
 
 def test_a_carried_message_that_is_missing_in_its_home_is_a_gap() -> None:
     tale = carried_and_answered(TraceBuilder("abc"))
-    tale.install("a", "v2", "abc", 1, trans="abc")
+    tale.install("a", "v2", "abc", 1, transitional="abc")
     assert tale.check(settled=False).violated == ("reliable-causal",)
 
 
@@ -223,14 +225,14 @@ def test_a_marker_of_a_view_that_nobody_is_known_to_have_left_names_anybody() ->
 def test_a_marker_of_an_older_journal_names_nobody() -> None:
     tale = TraceBuilder("abc")
     for letter in "ab":
-        tale.row(letter, ev.TransMarker, vid="v1", at_pos=0)
+        tale.row(letter, ev.Transitional, view="v1", pos=0)
     assert tale.install("ab", "v2", "ab", 1).check().violated == ()
 
 
-@pytest.mark.parametrize(("at_pos", "legal"), [(0, False), (1, True), (2, False)])
-def test_the_marker_stands_where_it_says(at_pos: int, legal: bool) -> None:
+@pytest.mark.parametrize(("pos", "legal"), [(0, False), (1, True), (2, False)])
+def test_the_marker_stands_where_it_says(pos: int, legal: bool) -> None:
     tale = TraceBuilder("a").send("a", 1).send("a", 2, service="SAFE").deliver("a", "a", 1, pos=0)
-    tale.marker("a", at_pos).deliver("a", "a", 2, pos=1, region="TRANSITIONAL")
+    tale.marker("a", pos).deliver("a", "a", 2, pos=1, region="TRANSITIONAL")
     report = tale.install("a", "v2", "a", 1).check(settled=False)
     assert report.violated == (() if legal else ("safe-marker",))
 
@@ -282,7 +284,7 @@ def test_a_crash_excuses_from_a_safe_message_and_so_does_a_journal_that_just_end
 def test_a_safe_message_goes_up_in_the_same_view_at_those_who_move_on() -> None:
     tale = (
         TraceBuilder("ab")
-        .send("a", 1, service="SAFE", phase=1, vid="v1")
+        .send("a", 1, service="SAFE", phase=1, view="v1")
         .deliver("a", "a", 1, pos=0)
     )
     tale.install("ab", "v2", "ab", 1).deliver("b", "a", 1, pos=0)

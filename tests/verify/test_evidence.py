@@ -33,7 +33,9 @@ def narrowed() -> TraceBuilder:
 def test_receivers_lost_in_a_view_that_is_missing_are_no_fault() -> None:
     rows = apart(narrowed())
     assert check(rows, expect_liveness=False).violated == ()
-    torn = [r for r in rows if not (r.node == "a" and isinstance(r, ev.ViewInstall) and r.removals)]
+    torn = [
+        r for r in rows if not (r.member == "a" and isinstance(r, ev.ViewInstalled) and r.removals)
+    ]
     assert check(torn, expect_liveness=False).violated == ()
     found = check(renumbered(torn), expect_liveness=False).violated
     assert "integrity" in found, "without a hole it is one"
@@ -41,10 +43,10 @@ def test_receivers_lost_in_a_view_that_is_missing_are_no_fault() -> None:
 
 def test_a_carried_message_delivered_in_a_view_that_is_missing_is_no_fault() -> None:
     tale = TraceBuilder("abc").send("a", 1, to="bc", phase=1).install("b", "v2", "ab", removals=1)
-    tale.deliver("b", "a", 1, pos=0, to=["b"], to_incs=[1])
+    tale.deliver("b", "a", 1, pos=0, to=["b"], to_incarnations=[1])
     rows = apart(tale)
     assert check(rows, expect_liveness=False, mode="flow").violated == ()
-    torn = [r for r in rows if not (isinstance(r, ev.ViewInstall) and r.removals)]
+    torn = [r for r in rows if not (isinstance(r, ev.ViewInstalled) and r.removals)]
     assert check(torn, expect_liveness=False, mode="flow").violated == ()
 
 
@@ -72,20 +74,20 @@ def test_without_a_journal_only_what_each_shows_alone_is_judged(
     letter: str, tmp_path: Path
 ) -> None:
     keep(tmp_path, odyssey().rows, mode="flow")
-    node, inc = letter.lower(), 1 + letter.isupper()
-    (tmp_path / f"g-{node}-{inc:06}-000001.phj").unlink()
+    member, incarnation = letter.lower(), 1 + letter.isupper()
+    (tmp_path / f"g-{member}-{incarnation:06}-000001.phj").unlink()
     (evidence,) = judge(read_all([tmp_path]))
-    assert evidence.absent == [(node, inc)]
+    assert evidence.absent == [(member, incarnation)]
     judged = {name: evidence.judgement(name) for name in PROPERTIES}
     assert {name for name, found in judged.items() if found.verdict == "holds"} == ALONE
     why = {found.why for name, found in judged.items() if name not in ALONE | SETTLED}
     mode = "only mode 'hold' promises it, it is 'flow' here"
-    assert why == {f"no journal of {node}.{inc}", mode}
+    assert why == {f"no journal of {member}.{incarnation}", mode}
 
 
 def test_a_wrong_queue_is_found_though_all_other_journals_are_missing(tmp_path: Path) -> None:
     tale = TraceBuilder("abc", reports=True).submit("a", 1).queue("a", accepted=2)
-    keep(tmp_path, [r for r in tale.life("a", "STOP", "left").rows if r.node == "a"])
+    keep(tmp_path, [r for r in tale.life("a", "STOP", "left").rows if r.member == "a"])
     (evidence,) = judge(read_all([tmp_path]))
     assert evidence.absent == [("b", 1), ("c", 1)]
     assert evidence.report.violated == ("accepted-is-sent",)

@@ -21,14 +21,14 @@ def names(letters: str) -> list[str]:
     return [life(letter)[0] for letter in letters]
 
 
-def incs(letters: str) -> list[int]:
+def incarnations(letters: str) -> list[int]:
     return [life(letter)[1] for letter in letters]
 
 
 def receivers(to: str | list[str] | None) -> dict[str, Any]:
     """Columns: letters name lives; a list names members as rows of before did."""
     if isinstance(to, str):
-        return {"to": names(to), "to_incs": incs(to)}
+        return {"to": names(to), "to_incarnations": incarnations(to)}
     return {} if to is None else {"to": to}
 
 
@@ -37,12 +37,12 @@ def joined_left(joined: str | None, left: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for column, letters in (("joined", joined), ("left", left)):
         if letters is not None:
-            found |= {column: names(letters), f"{column}_incs": incs(letters)}
+            found |= {column: names(letters), f"{column}_incarnations": incarnations(letters)}
     return found
 
 
 def side_columns(
-    vid: str, members: str, reported: list[dict[str, int]], index: int
+    view: str, members: str, reported: list[dict[str, int]], index: int
 ) -> dict[str, Any]:
     """Columns of a merge report on one component, of what all of them reported."""
     mine = reported[index]
@@ -52,14 +52,14 @@ def side_columns(
         if others and number > max(others):
             alone.append((sender, max(others) + 1, number))
     return {
-        "side_vid": vid,
+        "component": view,
         "members": names(members),
-        "member_incs": incs(members),
-        "senders": names("".join(mine)),
-        "sender_incs": incs("".join(mine)),
-        "upto": list(mine.values()),
+        "member_incarnations": incarnations(members),
+        "delivered": names("".join(mine)),
+        "delivered_incarnations": incarnations("".join(mine)),
+        "delivered_upto": list(mine.values()),
         "alone": names("".join(sender for sender, _, _ in alone)),
-        "alone_incs": incs("".join(sender for sender, _, _ in alone)),
+        "alone_incarnations": incarnations("".join(sender for sender, _, _ in alone)),
         "alone_first": [first for _, first, _ in alone],
         "alone_last": [last for _, _, last in alone],
     }
@@ -97,8 +97,8 @@ class TraceBuilder:
         """Per member, all with whom it was in a view."""
         self.submitted: dict[str, int] = {}
         """Per member, how many messages its application handed over."""
-        self.vid: dict[str, str] = {}
-        self.sent: dict[tuple[str, int], ev.Send] = {}
+        self.view: dict[str, str] = {}
+        self.sent: dict[tuple[str, int], ev.Sent] = {}
         self.since: dict[str, dict[str, int]] = {}
         self.frames: dict[str, int] = {}
         self.count: dict[str, int] = {}
@@ -125,9 +125,9 @@ class TraceBuilder:
 
     def _write(self, letter: str, table: type[ev.Row], columns: dict[str, Any]) -> None:
         lseq = self.count[letter] = self.count.get(letter, 0) + 1
-        node, inc = life(letter)
+        member, incarnation = life(letter)
         common: dict[str, Any] = {"run": "r", "profile": "T", "group": "g"}
-        common |= {"node": node, "inc": inc, "lseq": lseq}
+        common |= {"member": member, "incarnation": incarnation, "lseq": lseq}
         row: Any = table(**common | columns)
         self.step[letter] = row.step
         self.rows.append(row)
@@ -143,29 +143,31 @@ class TraceBuilder:
     def install(
         self,
         letters: str,
-        vid: str,
+        view: str,
         members: str,
         removals: int = 0,
         joins: int = 0,
-        trans: str | None = None,
+        transitional: str | None = None,
         **given: Any,
     ) -> TraceBuilder:
         """`joined`, `left` and what is reported of components are right, if anything is."""
         for letter in letters:
-            before = self.vid.get(letter)
-            along = (letters if trans is None else trans) if before is not None else ""
+            before = self.view.get(letter)
+            along = (
+                (letters if transitional is None else transitional) if before is not None else ""
+            )
             components = given.get("components", [])
             columns: dict[str, Any] = {
-                "vid": vid,
+                "view": view,
                 "joins": joins,
                 "removals": removals,
                 "members": names(members),
-                "member_incs": incs(members),
+                "member_incarnations": incarnations(members),
                 "context": "c",
-                "cause": "JOIN" if components else "REMOVE" if removals else "BOOT",
-                "prev_vid": before,
-                "trans": names(along),
-                "trans_incs": incs(along),
+                "cause": "join" if components else "removal" if removals else "boot",
+                "previous": before,
+                "transitional": names(along),
+                "transitional_incarnations": incarnations(along),
             }
             if self.reports:
                 old = self.views[before] if before is not None else members
@@ -173,17 +175,17 @@ class TraceBuilder:
                     "".join(m for m in members if m not in old),
                     "".join(m for m in old if m not in members),
                 )
-            self.views.setdefault(vid, members)
-            if self.reports and len(components) > 1 and vid not in self.sides:
-                self.sides[vid] = self._describe(members, components)
-            self.vid[letter] = vid
+            self.views.setdefault(view, members)
+            if self.reports and len(components) > 1 and view not in self.sides:
+                self.sides[view] = self._describe(members, components)
+            self.view[letter] = view
             known = self.met.get(letter, "")
             self.met[letter] = known + "".join(m for m in members if m not in known)
             self.proposed.pop(letter, None)
-            self.row(letter, ev.ViewInstall, **columns | given)
+            self.row(letter, ev.ViewInstalled, **columns | given)
             if self.reports and len(components) > 1:
-                for side in self.sides[vid]:
-                    self.told(letter, ev.MergeSide, vid=vid, **side)
+                for side in self.sides[view]:
+                    self.told(letter, ev.MergedComponent, view=view, **side)
         return self
 
     def _describe(self, members: str, components: list[str]) -> list[dict[str, Any]]:
@@ -192,7 +194,7 @@ class TraceBuilder:
         for component in components:
             best: dict[str, int] = {}
             for m in members:
-                if self.vid.get(m) == component:
+                if self.view.get(m) == component:
                     for sender, number in self.proposed.get(m, self.delivered.get(m, {})).items():
                         best[sender] = max(best.get(sender, 0), number)
                     for met in self.met[m]:
@@ -209,15 +211,15 @@ class TraceBuilder:
     ) -> TraceBuilder:
         if action in ("COMMIT", "FA", "FOLLOW"):
             self.proposed |= {m: dict(self.delivered.get(m, {})) for m in letters}
-        return self.row(letters, ev.CtxStep, action=action, stage=stage, context=context)
+        return self.row(letters, ev.ViewChangeStep, action=action, stage=stage, context=context)
 
-    def marker(self, letters: str, at_pos: int, along: str | None = None) -> TraceBuilder:
+    def marker(self, letters: str, pos: int, along: str | None = None) -> TraceBuilder:
         """`along` are the members that move on together: those that see the marker here."""
         along = letters if along is None else along
         for letter in letters:
-            columns: dict[str, Any] = {"vid": self.vid[letter], "at_pos": at_pos}
-            columns |= {"members": names(along), "member_incs": incs(along)}
-            self.row(letter, ev.TransMarker, **columns)
+            columns: dict[str, Any] = {"view": self.view[letter], "pos": pos}
+            columns |= {"members": names(along), "member_incarnations": incarnations(along)}
+            self.row(letter, ev.Transitional, **columns)
         return self
 
     def topology(self, *components: str) -> TraceBuilder:
@@ -253,7 +255,7 @@ class TraceBuilder:
         now = self.rows[-1].sim_ns
         for i, row in enumerate(self.rows):
             if isinstance(row, ev.Life) and row.op == "STOP":
-                if any((row.node, row.inc) == life(letter) for letter in letters):
+                if any((row.member, row.incarnation) == life(letter) for letter in letters):
                     self.rows[i] = msgspec.structs.replace(row, sim_ns=now)
         return self
 
@@ -262,9 +264,9 @@ class TraceBuilder:
     def submit(
         self, letter: str, first: int, last: int = 0, to: str | None = None, **given: Any
     ) -> TraceBuilder:
-        columns = {"service": "AGREED", "bytes": 1, "first": first, "last": max(first, last)}
+        columns = {"service": "AGREED", "size": 1, "first": first, "last": max(first, last)}
         self.submitted[letter] = self.submitted.get(letter, 0) + max(first, last) - first + 1
-        return self.row(letter, ev.Submit, **columns | receivers(to) | given)
+        return self.row(letter, ev.Accepted, **columns | receivers(to) | given)
 
     def send(
         self,
@@ -281,39 +283,39 @@ class TraceBuilder:
             "first": first,
             "last": max(first, last),
             "service": service,
-            "vid": self.vid[letter],
+            "view": self.view[letter],
             "phase": 0,
             "frame": self.frames[letter],
-            "dep_nodes": names("".join(since)),
-            "dep_incs": incs("".join(since)),
+            "dep_senders": names("".join(since)),
+            "dep_incarnations": incarnations("".join(since)),
             "dep_numbers": list(since.values()),
         }
-        self.row(letter, ev.Send, **columns | receivers(to) | given)
+        self.row(letter, ev.Sent, **columns | receivers(to) | given)
         row = self.rows[-1]
-        assert isinstance(row, ev.Send)
+        assert isinstance(row, ev.Sent)
         self.sent |= {(letter, n): row for n in range(row.first, row.last + 1)}
         return self
 
     def deliver(
         self, letters: str, sender: str, first: int, last: int = 0, **given: Any
     ) -> TraceBuilder:
-        node, inc = life(sender)
+        member, incarnation = life(sender)
         last = max(first, last)
         for letter in letters:
             send = self.sent.get((sender, first))
             columns = {
-                "sender": node,
-                "sender_inc": inc,
+                "sender": member,
+                "sender_incarnation": incarnation,
                 "first": first,
                 "last": last,
                 "service": send.service if send else "AGREED",
-                "vid": self.vid.get(letter, "v1"),
+                "view": self.view.get(letter, "v1"),
                 "phase": send.phase if send else 0,
                 "region": "REGULAR",
                 "frame": send.frame if send else 1,
-                "origin_vid": send.vid if send else "v1",
+                "origin": send.view if send else "v1",
                 "to": send.to if send else None,
-                "to_incs": send.to_incs if send else None,
+                "to_incarnations": send.to_incarnations if send else None,
             }
             self.row(letter, ev.Deliver, **columns | given)
             if letter != sender and (columns | given)["service"] != "BASIC":
@@ -325,16 +327,20 @@ class TraceBuilder:
     # ------------------------------------------------------------------ receipts
 
     def ordered(self, letter: str, upto: int, **given: Any) -> TraceBuilder:
-        return self.told(letter, ev.Ordered, **{"upto": upto, "vid": self.vid[letter]} | given)
+        return self.told(letter, ev.Ordered, **{"upto": upto, "view": self.view[letter]} | given)
 
     def stable(self, letter: str, upto: int, at: str | None = None, **given: Any) -> TraceBuilder:
         """`at`: the view ends here, and these members move on together. The row that follows of
         the member must be its next view, in the same step."""
-        node, inc = life(letter)
-        columns: dict[str, Any] = {"sender": node, "sender_inc": inc, "upto": upto}
-        columns["vid"] = self.vid[letter]
+        member, incarnation = life(letter)
+        columns: dict[str, Any] = {
+            "sender": member,
+            "sender_incarnation": incarnation,
+            "upto": upto,
+        }
+        columns["view"] = self.view[letter]
         if at is not None:
-            columns |= {"members": names(at), "member_incs": incs(at)}
+            columns |= {"members": names(at), "member_incarnations": incarnations(at)}
         return self.told(letter, ev.Stable, **columns | given)
 
     def receipts(self, letter: str, upto: int) -> TraceBuilder:
@@ -350,7 +356,8 @@ class TraceBuilder:
     def lost(self, letter: str, gone: str, rest: int, first: int, last: int = 0) -> TraceBuilder:
         """Messages do not go to these; `rest` receivers are left."""
         columns: dict[str, Any] = {"first": first, "last": max(first, last), "rest": rest}
-        return self.told(letter, ev.NotSent, **columns | receivers(gone))
+        columns |= {"members": names(gone), "member_incarnations": incarnations(gone)}
+        return self.told(letter, ev.NotSent, **columns)
 
     # ------------------------------------------------------------------ verdict
 
@@ -361,9 +368,9 @@ class TraceBuilder:
 def everywhere_at_once(tale: TraceBuilder) -> dict[tuple[str, int, str, int, int], int]:
     """An omniscient probe of a network without delay: all have a frame when it is sent."""
     return {
-        (*life(holder), row.node, row.inc, row.frame): row.sim_ns or 0
+        (*life(holder), row.member, row.incarnation, row.frame): row.sim_ns or 0
         for row in tale.rows
-        if isinstance(row, ev.Send)
+        if isinstance(row, ev.Sent)
         for holder in tale.count
     }
 
@@ -373,8 +380,8 @@ def renumbered(rows: list[ev.Event]) -> list[ev.Event]:
     count: dict[tuple[str, int], int] = {}
     result: list[ev.Event] = []
     for row in rows:
-        count[row.node, row.inc] = count.get((row.node, row.inc), 0) + 1
-        result.append(msgspec.structs.replace(row, lseq=count[row.node, row.inc]))
+        count[row.member, row.incarnation] = count.get((row.member, row.incarnation), 0) + 1
+        result.append(msgspec.structs.replace(row, lseq=count[row.member, row.incarnation]))
     return result
 
 
@@ -403,7 +410,7 @@ def odyssey() -> TraceBuilder:
     tale.change("abcd", "CLOSED")
     for letter in "abcd":
         components = ["va", "vb", "vc", "vd"]
-        tale.install(letter, "v1", "abcd", joins=1, trans=letter, components=components)
+        tale.install(letter, "v1", "abcd", joins=1, transitional=letter, components=components)
     tale.send("a", 1, 2).send("b", 1, service="SAFE").send("c", 1, service="BASIC")
     tale.deliver("abcd", "a", 1, 2, pos=0, batch=0).deliver("abcd", "b", 1, pos=2, batch=0)
     tale.receipts("a", 2).receipts("b", 1)
@@ -427,13 +434,15 @@ def _parting(tale: TraceBuilder) -> None:
     tale.change("abcd", "CLOSED")
     tale.marker("ab", 3).deliver("ab", "a", 3, pos=3, batch=1, region="TRANSITIONAL")
     tale.deliver("cd", "c", 2)
-    stable = {"sender": "a", "sender_inc": 1, "upto": 3, "vid": "v1"}
-    tale.row("a", ev.Stable, members=["a", "b"], member_incs=[1, 1], **stable).ordered("a", 3)
-    tale.install("a", "v2", "ab", 1, 1, trans="ab", step=tale.step["a"])
-    tale.install("b", "v2", "ab", 1, 1, trans="ab").closing("c", 2, "cd")
-    tale.install("c", "v3", "cd", 1, 1, trans="cd", step=tale.step["c"])
-    tale.install("d", "v3", "cd", 1, 1, trans="cd")
-    tale.row("b", ev.NotSent, first=2, last=2, to=["d"], to_incs=[1], rest=0)
+    stable = {"sender": "a", "sender_incarnation": 1, "upto": 3, "view": "v1"}
+    tale.row("a", ev.Stable, members=["a", "b"], member_incarnations=[1, 1], **stable).ordered(
+        "a", 3
+    )
+    tale.install("a", "v2", "ab", 1, 1, transitional="ab", step=tale.step["a"])
+    tale.install("b", "v2", "ab", 1, 1, transitional="ab").closing("c", 2, "cd")
+    tale.install("c", "v3", "cd", 1, 1, transitional="cd", step=tale.step["c"])
+    tale.install("d", "v3", "cd", 1, 1, transitional="cd")
+    tale.row("b", ev.NotSent, first=2, last=2, members=["d"], member_incarnations=[1], rest=0)
     tale.deliver("ab", "a", 4, pos=0, batch=0).receipts("a", 4)
     tale.send("d", 2).deliver("cd", "d", 2, pos=0, batch=0).receipts("d", 2)
 

@@ -113,7 +113,7 @@ def lines(found: Audit) -> Iterator[str]:
             yield short(f"{violation.property}: {violation.text}")
             yield f"  in group {violation.group} of {violation.cluster}, run {violation.run}"
             for row in violation.rows:
-                yield short(f"  row {row.lseq} of {row.node}.{row.inc}")
+                yield short(f"  row {row.lseq} of {row.member}.{row.incarnation}")
 
 
 def _names(run: RunVerdicts) -> ShortNames:

@@ -120,15 +120,17 @@ def _audit(journals: str, out: str, as_json: bool) -> dict[str, Any]:
 def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:
     """The rows with times since the first: the members share the clock of one machine. The killed
     member wrote no last row and lost those of its last tenth of a second; a row is added for it."""
-    ends = {(row.node, row.inc) for row in rows if isinstance(row, Life) and row.op == "STOP"}
-    last = {(row.node, row.inc): row for row in sorted(rows, key=lambda row: row.lseq)}
+    ends = {
+        (row.member, row.incarnation) for row in rows if isinstance(row, Life) and row.op == "STOP"
+    }
+    last = {(row.member, row.incarnation): row for row in sorted(rows, key=lambda row: row.lseq)}
     killed: list[Event] = [
         Life(
             run=row.run,
             profile=row.profile,
             group=row.group,
-            node=row.node,
-            inc=row.inc,
+            member=row.member,
+            incarnation=row.incarnation,
             lseq=row.lseq + 1,
             step=row.step + 1,
             t_ns=killed_ns,

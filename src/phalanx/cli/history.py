@@ -111,11 +111,11 @@ def _answer_lines(one: ViewAt, several: bool) -> list[str]:
     if stay is None:
         return [f"{who}: it installed no view"]
     if one.answer == "before":
-        return [f"{who}: before its first view, {stay.vid}, which came at {stay.since}"]
+        return [f"{who}: before its first view, {stay.view}, which came at {stay.since}"]
     if one.answer == "after":
-        return [f"{who}: after its journal ends, {_ending(stay)}; its last view was {stay.vid}"]
-    lines = [f"{who}: view {stay.vid} of {', '.join(stay.members)}"]
-    until = f"{stay.until}, when {stay.next_vid} came" if stay.next_vid else _ending(stay)
+        return [f"{who}: after its journal ends, {_ending(stay)}; its last view was {stay.view}"]
+    lines = [f"{who}: view {stay.view} of {', '.join(stay.members)}"]
+    until = f"{stay.until}, when {stay.next_view} came" if stay.next_view else _ending(stay)
     lines.append(f"  from {stay.since} to {until}")
     if stay.gapped:
         lines.append("  rows are missing from its journal: another view may lie in between")
@@ -175,8 +175,8 @@ def why_command(
 def _labels(removal: Removal) -> list[str]:
     """The members that the story of a removal names, in full."""
     labels = [removal.label, *(observer.label for observer in removal.observers)]
-    if removal.back_inc is not None:
-        labels.append(f"{removal.member}.{removal.back_inc}")
+    if removal.back_incarnation is not None:
+        labels.append(f"{removal.target}.{removal.back_incarnation}")
     for proof in removal.chain:
         lists = (proof.members, proof.failed_before, proof.failed_after)
         labels += [proof.label, *(label for some in lists for label in some or ())]
@@ -223,14 +223,14 @@ def views_command(
 def view_texts(found: list[dict[str, Any]]) -> list[str]:
     """The lines about views, members by short names."""
     several = len({(view["cluster"], view["run"]) for view in found}) > 1
-    members = (zip(view["members"], view["member_incs"], strict=True) for view in found)
+    members = (zip(view["members"], view["member_incarnations"], strict=True) for view in found)
     names = ShortNames(member for view in members for member in view)
     return [names.in_text(line) for view in found for line in _view_lines(view, several)]
 
 
 def _when(view: dict[str, Any]) -> tuple[Any, ...]:
     first = view["from_sim_ns"] if view["from_sim_ns"] is not None else view["from_wall_ns"]
-    return view["cluster"], view["run"], first, view["joins"], view["removals"], view["vid"]
+    return view["cluster"], view["run"], first, view["joins"], view["removals"], view["view"]
 
 
 def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
@@ -238,10 +238,10 @@ def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
 
     simulated = view["from_sim_ns"] is not None
     at = Instant(view["from_sim_ns" if simulated else "from_wall_ns"], simulated)
-    members = zip(view["members"], view["member_incs"], strict=True)
-    names = " ".join(f"{name}.{inc}" for name, inc in members)
+    members = zip(view["members"], view["member_incarnations"], strict=True)
+    names = " ".join(f"{name}.{incarnation}" for name, incarnation in members)
     run = f"{view['run']}  " if several else ""
-    lines = [f"{run}{at}  {view['vid']:<24} {'/'.join(view['causes']):<7} {names}"]
+    lines = [f"{run}{at}  {view['view']:<24} {'/'.join(view['causes']):<7} {names}"]
     if view["lost"]:
         lines.append(f"    without {' '.join(view['lost'])}")
     if view["absent"]:

@@ -76,7 +76,7 @@ def _facts(segment: Segment) -> dict[str, Any]:
         "journal": header.journal,
         "cluster": header.cluster,
         "group": header.group,
-        "member": f"{header.node}.{header.inc}",
+        "member": f"{header.member}.{header.incarnation}",
         "segment": header.number,
         "rows": segment.count,
         "first": segment.first if some else None,
@@ -116,7 +116,7 @@ def cat_command(
 
     \b
     Examples:
-      phalanx journal cat journals/ --table view_install
+      phalanx journal cat journals/ --table view_installed
       phalanx journal cat journals/ --json | jq .table
     """
     encode = msgspec.json.Encoder().encode

@@ -66,7 +66,7 @@ class Bodies(msgspec.Struct, frozen=True, array_like=True):
     """Messages first.. of a sender, as they were delivered: lengths, and the bytes in a row."""
 
     sender: str
-    sender_inc: int
+    sender_incarnation: int
     first: int
     lengths: tuple[int, ...]
     payload: bytes

@@ -37,8 +37,8 @@ def contradictory(packed: ColumnBlock) -> bool:
         if not _are_ranges(columns["first"], columns["last"], packed.rows):
             return True
     return not all(
-        _are_named(columns[names], columns[incs], packed.rows)
-        for names, incs in NAMED.get(packed.kind, ())
+        _are_named(columns[names], columns[incarnations], packed.rows)
+        for names, incarnations in NAMED.get(packed.kind, ())
     )
 
 
@@ -54,10 +54,10 @@ def _are_ranges(firsts: Sequence[int], lasts: Sequence[int], rows: int) -> bool:
     return min(firsts) >= 1 and all(map(le, _each(firsts, rows), _each(lasts, rows)))
 
 
-def _are_named(to: Sequence[Any], incs: Sequence[Any], rows: int) -> bool:
-    if len(incs) == 1 and incs[0] is None:
+def _are_named(to: Sequence[Any], incarnations: Sequence[Any], rows: int) -> bool:
+    if len(incarnations) == 1 and incarnations[0] is None:
         return True
-    pairs = zip(_each(to, rows), _each(incs, rows), strict=True)
+    pairs = zip(_each(to, rows), _each(incarnations, rows), strict=True)
     return all(those is None or len(names or ()) == len(those) for names, those in pairs)
 
 

@@ -131,7 +131,7 @@ class ColumnarReader:
         if self._lseqs is not None and not _meets(block, self._lseqs):
             reading.pass_over(block)
             return []
-        packed = columns_of(block.body)
+        packed = columns_of(block.body, reading.schema)
         if any(map(contradictory, packed.values())):
             raise ValueError("columns that contradict each other")
         reading.see(packed)
@@ -241,6 +241,7 @@ class _Reading:
     def __init__(self, header: Header, path: str, before: Callable[[], int]) -> None:
         self.before = before
         self.same = _constants(header)
+        self.schema = header.schema
         self.path = path
         self.corrupt = 0
         self.last = 0
@@ -267,8 +268,8 @@ def _constants(header: Header) -> dict[str, list[Any]]:
         "cluster": [header.cluster],
         "journal": [header.journal],
         "group": [header.group],
-        "node": [header.node],
-        "inc": [header.inc],
+        "member": [header.member],
+        "incarnation": [header.incarnation],
     }
 
 

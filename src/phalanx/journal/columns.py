@@ -5,8 +5,9 @@ once; `lseq`, `step` and `t_ns`, which grow, are a first value and differences. 
 member is a few long lists of small numbers, which compress well.
 
 Columns are stored by position: first those that every table has, then the table's own in the order
-of `journal.schema`. Therefore columns are only ever added at the end of a table. `group`, `node`
-and `inc` never change within a segment and are in its header instead.
+of `journal.schema`. Therefore columns are only ever added at the end of a table. `group`, `member`
+and `incarnation` never change within a segment and are in its header instead. Tables are stored by
+name; blocks of earlier versions have the names and values of `journal.renamed`.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, sub
 from types import GenericAlias
-from typing import Any, NamedTuple, cast, get_type_hints
+from typing import Any, Literal, NamedTuple, cast, get_type_hints
 
 import msgspec
 
+from phalanx.journal import renamed
 from phalanx.journal.jsonl import contradiction
-from phalanx.journal.schema import TABLES, Event, Row
+from phalanx.journal.schema import SCHEMA_VERSION, TABLES, Event, Row
 
 GROWING = ("lseq", "step", "t_ns")
 SHARED = (*GROWING, "sim_ns", "run", "profile")
-IN_HEADER = ("group", "node", "inc")
+IN_HEADER = ("group", "member", "incarnation")
 ROWS_MAX = 1 << 17
 """Of one block. A repeated value costs nothing, so only this bounds what a block unfolds to."""
 NUMBER_MAX = (1 << 63) - 1
 
 
 class _Table(NamedTuple):
+    name: str
     kind: type[Row]
     names: tuple[str, ...]
     values: Any
@@ -40,10 +43,17 @@ class _Table(NamedTuple):
     numbers: frozenset[str]
     """Columns of whole numbers: 64 bits, in any format. `lists`: those of lists of them."""
     lists: frozenset[str]
+    written: dict[str, dict[str, str]]
+    """Columns whose values are stored under other names: what is stored, and what it means."""
 
 
-def _table(kind: type[Row]) -> _Table:
+def _table(name: str, kind: type[Row], former: bool = False) -> _Table:
     hints = get_type_hints(kind)
+    written = {}
+    if former:
+        written = {column: of for (table, column), of in renamed.VALUES.items() if table == name}
+    for column, of in written.items():
+        hints[column] = Literal[tuple(of)]
     own = [f for f in kind.__struct_fields__ if f not in SHARED and f not in IN_HEADER]
     names = (*SHARED, *own)
     lists = {f: GenericAlias(list, (hints[f],)) for f in names}
@@ -57,10 +67,14 @@ def _table(kind: type[Row]) -> _Table:
     numbers = frozenset(f for f in names if hints[f] in (int, int | None))
     of_lists = frozenset(f for f in names if hints[f] in (list[int], list[int] | None))
     decoder = msgspec.msgpack.Decoder(columns)
-    return _Table(kind, names, attrgetter(*names), decoder, defaults, numbers, of_lists)
+    values = attrgetter(*names)
+    return _Table(name, kind, names, values, decoder, defaults, numbers, of_lists, written)
 
 
-_TABLES = {name: _table(kind) for name, kind in TABLES.items()}
+_TABLES = {name: _table(name, kind) for name, kind in TABLES.items()}
+_FORMER = {
+    renamed.former_table(name): _table(name, kind, former=True) for name, kind in TABLES.items()
+}
 _NAMES: dict[type[Row], str] = {kind: name for name, kind in TABLES.items()}
 _BLOCK = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.msgpack.Encoder()
@@ -102,25 +116,28 @@ class ColumnBlock(NamedTuple):
     """All but those that are in the header."""
 
 
-def unpack(body: bytes, node: str, inc: int, group: str) -> list[Event]:
+def unpack(
+    body: bytes, member: str, incarnation: int, group: str, schema: int = SCHEMA_VERSION
+) -> list[Event]:
     """The rows in the order of their numbers. ValueError for anything that `pack` does not make
     (msgspec's own errors are ValueErrors too)."""
     rows: list[Event] = []
-    for packed in columns_of(body).values():
-        rows += _rows(packed, node, inc, group)
+    for packed in columns_of(body, schema).values():
+        rows += _rows(packed, member, incarnation, group)
     rows.sort(key=attrgetter("lseq"))
     return rows
 
 
-def columns_of(body: bytes) -> dict[str, ColumnBlock]:
+def columns_of(body: bytes, schema: int = SCHEMA_VERSION) -> dict[str, ColumnBlock]:
     """The same without making rows, by table; not yet asked is what columns of one row say of each
-    other (`eventfile.contradiction`). ValueError for anything that `pack` does not make."""
+    other (`jsonl.contradiction`). ValueError for anything that `pack` does not make."""
     found = {}
+    tables = _TABLES if schema >= renamed.RENAMED_IN else _FORMER
     for name, raw in _BLOCK.decode(body).items():
-        table = _TABLES.get(name)
+        table = tables.get(name)
         if table is None:
             raise ValueError(f"there is no table {name!r}")
-        found[name] = _packed(table, table.decoder.decode(raw))
+        found[table.name] = _packed(table, table.decoder.decode(raw))
     if not found:
         raise ValueError("a block without rows")
     return found
@@ -147,6 +164,8 @@ def _packed(table: _Table, decoded: Any) -> ColumnBlock:
         if numbers and not _fits(numbers, name in GROWING):
             raise ValueError(f"a value of column {name} has more than 64 bits")
         columns[name] = values
+    for name, of in table.written.items():
+        columns[name] = [of[value] for value in columns[name]]
     return ColumnBlock(table.kind, count, columns)
 
 
@@ -161,14 +180,14 @@ def _fits(values: Sequence[int | None], growing: bool) -> bool:
     return high is None or low is None or (high <= NUMBER_MAX and low >= -NUMBER_MAX - 1)
 
 
-def _rows(packed: ColumnBlock, node: str, inc: int, group: str) -> list[Event]:
+def _rows(packed: ColumnBlock, member: str, incarnation: int, group: str) -> list[Event]:
     names = tuple(packed.columns)
     count = packed.rows
     columns = [c if len(c) == count else [*c] * count for c in packed.columns.values()]
     rows = []
     for values in zip(*columns, strict=True):
         known: dict[str, Any] = dict(zip(names, values, strict=True))
-        row = cast(Event, packed.kind(group=group, node=node, inc=inc, **known))
+        row = cast(Event, packed.kind(group=group, member=member, incarnation=incarnation, **known))
         if wrong := contradiction(row):
             raise ValueError(wrong)
         rows.append(row)

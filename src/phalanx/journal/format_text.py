@@ -20,8 +20,8 @@ def line(row: Event) -> str:
         if name not in Row.__struct_fields__ and value is not None and value != []
     ]
     table = row.__struct_config__.tag
-    who = f"{row.node}.{row.inc}"
-    return f"{row.lseq:>8} {row.t_ns / 1e9:>14.6f}  {who:<12} {table:<12} {' '.join(own)}".rstrip()
+    who = f"{row.member}.{row.incarnation}"
+    return f"{row.lseq:>8} {row.t_ns / 1e9:>14.6f}  {who:<12} {table:<16} {' '.join(own)}".rstrip()
 
 
 def _value(value: object) -> str:

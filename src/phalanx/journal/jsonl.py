@@ -19,17 +19,18 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from phalanx.errors import EventFileError
+from phalanx.journal import renamed
 from phalanx.journal.schema import (
     EQUAL_LENGTHS,
     NAMED,
     SCHEMA_VERSION,
+    Accepted,
     Corrupt,
     Deliver,
     Event,
     Gap,
     NotSent,
-    Send,
-    Submit,
+    Sent,
 )
 
 _MAKE_AGAIN = "write the file again with phalanx, or restore a whole copy"
@@ -74,10 +75,10 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], list[Event]]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
             number = 1
-            manifest = _header(name, lines.readline())
+            header = _header(name, lines.readline())
             for line in lines:
                 number += 1
-                rows.append(_row(name, number, line))
+                rows.append(_row(name, number, line, header.phalanx_events))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise EventFileError(
             name, number, f"the compressed file is damaged ({error})", _MAKE_AGAIN
@@ -85,10 +86,10 @@ def read(path: str | PathLike[str]) -> tuple[dict[str, Any], list[Event]]:
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error})"
         raise EventFileError(name, None, problem, "check the path and its rights") from error
-    return manifest, rows
+    return header.manifest, rows
 
 
-def _header(name: str, line: bytes) -> dict[str, Any]:
+def _header(name: str, line: bytes) -> _Header:
     try:
         header = _HEADER.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -106,12 +107,16 @@ def _header(name: str, line: bytes) -> dict[str, Any]:
         raise EventFileError(
             name, 1, f"there is no schema version {header.phalanx_events}", _MAKE_AGAIN
         )
-    return header.manifest
+    return header
 
 
-def _row(name: str, number: int, line: bytes) -> Event:
+def _row(name: str, number: int, line: bytes, schema: int) -> Event:
     try:
-        row = _ROW.decode(line)
+        if schema < renamed.RENAMED_IN:
+            known = renamed.current_row(msgspec.json.decode(line, type=dict[str, Any]))
+            row = cast(Event, msgspec.convert(known, cast(Any, Event)))
+        else:
+            row = _ROW.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         if not line.endswith(b"\n"):
             problem = "the last line is torn"
@@ -130,13 +135,13 @@ def contradiction(row: Event) -> str | None:
     for columns in EQUAL_LENGTHS.get(type(row), ()):
         if len({len(getattr(row, column)) for column in columns}) > 1:
             return f"lists of unequal length: {', '.join(columns)}"
-    if isinstance(row, Submit | Send | Deliver | NotSent):
+    if isinstance(row, Accepted | Sent | Deliver | NotSent):
         if not 1 <= row.first <= row.last:
             return f"no range of messages: first {row.first}, last {row.last}"
-    for names, incs in NAMED.get(type(row), ()):
-        known = getattr(row, incs)  # older files have none
+    for names, incarnations in NAMED.get(type(row), ()):
+        known = getattr(row, incarnations)  # older files have none
         if known is not None and len(getattr(row, names) or ()) != len(known):
-            return f"lists of unequal length: {names}, {incs}"
+            return f"lists of unequal length: {names}, {incarnations}"
     if isinstance(row, Gap) and not 1 <= row.first <= row.last:
         return f"no range of rows: first {row.first}, last {row.last}"
     if row.lseq < 1:
@@ -156,7 +161,7 @@ def damage(rows: Sequence[Event]) -> list[str]:
     journals: dict[tuple[str, int], list[int]] = {}
     lost: dict[tuple[str, int], list[tuple[int, int | None]]] = {}
     for row in rows:
-        who = (row.node, row.inc)
+        who = (row.member, row.incarnation)
         numbers = journals.setdefault(who, [])
         if isinstance(row, Gap):
             lost.setdefault(who, []).append((row.first, row.last))
@@ -165,9 +170,9 @@ def damage(rows: Sequence[Event]) -> list[str]:
         else:
             numbers.append(row.lseq)
     found: list[str] = []
-    for (node, inc), numbers in journals.items():
-        told = f"{node}.{inc}"
-        explained = lost.get((node, inc), [])
+    for (member, incarnation), numbers in journals.items():
+        told = f"{member}.{incarnation}"
+        explained = lost.get((member, incarnation), [])
         for before, after in pairwise([0, *sorted(numbers)]):
             if after == before:
                 found.append(f"{told}: row {after} is there twice")

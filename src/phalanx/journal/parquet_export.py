@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.errors import JournalError
-from phalanx.journal import reader, retention
+from phalanx.journal import reader, renamed, retention
 from phalanx.journal.arrow_schema import arrow as arrow
 from phalanx.journal.arrow_schema import schema as schema
 from phalanx.journal.columnar_reader import ColumnarReader, Copy
@@ -33,8 +33,10 @@ from phalanx.journal.parquet_writer import ParquetTableWriter
 from phalanx.journal.segment import Header, ending, file_name
 
 NOTES = "_segments"
-LAYOUT = 2
-"""Of exported files. 1: without the columns of IDENTITY, and notes without `found`."""
+LAYOUT = 3
+"""Of exported files. 1: without the columns of IDENTITY, and notes without `found`; 2: with the
+names of schema version 7 and before (`journal.renamed`)."""
+RENAMED_IN = 3
 
 
 class Exported(msgspec.Struct):
@@ -116,16 +118,28 @@ def _export(path: Path, header: Header, ready: _Ready, folder: Path, done: Expor
     tables = {table: file.rows for table, file in written.items()}
     found = msgspec.to_builtins(scan.found)
     note = Note(path.name, ready.size, ready.sealed, header, tables, LAYOUT, found)
+    _remove_former(folder, name, place)
     write_note(place, note)
     done.segments += 1
     done.files += len(tables)
     done.rows += sum(tables.values())
 
 
+def _remove_former(folder: Path, name: str, place: Path) -> None:
+    """Removes the files that an export of an earlier layout wrote under other names."""
+    try:
+        before = _decoded(place.read_bytes())
+    except (OSError, msgspec.DecodeError, ValueError):
+        return
+    if before.layout < RENAMED_IN and before.shared is None:
+        for table in before.tables.keys() & renamed.TABLES.keys():
+            (folder / table / f"{name}.parquet").unlink(missing_ok=True)
+
+
 def name_of(header: Header) -> str:
     """What the files of an exported segment are called. Spark passes over names that begin with an
     underscore."""
-    made = Path(file_name(header.group, header.node, header.inc, header.number)).stem
+    made = Path(file_name(header.group, header.member, header.incarnation, header.number)).stem
     return re.sub("^_", "%5F", f"{made}-{header.journal[:8]}")
 
 
@@ -137,7 +151,7 @@ class Note(msgspec.Struct):
     sealed: bool
     header: Header
     tables: dict[str, int]
-    """Rows of each."""
+    """Rows of each, by the names of the folders that the files are in."""
     layout: int = 1
     found: dict[str, Any] | None = None
     """What was found in it (`scan.Found`); not known in the first layout."""
@@ -157,7 +171,7 @@ def write_note(path: Path, note: Note) -> None:
 def note_of(path: Path) -> Note:
     """JournalError for what is no note, or one of a later phalanx."""
     try:
-        note = msgspec.json.decode(path.read_bytes(), type=Note)
+        note = _decoded(path.read_bytes())
     except (OSError, msgspec.DecodeError, ValueError) as error:
         problem = "not a note of an exported segment"
         raise JournalError(str(path), None, problem, "remove it, and export again") from error
@@ -168,11 +182,20 @@ def note_of(path: Path) -> Note:
     return note
 
 
+def _decoded(data: bytes) -> Note:
+    """A note of any layout, with its header by the names of now."""
+    known = msgspec.json.decode(data, type=dict[str, Any])
+    layout, header = known.get("layout", 1), known.get("header")
+    if isinstance(layout, int) and layout < RENAMED_IN and isinstance(header, dict):
+        known["header"] = renamed.current_header(header)
+    return msgspec.convert(known, Note)
+
+
 def _noted(path: Path) -> int:
     """How large the segment was. A note that is missing, cannot be read or is of an older layout
     counts as none."""
     try:
-        note = msgspec.json.decode(path.read_bytes(), type=Note)
+        note = _decoded(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError, ValueError):
         return -1
     return note.bytes if note.layout >= LAYOUT else -1

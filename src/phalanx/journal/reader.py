@@ -72,7 +72,7 @@ def each(paths: Iterable[Path | str]) -> Iterator[tuple[list[Segment], list[Even
     copies: dict[tuple[str, str, int, str, int], list[Path]] = {}
     for path in find(paths):
         header = read_header(path)
-        key = header.group, header.node, header.inc, header.journal, header.number
+        key = header.group, header.member, header.incarnation, header.journal, header.number
         copies.setdefault(key, []).append(path)
     ends: dict[tuple[str, int], int] = {}
     for key in sorted(copies):

@@ -26,7 +26,6 @@ from phalanx.journal import schema as ev
 # By value: hashing an enum's member runs Python code, indexing with it does not.
 _SERVICES: tuple[ev.ServiceName, ...] = ("BASIC", "CAUSAL", "AGREED", "SAFE")
 _REGIONS: tuple[Literal["REGULAR", "TRANSITIONAL"], ...] = ("REGULAR", "TRANSITIONAL")
-_CAUSES = {"boot": "BOOT", "removal": "REMOVE", "join": "JOIN"}
 
 _Seldom = (
     fx.NotSent
@@ -49,18 +48,17 @@ class Recorder:
         run: str,
         group: str,
         member: MemberId,
-        profile: ev.ProfileName = "T",
         digests: bool = False,
     ) -> None:
         self.member = member
-        self._run, self._group, self._profile = run, group, profile
-        self._node, self._inc = member.name, member.incarnation
+        self._run, self._group = run, group
+        self._member, self._incarnation = member.name, member.incarnation
         self._digests = digests
         self._lseq = 0
         self._step = 0
         self._delivered: dict[MemberId, int] = {}  # by others, since the last send row
         self._view: ViewId | None = None  # the last view worded, and its words
-        self._vid = ""
+        self._view_text = ""
 
     def start(self, now: int, sim_ns: int | None = None) -> ev.Life:
         """The first row of a life."""
@@ -121,13 +119,13 @@ class Recorder:
                     to, digest = effect.to, None
                     if self._digests and effect.bodies:
                         digest = crc32(b"".join(effect.bodies))
-                    row = ev.Submit(
+                    row = ev.Accepted(
                         first=effect.first,
                         last=effect.last,
                         service=_SERVICES[effect.service],
-                        bytes=effect.size,
+                        size=effect.size,
                         to=None if to is None else [m.name for m in to],
-                        to_incs=None if to is None else [m.incarnation for m in to],
+                        to_incarnations=None if to is None else [m.incarnation for m in to],
                         digest=digest,
                         lseq=lseq + 1,
                         **common,
@@ -135,26 +133,30 @@ class Recorder:
                 case fx.Stable():
                     members = effect.members
                     row = ev.Stable(
-                        sender=self._node,
-                        sender_inc=self._inc,
+                        sender=self._member,
+                        sender_incarnation=self._incarnation,
                         upto=effect.upto,
-                        vid=self._word(effect.view),
+                        view=self._word(effect.view),
                         members=None if members is None else [m.name for m in members],
-                        member_incs=None if members is None else [m.incarnation for m in members],
+                        member_incarnations=None
+                        if members is None
+                        else [m.incarnation for m in members],
                         lseq=lseq + 1,
                         **common,
                     )
                 case fx.AllDelivered(upto, view, members):
                     row = ev.AllDelivered(
                         upto=upto,
-                        vid=self._word(view),
+                        view=self._word(view),
                         members=None if members is None else [m.name for m in members],
-                        member_incs=None if members is None else [m.incarnation for m in members],
+                        member_incarnations=None
+                        if members is None
+                        else [m.incarnation for m in members],
                         lseq=lseq + 1,
                         **common,
                     )
                 case fx.Ordered(upto, view):
-                    row = ev.Ordered(upto=upto, vid=self._word(view), lseq=lseq + 1, **common)
+                    row = ev.Ordered(upto=upto, view=self._word(view), lseq=lseq + 1, **common)
                 case _:
                     row = self._seldom(effect, lseq + 1, common)
             lseq += 1
@@ -175,17 +177,17 @@ class Recorder:
         if since:
             self._delivered = {}
         to = effect.to
-        return ev.Send(
+        return ev.Sent(
             first=effect.first,
             last=effect.last,
             service=_SERVICES[effect.service],
-            vid=self._word(effect.view),
+            view=self._word(effect.view),
             phase=effect.phase,
             frame=effect.frame,
             to=None if to is None else [m.name for m in to],
-            to_incs=None if to is None else [m.incarnation for m in to],
-            dep_nodes=[m.name for m in since],
-            dep_incs=[m.incarnation for m in since],
+            to_incarnations=None if to is None else [m.incarnation for m in to],
+            dep_senders=[m.name for m in since],
+            dep_incarnations=[m.incarnation for m in since],
             dep_numbers=list(since.values()),
             lseq=lseq,
             **common,
@@ -200,23 +202,23 @@ class Recorder:
         if self._digests:
             end = effect.offset + sum(effect.lengths)
             digest = crc32(memoryview(effect.payload)[effect.offset : end])
-        vid = self._word(effect.view)
+        view = self._word(effect.view)
         to = effect.to
         return ev.Deliver(
             sender=sender.name,
-            sender_inc=sender.incarnation,
+            sender_incarnation=sender.incarnation,
             first=effect.first,
             last=effect.last,
             service=_SERVICES[service],
-            vid=vid,
+            view=view,
             phase=effect.phase,
             region=_REGIONS[effect.region],
             frame=effect.frame,
-            origin_vid=vid if effect.origin == effect.view else str(effect.origin),
+            origin=view if effect.origin == effect.view else str(effect.origin),
             pos=effect.pos,
             batch=effect.batch,
             to=None if to is None else [m.name for m in to],
-            to_incs=None if to is None else [m.incarnation for m in to],
+            to_incarnations=None if to is None else [m.incarnation for m in to],
             digest=digest,
             lseq=lseq,
             **common,
@@ -233,8 +235,8 @@ class Recorder:
                 return ev.NotSent(
                     first=first,
                     last=last,
-                    to=[m.name for m in members],
-                    to_incs=[m.incarnation for m in members],
+                    members=[m.name for m in members],
+                    member_incarnations=[m.incarnation for m in members],
                     rest=rest,
                     lseq=lseq,
                     **common,
@@ -242,27 +244,27 @@ class Recorder:
             case fx.ViewInstalled():
                 return self._install(effect, lseq, common)
             case fx.Transitional():
-                return ev.TransMarker(
-                    vid=self._word(effect.view),
-                    at_pos=effect.pos,
+                return ev.Transitional(
+                    view=self._word(effect.view),
+                    pos=effect.pos,
                     members=[m.name for m in effect.members],
-                    member_incs=[m.incarnation for m in effect.members],
+                    member_incarnations=[m.incarnation for m in effect.members],
                     lseq=lseq,
                     **common,
                 )
             case fx.PeerSuspicion():
-                return ev.Suspect(
+                return ev.PeerSuspicion(
                     target=effect.target.name,
-                    target_inc=effect.target.incarnation,
+                    target_incarnation=effect.target.incarnation,
                     state=effect.state,
-                    prev_state=effect.previous,
+                    previous=effect.previous,
                     evidence=effect.evidence,
                     relay=None if effect.relay is None else effect.relay.name,
                     lseq=lseq,
                     **common,
                 )
             case fx.ViewChangeStep():
-                return ev.CtxStep(
+                return ev.ViewChangeStep(
                     context=effect.context.hex(),
                     stage=effect.stage,
                     action=effect.action,
@@ -273,10 +275,10 @@ class Recorder:
                     **common,
                 )
             case fx.LinkStats():
-                return ev.Link(
+                return ev.LinkStats(
                     peer=effect.peer.name,
-                    peer_inc=effect.peer.incarnation,
-                    vid=self._word(effect.view),
+                    peer_incarnation=effect.peer.incarnation,
+                    view=self._word(effect.view),
                     frames=effect.frames,
                     missed=effect.missed,
                     asked=effect.asked,
@@ -285,28 +287,28 @@ class Recorder:
                     **common,
                 )
             case fx.Refused(reason, count):
-                return ev.Refuse(reason=reason, count=count, lseq=lseq, **common)
+                return ev.Refused(reason=reason, count=count, lseq=lseq, **common)
             case _:
                 assert_never(effect)
 
     def _install(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> ev.Event:
         view = effect.view
-        return ev.ViewInstall(
-            vid=self._word(view.id),
+        return ev.ViewInstalled(
+            view=self._word(view.id),
             joins=view.id.joins,
             removals=view.id.removals,
             members=[m.name for m in view.members],
-            member_incs=[m.incarnation for m in view.members],
+            member_incarnations=[m.incarnation for m in view.members],
             context=view.context.hex(),
-            cause=_CAUSES[effect.cause],  # type: ignore[arg-type]
-            prev_vid=None if effect.previous is None else str(effect.previous),
-            trans=[m.name for m in effect.transitional],
-            trans_incs=[m.incarnation for m in effect.transitional],
+            cause=effect.cause,
+            previous=None if effect.previous is None else str(effect.previous),
+            transitional=[m.name for m in effect.transitional],
+            transitional_incarnations=[m.incarnation for m in effect.transitional],
             components=[str(merged.view) for merged in effect.merged],
             joined=[m.name for m in effect.joined],
-            joined_incs=[m.incarnation for m in effect.joined],
+            joined_incarnations=[m.incarnation for m in effect.joined],
             left=[m.name for m in effect.left],
-            left_incs=[m.incarnation for m in effect.left],
+            left_incarnations=[m.incarnation for m in effect.left],
             lseq=lseq,
             **common,
         )
@@ -314,16 +316,16 @@ class Recorder:
     def _sides(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> list[ev.Event]:
         """A row for each component of a merged view; the rows before have numbers up to `lseq`."""
         return [
-            ev.MergeSide(
-                vid=self._word(effect.view.id),
-                side_vid=str(side.view),
+            ev.MergedComponent(
+                view=self._word(effect.view.id),
+                component=str(side.view),
                 members=[m.name for m in side.members],
-                member_incs=[m.incarnation for m in side.members],
-                senders=[m.name for m, _ in side.delivered],
-                sender_incs=[m.incarnation for m, _ in side.delivered],
-                upto=[number for _, number in side.delivered],
+                member_incarnations=[m.incarnation for m in side.members],
+                delivered=[m.name for m, _ in side.delivered],
+                delivered_incarnations=[m.incarnation for m, _ in side.delivered],
+                delivered_upto=[number for _, number in side.delivered],
                 alone=[some.sender.name for some in side.alone],
-                alone_incs=[some.sender.incarnation for some in side.alone],
+                alone_incarnations=[some.sender.incarnation for some in side.alone],
                 alone_first=[some.first for some in side.alone],
                 alone_last=[some.last for some in side.alone],
                 lseq=lseq + index,
@@ -343,10 +345,10 @@ class Recorder:
         """The columns that the rows of the next step share."""
         return {
             "run": self._run,
-            "profile": self._profile,
+            "profile": "T",
             "group": self._group,
-            "node": self._node,
-            "inc": self._inc,
+            "member": self._member,
+            "incarnation": self._incarnation,
             "step": self._step + 1,
             "t_ns": now,
             "sim_ns": sim_ns,
@@ -356,5 +358,5 @@ class Recorder:
         """A view's text; a member words one view many times over."""
         if view is not self._view:
             self._view = view
-            self._vid = str(view)
-        return self._vid
+            self._view_text = str(view)
+        return self._view_text

@@ -9,9 +9,14 @@ simulator's one clock, None outside it: clocks of two machines are never compare
 Every column is an int, a str, None, or a list of those, so that any columnar format can be
 derived from these annotations.
 
+A fact has one name on every layer. A row that records an effect has the effect's name, its table
+the same in lower case, and its columns the names of the effect's fields: docs/facts.md lists them,
+with the exceptions and their reasons.
+
 The version of the schema grows with every table or column that is added, so that an older
 phalanx says "newer" of a file and not "corrupt". Every older version can be read: a column that
-is added has a default and stands last in its table, and none is ever taken away.
+is added has a default and stands last in its table, and none is ever taken away. `renamed` has the
+names of earlier versions.
 """
 
 from __future__ import annotations
@@ -20,15 +25,17 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.core.effects import Evidence
+from phalanx.core.effects import Action, Evidence, PeerState, Stage
 
-SCHEMA_VERSION = 7
-"""1: everything up to `corrupt`; 2: `gap`; 3: `link`; 4: `submit.digest`; 5: evidence `MOVED`; 6:
-what else an application is told: `ordered`, `merge_side`, `queue`, whom receipts, markers and lost
-receivers name, who joined and left, why a member stopped."""
+SCHEMA_VERSION = 8
+"""1: everything up to `corrupt`; 2: `gap`; 3: `link_stats`; 4: `accepted.digest`; 5: evidence
+`MOVED`; 6: what else an application is told: `ordered`, `merged_component`, `queue`, whom receipts,
+markers and lost receivers name, who joined and left, why a member stopped; 7: `all_delivered`; 8:
+tables and columns have the names of the effects and their fields (`renamed`)."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
-ProfileName = Literal["T", "F", "X", "M"]
+ProfileName = Literal["T"]
+"""The profile of the protocol that a group runs. There is one."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="table", gc=False):
@@ -37,48 +44,49 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="table", gc=False
     run: str
     profile: ProfileName
     group: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     step: int
     t_ns: int
     sim_ns: int | None = None
 
 
-class Submit(Row, frozen=True, kw_only=True, tag="submit"):
+class Accepted(Row, frozen=True, kw_only=True, tag="accepted"):
     """The application handed over messages first..last, and they were accepted."""
 
     first: int
     last: int
     service: ServiceName
-    bytes: int
+    size: int
+    """Bytes of their bodies together."""
     to: list[str] | None = None
     """Names of the addressed members; None is the whole view."""
-    to_incs: list[int] | None = None
+    to_incarnations: list[int] | None = None
     """Their incarnations, in the same order."""
     digest: int | None = None
     """CRC-32 of the bodies put together, where the recorder was asked for it."""
 
 
-class Send(Row, frozen=True, kw_only=True, tag="send"):
+class Sent(Row, frozen=True, kw_only=True, tag="sent"):
     """Messages first..last left for the network, the last part of a large one with them.
 
-    `deps` are the direct delivery-level dependencies of `first`: for each other sender the
+    `dep_...` are the direct delivery-level dependencies of `first`: for each other sender the
     last of its non-basic messages delivered here since the row before; the own previous
-    message is implied. Of three lists of equal length: sender names, their incarnations,
-    message numbers.
+    message is implied. Three lists of equal length: sender names, their incarnations, message
+    numbers.
     """
 
     first: int
     last: int
     service: ServiceName
-    vid: str
+    view: str
     phase: int
     frame: int
     to: list[str] | None = None
-    to_incs: list[int] | None = None
-    dep_nodes: list[str] = []
-    dep_incs: list[int] = []
+    to_incarnations: list[int] | None = None
+    dep_senders: list[str] = []
+    dep_incarnations: list[int] = []
     dep_numbers: list[int] = []
 
 
@@ -86,101 +94,101 @@ class Deliver(Row, frozen=True, kw_only=True, tag="deliver"):
     """Messages first..last of a sender went up to the application, consecutively."""
 
     sender: str
-    sender_inc: int
+    sender_incarnation: int
     first: int
     last: int
     service: ServiceName
-    vid: str
+    view: str
     phase: int
     region: Literal["REGULAR", "TRANSITIONAL"]
     frame: int
-    origin_vid: str
+    origin: str
     """The view the messages were sent in."""
     pos: int | None = None
     """Agreed position of `first` in the view, counting what was not addressed here too."""
     batch: int | None = None
     to: list[str] | None = None
-    to_incs: list[int] | None = None
+    to_incarnations: list[int] | None = None
     digest: int | None = None
     """CRC-32 of the bodies put together, where the recorder was asked for it."""
 
 
-class ViewInstall(Row, frozen=True, kw_only=True, tag="view_install"):
+class ViewInstalled(Row, frozen=True, kw_only=True, tag="view_installed"):
     """The member is in this view from here on."""
 
-    vid: str
+    view: str
     joins: int
     removals: int
     members: list[str]
-    member_incs: list[int]
+    member_incarnations: list[int]
     context: str
-    cause: Literal["BOOT", "REMOVE", "JOIN"]
-    prev_vid: str | None = None
-    trans: list[str] = []
-    trans_incs: list[int] = []
+    cause: Literal["boot", "removal", "join"]
+    previous: str | None = None
+    transitional: list[str] = []
+    transitional_incarnations: list[int] = []
     components: list[str] = []
     """The views that were merged into this one."""
     joined: list[str] | None = None
     """Members that were not in the view before; null in older journals."""
-    joined_incs: list[int] | None = None
+    joined_incarnations: list[int] | None = None
     left: list[str] | None = None
     """Members of the view before that are not in this one; null in older journals."""
-    left_incs: list[int] | None = None
+    left_incarnations: list[int] | None = None
 
 
-class MergeSide(Row, frozen=True, kw_only=True, tag="merge_side"):
-    """What a merged view reports of one of its components. The row follows that of the view."""
+class MergedComponent(Row, frozen=True, kw_only=True, tag="merged_component"):
+    """A component of a merged view, as the view reports it. The row follows that of the view."""
 
-    vid: str
+    view: str
     """The merged view."""
-    side_vid: str
+    component: str
     """The component."""
     members: list[str]
     """Members of the component."""
-    member_incs: list[int]
-    senders: list[str]
+    member_incarnations: list[int]
+    delivered: list[str]
     """Senders of which the component had delivered messages when its members agreed to merge, or
     which they had met."""
-    sender_incs: list[int]
-    upto: list[int]
+    delivered_incarnations: list[int]
+    delivered_upto: list[int]
     """Per sender, the highest number of a message delivered; 0 if there was none."""
     alone: list[str]
     """Senders of messages that no other component had delivered."""
-    alone_incs: list[int]
+    alone_incarnations: list[int]
     alone_first: list[int]
     alone_last: list[int]
 
 
-class TransMarker(Row, frozen=True, kw_only=True, tag="trans_marker"):
-    """From position `at_pos` of the closing view on, deliveries are transitional: safe messages
+class Transitional(Row, frozen=True, kw_only=True, tag="transitional"):
+    """From position `pos` of the closing view on, deliveries are transitional: safe messages
     among them are not known to be everywhere."""
 
-    vid: str
-    at_pos: int
+    view: str
+    pos: int
     members: list[str] | None = None
     """Members that move on together, as the application was told; null in older journals."""
-    member_incs: list[int] | None = None
+    member_incarnations: list[int] | None = None
 
 
-class CtxStep(Row, frozen=True, kw_only=True, tag="ctx_step"):
+class ViewChangeStep(Row, frozen=True, kw_only=True, tag="view_change_step"):
     """A step of a membership change; the failed are named with their incarnation, `ada.2`."""
 
     context: str
-    stage: Literal["IDLE", "COLLECT", "COMMIT"]
-    action: Literal["START", "FORGET", "COMMIT", "FA", "FOLLOW", "CLOSED", "LEAVE"]
+    stage: Stage
+    action: Action
     components: list[str] = []
     failed_before: list[str] = []
     failed_after: list[str] = []
 
 
-class Suspect(Row, frozen=True, kw_only=True, tag="suspect"):
+class PeerSuspicion(Row, frozen=True, kw_only=True, tag="peer_suspicion"):
     """The detector changed its mind about a member."""
 
     target: str
-    target_inc: int
-    state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-    prev_state: Literal["OPERATIONAL", "SUSPECTED", "SEMI", "FAULTY"]
-    evidence: Literal[Evidence, "CHANNEL_DOWN", "BITMAP"]
+    target_incarnation: int
+    state: PeerState
+    previous: PeerState
+    evidence: Evidence
     relay: str | None = None
 
 
@@ -190,9 +198,9 @@ class NotSent(Row, frozen=True, kw_only=True, tag="not_sent"):
 
     first: int
     last: int
-    to: list[str] | None = None
+    members: list[str] | None = None
     """The members that are gone; null in older journals, where it is all of them."""
-    to_incs: list[int] | None = None
+    member_incarnations: list[int] | None = None
     rest: int = 0
     """Addressed members that are left."""
 
@@ -203,12 +211,12 @@ class Stable(Row, frozen=True, kw_only=True, tag="stable"):
     the row before, or do not come to the next view."""
 
     sender: str
-    sender_inc: int
+    sender_incarnation: int
     upto: int
-    vid: str
+    view: str
     members: list[str] | None = None
     """Null: all members of the view."""
-    member_incs: list[int] | None = None
+    member_incarnations: list[int] | None = None
 
 
 class AllDelivered(Row, frozen=True, kw_only=True, tag="all_delivered"):
@@ -217,17 +225,17 @@ class AllDelivered(Row, frozen=True, kw_only=True, tag="all_delivered"):
     together. Written where the application asked for it."""
 
     upto: int
-    vid: str
+    view: str
     members: list[str] | None = None
     """Null: all members of the view."""
-    member_incs: list[int] | None = None
+    member_incarnations: list[int] | None = None
 
 
 class Ordered(Row, frozen=True, kw_only=True, tag="ordered"):
     """The place of own messages up to this number in the order of the view can no longer change."""
 
     upto: int
-    vid: str
+    view: str
 
 
 class Queue(Row, frozen=True, kw_only=True, tag="queue"):
@@ -250,7 +258,7 @@ class Window(Row, frozen=True, kw_only=True, tag="window"):
     frames: int
 
 
-class Refuse(Row, frozen=True, kw_only=True, tag="refuse"):
+class Refused(Row, frozen=True, kw_only=True, tag="refused"):
     """Packets that were dropped as nonsense, by reason."""
 
     reason: str
@@ -260,7 +268,7 @@ class Refuse(Row, frozen=True, kw_only=True, tag="refuse"):
 class Life(Row, frozen=True, kw_only=True, tag="life"):
     """START first, and STOP last unless the member ended uncleanly. CRASH only where known."""
 
-    op: Literal["START", "STOP", "CRASH", "RECOVER"]
+    op: Literal["START", "STOP", "CRASH"]
     reason: str | None = None
     """Of a STOP: `left`, `name-in-use`, `incarnation-used`, `failed`, or `ended` where the run
     ended. Null in older journals."""
@@ -274,8 +282,8 @@ class Clock(Row, frozen=True, kw_only=True, tag="clock"):
 
 
 class Topology(Row, frozen=True, kw_only=True, tag="topology"):
-    """Ground truth of a simulation: the node can exchange packets with these from now on. A name
-    is there as often as processes bear it."""
+    """Ground truth of a simulation: the member can exchange packets with these from now on. A name
+    is there as often as processes have it."""
 
     component: list[str]
 
@@ -296,13 +304,13 @@ class Gap(Row, frozen=True, kw_only=True, tag="gap"):
     reason: str
 
 
-class Link(Row, frozen=True, kw_only=True, tag="link"):
+class LinkStats(Row, frozen=True, kw_only=True, tag="link_stats"):
     """What happened on the link with a peer since the view began: the last row of a view and a
     peer holds the whole. Written when the view or the life ends, and every few seconds."""
 
     peer: str
-    peer_inc: int
-    vid: str
+    peer_incarnation: int
+    view: str
     frames: int
     """Of the peer, that are here."""
     missed: int
@@ -314,73 +322,76 @@ class Link(Row, frozen=True, kw_only=True, tag="link"):
 
 
 Event = (
-    Submit
-    | Send
+    Accepted
+    | Sent
     | Deliver
-    | ViewInstall
-    | TransMarker
-    | CtxStep
-    | Suspect
+    | ViewInstalled
+    | Transitional
+    | ViewChangeStep
+    | PeerSuspicion
     | NotSent
     | Stable
     | Ordered
     | AllDelivered
-    | MergeSide
+    | MergedComponent
     | Queue
     | Window
-    | Refuse
+    | Refused
     | Life
     | Clock
     | Topology
     | Corrupt
     | Gap
-    | Link
+    | LinkStats
 )
 
 EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
-    Send: (("dep_nodes", "dep_incs", "dep_numbers"),),
-    ViewInstall: (("members", "member_incs"), ("trans", "trans_incs")),
-    MergeSide: (
-        ("members", "member_incs"),
-        ("senders", "sender_incs", "upto"),
-        ("alone", "alone_incs", "alone_first", "alone_last"),
+    Sent: (("dep_senders", "dep_incarnations", "dep_numbers"),),
+    ViewInstalled: (
+        ("members", "member_incarnations"),
+        ("transitional", "transitional_incarnations"),
+    ),
+    MergedComponent: (
+        ("members", "member_incarnations"),
+        ("delivered", "delivered_incarnations", "delivered_upto"),
+        ("alone", "alone_incarnations", "alone_first", "alone_last"),
     ),
 }
 """Per table, the columns whose lists belong together."""
 NAMED: dict[type[Row], tuple[tuple[str, str], ...]] = {
-    Submit: (("to", "to_incs"),),
-    Send: (("to", "to_incs"),),
-    Deliver: (("to", "to_incs"),),
-    NotSent: (("to", "to_incs"),),
-    ViewInstall: (("joined", "joined_incs"), ("left", "left_incs")),
-    TransMarker: (("members", "member_incs"),),
-    Stable: (("members", "member_incs"),),
-    AllDelivered: (("members", "member_incs"),),
+    Accepted: (("to", "to_incarnations"),),
+    Sent: (("to", "to_incarnations"),),
+    Deliver: (("to", "to_incarnations"),),
+    NotSent: (("members", "member_incarnations"),),
+    ViewInstalled: (("joined", "joined_incarnations"), ("left", "left_incarnations")),
+    Transitional: (("members", "member_incarnations"),),
+    Stable: (("members", "member_incarnations"),),
+    AllDelivered: (("members", "member_incarnations"),),
 }
 """Per table, columns of names that may be null, and of their incarnations: null in older files."""
-RANGES = (Submit, Send, Deliver, NotSent, Gap)
+RANGES = (Accepted, Sent, Deliver, NotSent, Gap)
 """Tables with a range first..last."""
 
 TABLES: dict[str, type[Row]] = {
-    "submit": Submit,
-    "send": Send,
+    "accepted": Accepted,
+    "sent": Sent,
     "deliver": Deliver,
-    "view_install": ViewInstall,
-    "trans_marker": TransMarker,
-    "ctx_step": CtxStep,
-    "suspect": Suspect,
+    "view_installed": ViewInstalled,
+    "transitional": Transitional,
+    "view_change_step": ViewChangeStep,
+    "peer_suspicion": PeerSuspicion,
     "not_sent": NotSent,
     "stable": Stable,
     "window": Window,
-    "refuse": Refuse,
+    "refused": Refused,
     "life": Life,
     "clock": Clock,
     "topology": Topology,
     "corrupt": Corrupt,
     "gap": Gap,
-    "link": Link,
+    "link_stats": LinkStats,
     "ordered": Ordered,
-    "merge_side": MergeSide,
+    "merged_component": MergedComponent,
     "queue": Queue,
     "all_delivered": AllDelivered,
 }

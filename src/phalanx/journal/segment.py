@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import JournalError
-from phalanx.journal import blocks
+from phalanx.journal import blocks, renamed
 from phalanx.journal.blocks import FOOTER, ROWS, Block, Damage, parse
 from phalanx.journal.columns import unpack
 from phalanx.journal.schema import SCHEMA_VERSION, Corrupt, Event
@@ -50,8 +50,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """UUID, as hex: one journal is one life of one member in one group."""
     cluster: str
     group: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     number: int
     """Of the segment within its journal, from 1."""
     schema: int
@@ -111,9 +111,9 @@ class Segment(msgspec.Struct, kw_only=True):
         return found
 
 
-def file_name(group: str, node: str, inc: int, number: int) -> str:
+def file_name(group: str, member: str, incarnation: int, number: int) -> str:
     """Sorts by number within a journal. Any name becomes one that every file system takes."""
-    return f"{_safe(group)}-{_safe(node)}-{inc:06}-{number:06}{SUFFIX}"
+    return f"{_safe(group)}-{_safe(member)}-{incarnation:06}-{number:06}{SUFFIX}"
 
 
 def _safe(name: str) -> str:
@@ -159,6 +159,9 @@ def header_of(path: Path, data: bytes) -> tuple[Header, int]:
         if schema > SCHEMA_VERSION:
             problem = f"schema version {schema} is newer than {SCHEMA_VERSION}"
             raise JournalError(name, None, problem, _LATER)
+        if schema < renamed.RENAMED_IN:
+            known = renamed.current_header(msgspec.msgpack.decode(body, type=dict[str, Any]))
+            return msgspec.convert(known, Header), begin + length
         return msgspec.msgpack.decode(body, type=Header), begin + length
     except (msgspec.DecodeError, RecursionError) as error:
         raise JournalError(name, None, "the header is corrupt", _RESTORE) from error
@@ -219,7 +222,9 @@ def _add(segment: Segment, rows: list[Event], block: Block, bodies: bool, data: 
             whole = zlib.crc32(memoryview(data)[: block.offset]) == footer.crc
             return whole or segment.corrupt > 0
         if block.kind == ROWS:
-            found = unpack(block.body, header.node, header.inc, header.group)
+            found = unpack(
+                block.body, header.member, header.incarnation, header.group, header.schema
+            )
             rows += found
             _count(segment, found)
         elif bodies:
@@ -258,8 +263,8 @@ def _add_corrupt(segment: Segment, rows: list[Event], damage: Damage, before: in
         run=rows[-1].run if rows else "",
         profile="T",
         group=header.group,
-        node=header.node,
-        inc=header.inc,
+        member=header.member,
+        incarnation=header.incarnation,
         lseq=before + 1,
         step=rows[-1].step if rows else 0,
         t_ns=rows[-1].t_ns if rows else header.mono_ns,

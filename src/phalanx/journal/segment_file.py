@@ -24,7 +24,9 @@ class SegmentFile:
     """Every method may raise OSError; what was appended before stays readable."""
 
     def __init__(self, directory: Path, header: Header) -> None:
-        self.path = directory / file_name(header.group, header.node, header.inc, header.number)
+        self.path = directory / file_name(
+            header.group, header.member, header.incarnation, header.number
+        )
         if self.path.exists():  # another process of this name, or a lost incarnation
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         self.size = 0

@@ -96,7 +96,7 @@ class Journal:
         trouble with the disk. The list must not be changed afterwards."""
         if not rows or self._closing:
             return
-        assert (rows[0].node, rows[0].inc, rows[0].group) == self._who
+        assert (rows[0].member, rows[0].incarnation, rows[0].group) == self._who
         waiting = self._accepted - self._taken + len(rows)
         if waiting > self.settings.queue_rows_max:
             self._overflow(rows)

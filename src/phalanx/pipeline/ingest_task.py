@@ -18,6 +18,7 @@ import msgspec
 
 from phalanx.errors import JournalError
 from phalanx.journal import parquet_export as parquet
+from phalanx.journal import renamed
 from phalanx.journal.arrow_schema import IDENTITY, arrow, schema
 from phalanx.journal.columnar_reader import ColumnarReader, ScanSummary
 from phalanx.journal.parquet_writer import ParquetTableWriter, WrittenFile
@@ -169,8 +170,11 @@ class _Taking:
         note = parquet.note_of(path)
         same = {"cluster": note.header.cluster, "journal": note.header.journal}
         counted = ScanSummary(sealed=int(note.sealed))
-        for table, rows in note.tables.items():
-            file = _exported_file(path, note, table)
+        for folder, rows in note.tables.items():
+            table = folder
+            if note.layout < parquet.RENAMED_IN:
+                table = renamed.TABLES.get(folder, folder)
+            file = _exported_file(path, note, folder)
             shared = note.shared is not None
             if not shared and file.stat().st_size >= COPY_BYTES and _is_complete(file, table):
                 there = self._copy(file, table)
@@ -224,7 +228,7 @@ def _exported_file(path: Path, note: parquet.Note, table: str) -> Path:
 def _batches(
     place: Path, table: str, same: Mapping[str, str], shared: bool = False
 ) -> Iterator[Any]:
-    """Of a file of either layout, with all columns; of one that journals share, the rows of this
+    """Of a file of any layout, with all columns; of one that journals share, the rows of this
     one. JournalError for anything else."""
     pa = arrow()
     wanted = schema(table)
@@ -234,21 +238,32 @@ def _batches(
                 mine = batch
                 if shared:
                     mine = batch.filter(pa.compute.equal(batch["journal"], same["journal"]))
-                yield _with_identity(pa, mine, wanted, same)
+                yield _with_all_columns(pa, mine, table, wanted, same)
     except (pa.ArrowException, OSError) as error:
         raise JournalError(str(place), None, f"not a table ({error})", _AGAIN) from error
 
 
-def _with_identity(pa: Any, batch: Any, wanted: Any, same: Mapping[str, str]) -> Any:
+def _with_all_columns(pa: Any, batch: Any, table: str, wanted: Any, same: Mapping[str, str]) -> Any:
+    """By the names of now. Only files of schema version 7 and before have a column `node`."""
+    former = renamed.former_names(table) if "node" in batch.schema.names else {}
     arrays = []
     for field in wanted:
-        if field.name in batch.schema.names:
-            arrays.append(batch.column(field.name).cast(field.type))
+        stored = former.get(field.name, field.name)
+        if stored in batch.schema.names:
+            column = batch.column(stored).cast(field.type)
+            values = renamed.VALUES.get((table, field.name), {}) if former else {}
+            arrays.append(_translated(pa, column, values))
         elif field.name in IDENTITY:
             arrays.append(pa.repeat(pa.scalar(same[field.name]), batch.num_rows))
         else:  # a column that its writer did not know
             arrays.append(pa.nulls(batch.num_rows, field.type))
     return pa.record_batch(arrays, schema=wanted)
+
+
+def _translated(pa: Any, column: Any, values: Mapping[str, str]) -> Any:
+    if not values:
+        return column
+    return pa.array([values.get(value, value) for value in column.to_pylist()], column.type)
 
 
 def _count(found: ScanSummary, table: str, batch: Any) -> None:

@@ -100,7 +100,7 @@ def check_clusters(offers: Sequence[Offer], lake: tuple[str, str] | None = None)
 
 def _order(offer: Offer) -> tuple[str, str, int, str, int]:
     header = offer.header
-    return header.group, header.node, header.inc, header.journal, header.number
+    return header.group, header.member, header.incarnation, header.journal, header.number
 
 
 def _keep_longest(found: dict[tuple[str, int], Offer], offer: Offer) -> None:

@@ -24,8 +24,8 @@ class JournalFacts(msgspec.Struct, frozen=True):
     journal: str
     run: str
     group: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     boot_id: str
     wall_ns: int
     """What the wall clock said when the clock of the rows said `mono_ns`."""
@@ -54,8 +54,8 @@ class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """Of the segment within its journal, from 1."""
     group: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     boot_id: str
     wall_ns: int
     mono_ns: int
@@ -107,8 +107,8 @@ def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> S
         journal=header.journal,
         number=header.number,
         group=header.group,
-        node=header.node,
-        inc=header.inc,
+        member=header.member,
+        incarnation=header.incarnation,
         boot_id=header.boot_id,
         wall_ns=header.wall_ns,
         mono_ns=header.mono_ns,
@@ -140,7 +140,7 @@ def journals_of(segments: Iterable[SegmentFacts]) -> list[JournalFacts]:
 
 
 _AS_IN_THE_HEADER = (
-    *("cluster", "journal", "group", "node", "inc", "boot_id", "wall_ns", "mono_ns"),
+    *("cluster", "journal", "group", "member", "incarnation", "boot_id", "wall_ns", "mono_ns"),
     *("mode", "settled", "undisturbed_ns", "changes_max", "order", "early"),
 )
 
@@ -175,8 +175,8 @@ def facts_of(header: Header, rows: Sequence[Event]) -> JournalFacts:
         journal=header.journal,
         run=rows[0].run,
         group=header.group,
-        node=header.node,
-        inc=header.inc,
+        member=header.member,
+        incarnation=header.incarnation,
         boot_id=header.boot_id,
         wall_ns=header.wall_ns,
         mono_ns=header.mono_ns,

@@ -5,7 +5,7 @@
 `path` is a file or folder, `paths` a JSON list of them; `table` is one of `journal.schema`. Each
 row appears once, however many copies of a segment there are. A live segment is read up to its size
 when the query was planned, so that a repeated task reads the same rows. Filters on cluster,
-journal, group, node and inc skip whole segments, filters on lseq whole blocks.
+journal, group, member and incarnation skip whole segments, filters on lseq whole blocks.
 
 Use it for journals that are being written, and for damaged ones. For many queries on many journals,
 ingest them: Spark reads only the needed columns of Parquet, while here all rows pass through
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NAME = "phalanx"
 PARTITION_BYTES = 16 << 20
-_OF_HEADER = ("cluster", "journal", "group", "node", "inc")
+_OF_HEADER = ("cluster", "journal", "group", "member", "incarnation")
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -40,7 +40,8 @@ from phalanx.pipeline.tables import Tables
 MANIFESTS = "_manifest"
 WORK = "_work"
 LAYERS = ("bronze", "silver", "gold")
-FORMAT = 1
+FORMAT = 2
+"""Of lakes. 1: tables and columns have the names of schema version 7 and before."""
 EPOCH = "1970-01-01T00:00:00+00:00"
 _WRITER = re.compile("[0-9a-f]{16}")
 _OTHER = "give an empty folder, a new one, or a lake"
@@ -273,6 +274,9 @@ def _manifest(path: Path) -> Manifest:
     except (OSError, msgspec.DecodeError, ValueError) as error:
         problem = "not a manifest of a lake"
         raise PipelineError(str(path), problem, "remove it, or restore a whole copy") from error
+    if found.format < FORMAT:
+        problem = f"a lake of format {found.format}: its tables and columns have earlier names"
+        raise PipelineError(str(path), problem, "ingest the journals again, into a new lake")
     if found.format > FORMAT:
         problem = f"format {found.format} is newer than {FORMAT}"
         remedy = "read it with the version of phalanx that wrote it, or a later one"

@@ -25,7 +25,11 @@ INCARNATIONS_MAX = 64
 def of_labels(labels: Iterable[str]) -> ShortNames:
     """Short names for members that are given in full, as `ada.1763355123456`."""
     parts = (label.rpartition(".") for label in labels)
-    return ShortNames((name, int(inc)) for name, _, inc in parts if name and inc.isdecimal())
+    return ShortNames(
+        (name, int(incarnation))
+        for name, _, incarnation in parts
+        if name and incarnation.isdecimal()
+    )
 
 
 class ShortNames:
@@ -69,8 +73,12 @@ class ShortNames:
         'ada#7 of ada.5'
         """
         if self._pattern is None:
-            lives = ((name, inc) for name, known in self._known.items() for inc in known)
-            self._full = {f"{name}.{inc}": (name, inc) for name, inc in lives}
+            lives = (
+                (name, incarnation) for name, known in self._known.items() for incarnation in known
+            )
+            self._full = {
+                f"{name}.{incarnation}": (name, incarnation) for name, incarnation in lives
+            }
             longest_first = sorted(self._full, key=len, reverse=True)
             names = "|".join(map(re.escape, longest_first)) or "(?!)"
             self._pattern = re.compile(rf"(?<![\w.-])(?:{names})(?!\d|:[0-9a-f]{{4}})")

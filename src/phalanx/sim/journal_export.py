@@ -60,17 +60,17 @@ def header(first: Event, scenario: Scenario, known: GroundTruth, digest: str) ->
     The clocks of two machines are apart, and so are their boots. An imposter sits on a machine
     that its rows do not name: its boot is its own.
     """
-    node, inc = first.node, first.inc
-    life = f"{first.run}/{digest}/{node}"
-    boot = life if scenario.in_line(node, inc) else f"{life}/{inc}"
-    mode = scenario.config_of(node).mode
+    member, incarnation = first.member, first.incarnation
+    life = f"{first.run}/{digest}/{member}"
+    boot = life if scenario.in_line(member, incarnation) else f"{life}/{incarnation}"
+    mode = scenario.config_of(member).mode
     facts = {"mode": mode, "seed": scenario.seed, "truth": msgspec.to_builtins(known)}
     return Header(
-        journal=_uuid(f"journal/{life}/{inc}"),
+        journal=_uuid(f"journal/{life}/{incarnation}"),
         cluster=CLUSTER,
         group=first.group,
-        node=node,
-        inc=inc,
+        member=member,
+        incarnation=incarnation,
         number=1,
         schema=SCHEMA_VERSION,
         wall_ns=first.sim_ns or 0,
@@ -88,7 +88,7 @@ def journals(result: RunResult) -> list[tuple[Header, list[Event]]]:
     """Each life of each member, in the order of names, with its rows in theirs."""
     lives: dict[tuple[str, int], list[Event]] = {}
     for row in result.rows:
-        lives.setdefault((row.node, row.inc), []).append(row)
+        lives.setdefault((row.member, row.incarnation), []).append(row)
     known = truth(result)
     return [
         (header(rows[0], result.scenario, known, result.digest), rows)

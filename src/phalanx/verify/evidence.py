@@ -35,7 +35,7 @@ from phalanx.errors import JournalError
 from phalanx.journal import jsonl as eventfile
 from phalanx.journal.ground_truth import GroundTruth, truth_of
 from phalanx.journal.reader import Reading, read_all
-from phalanx.journal.schema import Corrupt, Event, Gap, Life, ViewInstall
+from phalanx.journal.schema import Corrupt, Event, Gap, Life, ViewInstalled
 from phalanx.journal.segment import Header
 from phalanx.verify.checkers import Mode, Report, check
 from phalanx.verify.checkers.member_names import Member, label
@@ -145,7 +145,7 @@ def judge(reading: Reading) -> list[JournalEvidence]:
         header = headers[journal]
         key = header.cluster, rows[0].run, header.group
         evidence = groups.setdefault(key, JournalEvidence(*key))
-        member = header.node, header.inc
+        member = header.member, header.incarnation
         if member in evidence.headers:
             raise JournalError(
                 _file(reading, journal),
@@ -172,8 +172,8 @@ def _judge(evidence: JournalEvidence) -> None:
         if not (isinstance(rows[-1], Life) and rows[-1].op == "STOP"):
             evidence.unended.append(member)
         for row in rows:
-            if isinstance(row, ViewInstall):
-                named.update(zip(row.members, row.member_incs, strict=True))
+            if isinstance(row, ViewInstalled):
+                named.update(zip(row.members, row.member_incarnations, strict=True))
     evidence.absent = sorted(named - evidence.journals.keys())
     evidence.settings = _differing(evidence)
     if evidence.settings:
@@ -215,9 +215,9 @@ def _differing(evidence: JournalEvidence) -> dict[str, dict[str, list[Member]]]:
 
 def _mixed(evidence: JournalEvidence) -> list[str]:
     views = {
-        row.vid: list(zip(row.members, row.member_incs, strict=True))
+        row.view: list(zip(row.members, row.member_incarnations, strict=True))
         for row in evidence.rows
-        if isinstance(row, ViewInstall)
+        if isinstance(row, ViewInstalled)
     }
     return [
         view

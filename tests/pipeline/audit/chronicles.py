@@ -40,21 +40,21 @@ def chronicle(played: Played) -> Chronicle:
             told = _told(row, numbers)
             if told is not None:
                 rows.append(told)
-        rows += _counted(header.node, header.inc, journal)
+        rows += _counted(header.member, header.incarnation, journal)
     return Chronicle(1, rows)
 
 
-def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
-    submits = [row for row in rows if isinstance(row, ev.Submit)]
+def _counted(member: str, incarnation: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
+    submits = [row for row in rows if isinstance(row, ev.Accepted)]
     queues = [row.lseq for row in rows if isinstance(row, ev.Queue)]
     counts: Counter[int] = Counter()
     for row in submits:
         counts[sum(at < row.lseq for at in queues)] += row.last - row.first + 1
     for after, count in counts.items():
-        yield Submitted(node, inc, after, count)
+        yield Submitted(member, incarnation, after, count)
     if not any(isinstance(row, ev.Life) and row.op == "STOP" for row in rows):
-        yield LastStep(node, inc, rows[-1].step)
-    yield Lost(node, inc, sum(isinstance(row, ev.NotSent) for row in rows))
+        yield LastStep(member, incarnation, rows[-1].step)
+    yield Lost(member, incarnation, sum(isinstance(row, ev.NotSent) for row in rows))
     receipts: dict[str, list[int]] = {"stable": [], "ordered": [], "all_delivered": []}
     for one in rows:
         match one:
@@ -66,38 +66,38 @@ def _counted(node: str, inc: int, rows: Sequence[ev.Event]) -> Iterator[Any]:
                 receipts["all_delivered"].append(one.upto)
     for what, upto in receipts.items():
         if upto:
-            yield Receipts(node, inc, what, len(upto), max(upto))
+            yield Receipts(member, incarnation, what, len(upto), max(upto))
 
 
 def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
-    who: dict[str, Any] = {"node": row.node, "inc": row.inc, "lseq": row.lseq}
+    who: dict[str, Any] = {"member": row.member, "incarnation": row.incarnation, "lseq": row.lseq}
     match row:
         case ev.Life():
             return Fate(**who, op=row.op, sim_ns=row.sim_ns, reason=row.reason)
         case ev.Topology():
             return Fate(**who, component=row.component, sim_ns=row.sim_ns)
-        case ev.CtxStep():
+        case ev.ViewChangeStep():
             told: dict[str, Any] = {"op": row.action, "stage": row.stage, "context": row.context}
             return Fate(**who, **told, sim_ns=row.sim_ns)
-        case ev.TransMarker():
-            members = _labels(row.members, row.member_incs)
-            v = numbers[row.vid]
-            return Marker(**who, vid=row.vid, v=v, at_pos=row.at_pos, members=members)
-        case ev.Stable() if (row.sender, row.sender_inc) == (row.node, row.inc):
-            members = _labels(row.members, row.member_incs)
-            v = numbers[row.vid]
-            return Closing(**who, step=row.step, vid=row.vid, v=v, members=members)
-        case ev.MergeSide():
+        case ev.Transitional():
+            members = _labels(row.members, row.member_incarnations)
+            v = numbers[row.view]
+            return Marker(**who, view=row.view, v=v, pos=row.pos, members=members)
+        case ev.Stable() if (row.sender, row.sender_incarnation) == (row.member, row.incarnation):
+            members = _labels(row.members, row.member_incarnations)
+            v = numbers[row.view]
+            return Closing(**who, step=row.step, view=row.view, v=v, members=members)
+        case ev.MergedComponent():
             return Side(
                 **who,
-                vid=row.vid,
-                v=numbers[row.vid],
-                side_vid=row.side_vid,
-                w=numbers[row.side_vid],
-                members=_labels(row.members, row.member_incs) or [],
-                senders=_labels(row.senders, row.sender_incs) or [],
-                upto=row.upto,
-                alone=_labels(row.alone, row.alone_incs) or [],
+                view=row.view,
+                v=numbers[row.view],
+                component=row.component,
+                w=numbers[row.component],
+                members=_labels(row.members, row.member_incarnations) or [],
+                delivered=_labels(row.delivered, row.delivered_incarnations) or [],
+                delivered_upto=row.delivered_upto,
+                alone=_labels(row.alone, row.alone_incarnations) or [],
                 alone_first=row.alone_first,
                 alone_last=row.alone_last,
             )
@@ -109,39 +109,39 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
                 refused=row.refused,
                 reason=row.reason,
             )
-        case ev.ViewInstall():
+        case ev.ViewInstalled():
             return Install(
                 **who,
                 step=row.step,
-                vid=row.vid,
-                v=numbers[row.vid],
+                view=row.view,
+                v=numbers[row.view],
                 joins=row.joins,
                 removals=row.removals,
-                inside=_labels(row.members, row.member_incs) or [],
-                trans=_labels(row.trans, row.trans_incs) or [],
-                joined=_labels(row.joined, row.joined_incs),
-                left=_labels(row.left, row.left_incs),
+                inside=_labels(row.members, row.member_incarnations) or [],
+                transitional=_labels(row.transitional, row.transitional_incarnations) or [],
+                joined=_labels(row.joined, row.joined_incarnations),
+                left=_labels(row.left, row.left_incarnations),
                 context=row.context,
                 cause=row.cause,
                 components=row.components,
-                prev=None if row.prev_vid is None else numbers[row.prev_vid],
-                prev_vid=row.prev_vid,
+                prev=None if row.previous is None else numbers[row.previous],
+                previous=row.previous,
                 sim_ns=row.sim_ns,
             )
-        case ev.Send():
-            v = numbers[row.vid]
-            return SentRange(**who, vid=row.vid, v=v, rows=1, last=row.last)
+        case ev.Sent():
+            v = numbers[row.view]
+            return SentRange(**who, view=row.view, v=v, rows=1, last=row.last)
         case ev.Deliver():
             ordered = row.service in ("AGREED", "SAFE")
             return Use(
-                node=row.node,
-                inc=row.inc,
+                member=row.member,
+                incarnation=row.incarnation,
                 sender=row.sender,
-                sender_inc=row.sender_inc,
-                vid=row.vid,
-                v=numbers[row.vid],
-                origin_vid=row.origin_vid,
-                o=numbers[row.origin_vid],
+                sender_incarnation=row.sender_incarnation,
+                view=row.view,
+                v=numbers[row.view],
+                origin=row.origin,
+                o=numbers[row.origin],
                 rows=1,
                 others=int(row.service != "BASIC"),
                 ordered=int(ordered),
@@ -152,7 +152,7 @@ def _told(row: ev.Event, numbers: dict[str, int]) -> Any:
             return None
 
 
-def _labels(names: list[str] | None, incs: list[int] | None) -> list[str] | None:
-    if names is None or incs is None:
+def _labels(names: list[str] | None, incarnations: list[int] | None) -> list[str] | None:
+    if names is None or incarnations is None:
         return None
-    return [f"{name}.{inc}" for name, inc in zip(names, incs, strict=True)]
+    return [f"{name}.{incarnation}" for name, incarnation in zip(names, incarnations, strict=True)]

@@ -50,8 +50,10 @@ def traces() -> dict[str, Played]:
     rows = odyssey().rows
     for known in (False, True):  # what a simulator knows is not believed of a part
         one, two = (("absent", "torn"), ("absent, settled", "torn, settled"))[known]
-        runs.append(Played(one, [r for r in rows if (r.node, r.inc) != ("b", 1)], known, "flow"))
-        runs.append(Played(two, [r for r in rows if (r.node, r.lseq) != ("b", 5)], known, "flow"))
+        runs.append(
+            Played(one, [r for r in rows if (r.member, r.incarnation) != ("b", 1)], known, "flow")
+        )
+        runs.append(Played(two, [r for r in rows if (r.member, r.lseq) != ("b", 5)], known, "flow"))
     return {run.name: run for run in runs}
 
 

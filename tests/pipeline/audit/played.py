@@ -42,13 +42,14 @@ class Played:
         by_member: dict[tuple[str, int], list[Event]] = {}
         for row in self.rows:
             row = msgspec.structs.replace(row, run=self.name, group="g")
-            by_member.setdefault((row.node, row.inc), []).append(row)
+            by_member.setdefault((row.member, row.incarnation), []).append(row)
         for rows in by_member.values():
             rows.sort(key=lambda row: row.lseq)
             if self.settled and self.ended:
                 self._end(rows)
         return [
-            (_header(self.name, node, inc, config), rows) for (node, inc), rows in by_member.items()
+            (_header(self.name, member, incarnation, config), rows)
+            for (member, incarnation), rows in by_member.items()
         ]
 
     def _end(self, rows: list[Event]) -> None:
@@ -73,13 +74,13 @@ class Played:
         return {name: found.judgement(name).verdict for name in PROPERTIES}
 
 
-def _header(run: str, node: str, inc: int, config: dict[str, Any]) -> Header:
+def _header(run: str, member: str, incarnation: int, config: dict[str, Any]) -> Header:
     return Header(
-        journal=f"{run}/{node}/{inc}",
+        journal=f"{run}/{member}/{incarnation}",
         cluster="c",
         group="g",
-        node=node,
-        inc=inc,
+        member=member,
+        incarnation=incarnation,
         number=1,
         schema=SCHEMA_VERSION,
         wall_ns=0,

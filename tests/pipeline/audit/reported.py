@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from tests.verify.trace_builder import TraceBuilder, incs, names, renumbered
+from tests.verify.trace_builder import TraceBuilder, incarnations, names, renumbered
 
 from phalanx.journal import schema as ev
 
@@ -16,8 +16,8 @@ Rows = list[ev.Event]
 
 
 def _named(letters: str, what: str = "member") -> dict[str, Any]:
-    column = "to" if what == "to" else f"{what}s" if what == "member" else what
-    return {column: names(letters), f"{what}_incs": incs(letters)}
+    column = "members" if what == "member" else what
+    return {column: names(letters), f"{what}_incarnations": incarnations(letters)}
 
 
 def _delta(joined: str, left: str = "") -> dict[str, Any]:
@@ -47,9 +47,9 @@ def told_all() -> TraceBuilder:
 
 
 def _receipts(tale: TraceBuilder, upto: int) -> None:
-    vid = tale.vid["a"]
-    tale.row("a", ev.Ordered, upto=upto, vid=vid)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=upto, vid=vid)
+    view = tale.view["a"]
+    tale.row("a", ev.Ordered, upto=upto, view=view)
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=upto, view=view)
 
 
 def _merge(tale: TraceBuilder) -> None:
@@ -57,13 +57,19 @@ def _merge(tale: TraceBuilder) -> None:
     for letter in "abc":
         joined = "".join(other for other in "abc" if other != letter)
         merged: dict[str, Any] = {"joins": 1, "components": ["va", "vb", "vc"]}
-        tale.install(letter, "v1", "abc", trans=letter, **merged, **_delta(joined))
+        tale.install(letter, "v1", "abc", transitional=letter, **merged, **_delta(joined))
         for side, senders, upto in (("a", "a", [1]), ("b", "ab", [0, 0]), ("c", "", [])):
             alone = "a" if side == "a" else ""
-            columns = _named(side) | _named(senders, "sender") | _named(alone, "alone")
-            columns["senders"] = columns.pop("sender")
+            columns = _named(side) | _named(senders, "delivered") | _named(alone, "alone")
             columns |= {"alone_first": [1] * len(alone), "alone_last": [1] * len(alone)}
-            tale.row(letter, ev.MergeSide, vid="v1", side_vid=f"v{side}", upto=upto, **columns)
+            tale.row(
+                letter,
+                ev.MergedComponent,
+                view="v1",
+                component=f"v{side}",
+                delivered_upto=upto,
+                **columns,
+            )
 
 
 def _leave(tale: TraceBuilder) -> None:
@@ -73,47 +79,49 @@ def _leave(tale: TraceBuilder) -> None:
     tale.ended.add("c")
     tale.change("ab", "FA").change("ab", "CLOSED")
     for letter in "ab":
-        tale.row(letter, ev.TransMarker, vid="v1", at_pos=1, **_named("ab"))
+        tale.row(letter, ev.Transitional, view="v1", pos=1, **_named("ab"))
         tale.deliver(letter, "a", 3, pos=1, batch=1, region="TRANSITIONAL")
-    tale.row("a", ev.Ordered, upto=3, vid="v1", step=90)
-    stable: dict[str, Any] = {"sender": "a", "sender_inc": 1, "upto": 3, "vid": "v1"}
+    tale.row("a", ev.Ordered, upto=3, view="v1", step=90)
+    stable: dict[str, Any] = {"sender": "a", "sender_incarnation": 1, "upto": 3, "view": "v1"}
     tale.row("a", ev.Stable, **stable, **_named("ab"), step=90)
-    tale.install("a", "v2", "ab", 1, 1, trans="ab", step=90, **_delta("", "c"))
-    tale.install("b", "v2", "ab", 1, 1, trans="ab", **_delta("", "c"))
-    tale.row("a", ev.NotSent, first=4, last=4, rest=1, **_named("c", "to"))
+    tale.install("a", "v2", "ab", 1, 1, transitional="ab", step=90, **_delta("", "c"))
+    tale.install("b", "v2", "ab", 1, 1, transitional="ab", **_delta("", "c"))
+    tale.row("a", ev.NotSent, first=4, last=4, rest=1, **_named("c"))
     tale.send("a", 4, to="b").deliver("b", "a", 4, pos=0, batch=0)
     _receipts(tale, 4)
 
 
 def c_moves_on_without_a_stable_message() -> Rows:
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1").life("a", "STOP")
     return tale.install("c", "v2", "c", 1).rows
 
 
 def an_older_journal_names_nobody() -> Rows:
     """The receipt of the step that ends a view speaks of those that move along."""
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", step=50)
-    tale.install("a", "v2", "ab", 1, trans="ab", step=50).install("b", "v2", "ab", 1, trans="ab")
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1", step=50)
+    tale.install("a", "v2", "ab", 1, transitional="ab", step=50).install(
+        "b", "v2", "ab", 1, transitional="ab"
+    )
     return tale.install("c", "v3", "c", 1).rows
 
 
 def a_receipt_is_repeated_in_the_next_view() -> Rows:
     """And speaks of nothing new, though the first ended in the middle of what was sent at once."""
     tale = TraceBuilder("ab").send("a", 1, 2, service="CAUSAL").deliver("ab", "a", 1, 2)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1")
     tale.install("ab", "v2", "ab", 1)
-    return tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v2").rows
+    return tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v2").rows
 
 
 def a_receipt_goes_past_what_went_to_nobody() -> Rows:
     tale = TraceBuilder("abc", boot="").install("abc", "v1", "abc", **_delta(""))
     tale.submit("a", 1, to="c").submit("a", 2, service="CAUSAL")
     tale.install("ab", "v2", "ab", 1, **_delta("", "c")).install("c", "v3", "c", 1)
-    tale.row("a", ev.NotSent, first=1, last=1, **_named("c", "to"))
+    tale.row("a", ev.NotSent, first=1, last=1, **_named("c"))
     tale.send("a", 2, service="CAUSAL").deliver("ab", "a", 2)
-    return tale.row("a", ev.Ordered, upto=2, vid="v2").life("a", "STOP").rows
+    return tale.row("a", ev.Ordered, upto=2, view="v2").life("a", "STOP").rows
 
 
 def an_older_receipt_names_the_view_before() -> Rows:
@@ -123,33 +131,35 @@ def an_older_receipt_names_the_view_before() -> Rows:
     )
     tale.deliver("ab", "a", 1)
     return (
-        tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP").rows
+        tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1")
+        .life("a", "STOP")
+        .rows
     )
 
 
 def b_has_a_receipt_for_messages_of_a() -> Rows:
     tale = TraceBuilder("ab", boot="").install("ab", "v1", "ab", **_delta(""))
     tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    return tale.row("b", ev.Stable, sender="a", sender_inc=1, upto=0, vid="v1").rows
+    return tale.row("b", ev.Stable, sender="a", sender_incarnation=1, upto=0, view="v1").rows
 
 
 def c_never_installs_the_view() -> Rows:
     tale = TraceBuilder("abc", boot="ab").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1").life("a", "STOP")
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1").life("a", "STOP")
     return tale.install("c", "vc", "c").life("c", "STOP").rows
 
 
 def a_receipt_names_members(letters: str, goes_on: bool = True) -> Rows:
     tale = TraceBuilder("ab", boot="").install("ab", "v1", "ab", **_delta(""))
     tale.send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1", **_named(letters))
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1", **_named(letters))
     return (tale.send("a", 2, service="CAUSAL") if goes_on else tale).rows
 
 
 def an_older_receipt_torn_off() -> Rows:
     """The view that follows in its step, without c, may be missing."""
     tale = TraceBuilder("abc").send("a", 1, service="CAUSAL").deliver("ab", "a", 1)
-    tale.row("a", ev.Stable, sender="a", sender_inc=1, upto=1, vid="v1")
+    tale.row("a", ev.Stable, sender="a", sender_incarnation=1, upto=1, view="v1")
     return tale.install("c", "v3", "c", 1).rows
 
 
@@ -160,26 +170,26 @@ def a_receipt_that_all_delivered(
     tale = TraceBuilder("abc").send("a", 1, to=to, service="CAUSAL").deliver(by, "a", 1)
     tale.install("ab", "v2", "ab", 1)
     given = {} if names is None else _named(names)
-    tale.row("a", ev.AllDelivered, upto=1, vid="v1", **given)
+    tale.row("a", ev.AllDelivered, upto=1, view="v1", **given)
     return tale.life(ended, "STOP").rows
 
 
 def c_delivers_after_the_receipt() -> Rows:
     tale = TraceBuilder("abc").send("a", 1, 2, service="CAUSAL").deliver("abc", "a", 1)
-    tale.row("a", ev.AllDelivered, upto=1, vid="v1").deliver("ab", "a", 2)
-    tale.row("a", ev.AllDelivered, upto=2, vid="v1").deliver("c", "a", 2)
+    tale.row("a", ev.AllDelivered, upto=1, view="v1").deliver("ab", "a", 2)
+    tale.row("a", ev.AllDelivered, upto=2, view="v1").deliver("c", "a", 2)
     return tale.stop().rows
 
 
 def all_deliver_before_the_receipts() -> Rows:
     tale = TraceBuilder("abc").send("a", 1, 2, service="CAUSAL").deliver("abc", "a", 1)
-    tale.row("a", ev.AllDelivered, upto=1, vid="v1").deliver("abc", "a", 2)
-    return tale.row("a", ev.AllDelivered, upto=2, vid="v1").stop().rows
+    tale.row("a", ev.AllDelivered, upto=1, view="v1").deliver("abc", "a", 2)
+    return tale.row("a", ev.AllDelivered, upto=2, view="v1").stop().rows
 
 
-def _installed(node: str) -> int:
+def _installed(member: str) -> int:
     """The row of the merged view at a member."""
-    rows = [r for r in told_all().rows if isinstance(r, ev.ViewInstall) and r.node == node]
+    rows = [r for r in told_all().rows if isinstance(r, ev.ViewInstalled) and r.member == member]
     return rows[1].lseq
 
 
@@ -190,18 +200,18 @@ def _for_b_and_c(last: int = 1) -> TraceBuilder:
 
 def c_is_lost_though_it_gets_the_message() -> Rows:
     tale = _for_b_and_c().send("a", 1, to="bc", service="CAUSAL").deliver("bc", "a", 1)
-    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c")).rows
 
 
 def c_is_lost_at_the_end() -> Rows:
     """The view without c may be among what is missing."""
     tale = _for_b_and_c()
-    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to")).rows
+    return tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c")).rows
 
 
 def c_is_lost_though_it_stays() -> Rows:
     tale = _for_b_and_c()
-    tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c", "to"))
+    tale.row("a", ev.NotSent, first=1, last=1, rest=1, **_named("c"))
     return tale.submit("a", 2, service="CAUSAL").rows
 
 
@@ -209,7 +219,7 @@ def c_is_lost(last: int) -> Rows:
     """Of two messages that go to b alone, some are reported."""
     tale = _for_b_and_c(2).install("ab", "v2", "ab", 1, **_delta("", "c"))
     tale.install("c", "v3", "c", 1, **_delta("", "ab"))
-    tale.row("a", ev.NotSent, first=1, last=last, rest=1, **_named("c", "to"))
+    tale.row("a", ev.NotSent, first=1, last=last, rest=1, **_named("c"))
     return tale.send("a", 1, 2, to="b", service="CAUSAL").deliver("b", "a", 1, 2).rows
 
 
@@ -228,7 +238,7 @@ def a_stops_for_a_name_of_before() -> Rows:
 
 def a_torn_namesake_may_have_lived() -> Rows:
     rows = a_stops_for_a_name_of_before()
-    return [row for row in rows if (row.node, row.inc, row.lseq) != ("a", 1, 1)]
+    return [row for row in rows if (row.member, row.incarnation, row.lseq) != ("a", 1, 1)]
 
 
 def _stopped(tale: TraceBuilder, letter: str, reason: str) -> TraceBuilder:
@@ -238,7 +248,7 @@ def _stopped(tale: TraceBuilder, letter: str, reason: str) -> TraceBuilder:
 
 
 def a_first_view_that_is_no_boot() -> Rows:
-    return TraceBuilder("ab", boot="").install("ab", "v1", "ab", cause="JOIN", **_delta("")).rows
+    return TraceBuilder("ab", boot="").install("ab", "v1", "ab", cause="join", **_delta("")).rows
 
 
 def _queued(*counts: tuple[int, int, int, str | None], reason: str = "left") -> Rows:
@@ -257,23 +267,23 @@ def _queued(*counts: tuple[int, int, int, str | None], reason: str = "left") -> 
 # ---------------------------------------------------------------------------- one thing wrong
 
 
-def changed(table: type[ev.Row], nodes: str, at: int, **columns: Any) -> Callable[[], Rows]:
+def changed(table: type[ev.Row], at_members: str, at: int, /, **columns: Any) -> Callable[[], Rows]:
     """The row of the table that is number `at` at each of these members has other columns."""
 
     def make() -> Rows:
         rows = told_all().rows
-        for node in nodes:
-            own = [i for i, r in enumerate(rows) if isinstance(r, table) and r.node == node]
+        for member in at_members:
+            own = [i for i, r in enumerate(rows) if isinstance(r, table) and r.member == member]
             rows[own[at]] = msgspec.structs.replace(rows[own[at]], **columns)
         return rows
 
     return make
 
 
-def without(table: type[ev.Row], node: str, at: int) -> Callable[[], Rows]:
+def without(table: type[ev.Row], member: str, at: int) -> Callable[[], Rows]:
     def make() -> Rows:
         rows = told_all().rows
-        own = [row for row in rows if isinstance(row, table) and row.node == node]
+        own = [row for row in rows if isinstance(row, table) and row.member == member]
         return renumbered([row for row in rows if row is not own[at]])
 
     return make
@@ -292,7 +302,7 @@ WRONG = {
         changed(ev.Ordered, "a", -1, upto=9), "receipt-truth", "a.1#5..9 in v2, which was never"
     ),
     "receipt in another view": Wrong(
-        changed(ev.Stable, "a", 1, vid="va"), "receipt-truth", "a.1#2 in va, but it belongs to v1"
+        changed(ev.Stable, "a", 1, view="va"), "receipt-truth", "a.1#2 in va, but it belongs to v1"
     ),
     "receipt for others": Wrong(
         changed(ev.Stable, "a", 2, **_named("abc")),
@@ -349,12 +359,12 @@ WRONG = {
         "a.1 was not told that a.1#4 does not go to c.1, which is not in v2",
     ),
     "lost receiver delivers": Wrong(
-        changed(ev.NotSent, "a", 0, **_named("bc", "to")),
+        changed(ev.NotSent, "a", 0, **_named("bc")),
         "not-sent-liveness",
         "a.1 was told that a.1#4 does not go to b.1, which delivered it",
     ),
     "lost stranger": Wrong(
-        changed(ev.NotSent, "a", 0, to=["c", "d"], to_incs=[1, 1]),
+        changed(ev.NotSent, "a", 0, members=["c", "d"], member_incarnations=[1, 1]),
         "not-sent-liveness",
         "a.1 was told that d.1 is gone, which was not addressed",
     ),
@@ -382,39 +392,48 @@ WRONG = {
         settled=False,
     ),
     "joined untold": Wrong(
-        changed(ev.ViewInstall, "b", 1, **_named("a", "joined")),
+        changed(ev.ViewInstalled, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
         "b.1 was told that a.1 joined and nobody left with v1; a.1 c.1 did, and nobody",
     ),
     "component unreported": Wrong(
-        without(ev.MergeSide, "b", 1),
+        without(ev.MergedComponent, "b", 1),
         "merge-report-truth",
         "b.1 got no report of each component of v1",
     ),
     "component of others": Wrong(
-        changed(ev.MergeSide, "abc", 2, **_named("bc")),
+        changed(ev.MergedComponent, "abc", 2, **_named("bc")),
         "merge-report-truth",
         "v1 reports to a.1 that vc was of b.1 c.1, but it was of c.1",
     ),
     "reports apart": Wrong(
-        changed(ev.MergeSide, "b", 1, senders=[], sender_incs=[], upto=[]),
+        changed(
+            ev.MergedComponent, "b", 1, delivered=[], delivered_incarnations=[], delivered_upto=[]
+        ),
         "merge-report-truth",
         "b.1 and a.1 got different reports of v1",
     ),
     "reported too much": Wrong(
-        changed(ev.MergeSide, "abc", 1, upto=[0, 7]),
+        changed(ev.MergedComponent, "abc", 1, delivered_upto=[0, 7]),
         "merge-report-truth",
         "v1 reports to a.1 that vb had delivered up to 7, but it was b.1#0",
     ),
     "reported too little": Wrong(
         changed(
-            ev.MergeSide, "abc", 0, upto=[0], alone=[], alone_incs=[], alone_first=[], alone_last=[]
+            ev.MergedComponent,
+            "abc",
+            0,
+            delivered_upto=[0],
+            alone=[],
+            alone_incarnations=[],
+            alone_first=[],
+            alone_last=[],
         ),
         "merge-report-truth",
         "v1 reports to a.1 that va had delivered up to 0, but it was a.1#1",
     ),
     "reported wrongly alone": Wrong(
-        changed(ev.MergeSide, "abc", 0, alone_last=[2]),
+        changed(ev.MergedComponent, "abc", 0, alone_last=[2]),
         "merge-report-truth",
         "v1 reports wrongly to a.1 what only va had delivered",
     ),
@@ -434,7 +453,7 @@ WRONG = {
         "a.2 stopped because its name is in use, and nobody used it",
     ),
     "left unasked": Wrong(
-        without(ev.CtxStep, "c", -1), "no-needless-stop", "c.1 left without being asked to"
+        without(ev.ViewChangeStep, "c", -1), "no-needless-stop", "c.1 left without being asked to"
     ),
     "counts contradict": Wrong(
         changed(ev.Queue, "b", -1, submitted=1),
@@ -468,7 +487,7 @@ WRONG = {
         "a.1 accepted 7 messages, submitted 4 and refused 1",
     ),
     "marker names others": Wrong(
-        changed(ev.TransMarker, "b", 0, **_named("abc")),
+        changed(ev.Transitional, "b", 0, **_named("abc")),
         "safe-marker",
         "the marker of v1 at b.1 names others than those that move on with it to v2",
     ),
@@ -493,7 +512,7 @@ LEGAL: dict[str, tuple[Callable[[], Rows], bool]] = {
     "name in use, and no journal of a namesake": (b_stops_for_its_name, False),
     "first view that joins others": (a_first_view_that_is_no_boot, False),
     "merge report torn off": (
-        lambda: [r for r in told_all().rows if r.node != "b" or r.lseq <= _installed("b")],
+        lambda: [r for r in told_all().rows if r.member != "b" or r.lseq <= _installed("b")],
         False,
     ),
     "step of a receipt torn off": (lambda: a_receipt_names_members("ab", goes_on=False), False),

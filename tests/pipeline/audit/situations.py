@@ -61,8 +61,8 @@ def kept() -> list[Played]:
 def torn_off() -> list[ev.Event]:
     """All that a wrote from its first message on is missing, and others delivered that."""
     rows = calm().rows
-    sent = next(row.lseq for row in rows if row.node == "a" and isinstance(row, ev.Send))
-    return [row for row in rows if row.node != "a" or row.lseq < sent]
+    sent = next(row.lseq for row in rows if row.member == "a" and isinstance(row, ev.Sent))
+    return [row for row in rows if row.member != "a" or row.lseq < sent]
 
 
 def simulated(scenario: Scenario, name: str = "run") -> Played:
@@ -221,13 +221,15 @@ def misreported(count: int) -> list[Played]:
     return found
 
 
-TOLD = (ev.Stable, ev.Ordered, ev.NotSent, ev.MergeSide, ev.Queue, ev.TransMarker, ev.Life)
+TOLD = (ev.Stable, ev.Ordered, ev.NotSent, ev.MergedComponent, ev.Queue, ev.Transitional, ev.Life)
 
 
 def _misreport(dice: Random, rows: Rows) -> Rows:
-    table = dice.choice([t for t in (*TOLD, ev.ViewInstall) if any(isinstance(r, t) for r in rows)])
+    table = dice.choice(
+        [t for t in (*TOLD, ev.ViewInstalled) if any(isinstance(r, t) for r in rows)]
+    )
     at = dice.choice([i for i, row in enumerate(rows) if isinstance(row, table)])
-    if table is not ev.ViewInstall and dice.random() < 0.2:
+    if table is not ev.ViewInstalled and dice.random() < 0.2:
         return renumbered(rows[:at] + rows[at + 1 :])
     out = list(rows)
     out[at] = msgspec.structs.replace(rows[at], **_columns(dice, rows[at], rows))
@@ -236,34 +238,34 @@ def _misreport(dice: Random, rows: Rows) -> Rows:
 
 def _columns(dice: Random, row: ev.Event, rows: Rows) -> dict[str, Any]:
     """Other columns of a row."""
-    people = sorted({(r.node, r.inc) for r in rows})
+    people = sorted({(r.member, r.incarnation) for r in rows})
     some = dice.sample(people, dice.randrange(min(3, len(people)) + 1))
-    names, incs = [name for name, _ in some], [inc for _, inc in some]
-    vid = dice.choice(sorted({r.vid for r in rows if isinstance(r, ev.ViewInstall)}))
+    names, incarnations = [name for name, _ in some], [incarnation for _, incarnation in some]
+    view = dice.choice(sorted({r.view for r in rows if isinstance(r, ev.ViewInstalled)}))
     by = dice.choice((-2, -1, 1, 2))
     match row:
         case ev.Stable():
-            named: dict[str, Any] = {"members": names, "member_incs": incs}
-            all_: dict[str, Any] = {"members": None, "member_incs": None}
-            return dice.choice([named, all_, {"vid": vid}, {"upto": max(1, row.upto + by)}])
+            named: dict[str, Any] = {"members": names, "member_incarnations": incarnations}
+            all_: dict[str, Any] = {"members": None, "member_incarnations": None}
+            return dice.choice([named, all_, {"view": view}, {"upto": max(1, row.upto + by)}])
         case ev.Ordered():
-            return dice.choice([{"vid": vid}, {"upto": max(1, row.upto + by)}])
+            return dice.choice([{"view": view}, {"upto": max(1, row.upto + by)}])
         case ev.NotSent():
-            named = {"to": names, "to_incs": incs}
+            named = {"members": names, "member_incarnations": incarnations}
             return dice.choice([named, {"rest": 1 - min(row.rest, 1)}, {"last": row.last + 1}])
-        case ev.MergeSide():
-            upto = [max(0, number + by) for number in row.upto]
-            ways: list[dict[str, Any]] = [{"upto": upto}, {"side_vid": vid}]
-            ways.append({"members": names, "member_incs": incs})
+        case ev.MergedComponent():
+            upto = [max(0, number + by) for number in row.delivered_upto]
+            ways: list[dict[str, Any]] = [{"delivered_upto": upto}, {"component": view}]
+            ways.append({"members": names, "member_incarnations": incarnations})
             return dice.choice([*ways, {"alone_last": [n + 1 for n in row.alone_last]}])
         case ev.Queue():
             column = dice.choice(("accepted", "submitted", "refused"))
             return {column: max(0, getattr(row, column) + by)}
-        case ev.TransMarker():
-            return {"members": names, "member_incs": incs}
-        case ev.ViewInstall():
+        case ev.Transitional():
+            return {"members": names, "member_incarnations": incarnations}
+        case ev.ViewInstalled():
             column = dice.choice(("joined", "left"))
-            return {column: names, f"{column}_incs": incs}
+            return {column: names, f"{column}_incarnations": incarnations}
         case _:
             return {"reason": dice.choice(("left", "name-in-use", "failed", None))}
 
@@ -283,12 +285,16 @@ def _tear(dice: Random, rows: Rows) -> Rows:
 
 def _cut_off(dice: Random, rows: Rows) -> Rows:
     at = dice.choice(rows)
-    return [r for r in rows if (r.node, r.inc) != (at.node, at.inc) or r.lseq < at.lseq]
+    return [
+        r
+        for r in rows
+        if (r.member, r.incarnation) != (at.member, at.incarnation) or r.lseq < at.lseq
+    ]
 
 
 def _lose(dice: Random, rows: Rows) -> Rows:
     who = dice.choice(rows)
-    return [r for r in rows if (r.node, r.inc) != (who.node, who.inc)]
+    return [r for r in rows if (r.member, r.incarnation) != (who.member, who.incarnation)]
 
 
 def _repeat(dice: Random, rows: Rows) -> Rows:
@@ -299,7 +305,9 @@ def _repeat(dice: Random, rows: Rows) -> Rows:
 
 def _swap(dice: Random, rows: Rows) -> Rows:
     who = dice.choice(rows)
-    own = [i for i, r in enumerate(rows) if (r.node, r.inc) == (who.node, who.inc)]
+    own = [
+        i for i, r in enumerate(rows) if (r.member, r.incarnation) == (who.member, who.incarnation)
+    ]
     if len(own) < 2:
         return rows
     i = dice.randrange(len(own) - 1)
@@ -312,13 +320,13 @@ def _swap(dice: Random, rows: Rows) -> Rows:
 def _change(dice: Random, rows: Rows) -> Rows:
     """One column of one row that tells of messages or views. Not the frame of a message in a
     batch: the checkers look at one member's batch, the audit at every member's."""
-    some = [i for i, r in enumerate(rows) if isinstance(r, ev.Deliver | ev.Send | ev.ViewInstall)]
+    some = [i for i, r in enumerate(rows) if isinstance(r, ev.Deliver | ev.Sent | ev.ViewInstalled)]
     if not some:
         return rows
     at = dice.choice(some)
     row = rows[at]
-    vids = sorted({r.vid for r in rows if isinstance(r, ev.ViewInstall)}) or ["v1"]
-    ways: list[dict[str, Any]] = [{"vid": dice.choice(vids)}]
+    vids = sorted({r.view for r in rows if isinstance(r, ev.ViewInstalled)}) or ["v1"]
+    ways: list[dict[str, Any]] = [{"view": dice.choice(vids)}]
     if isinstance(row, ev.Deliver):
         ways += [
             {"pos": (row.pos or 0) + dice.choice((-1, 1, 2))},
@@ -327,26 +335,26 @@ def _change(dice: Random, rows: Rows) -> Rows:
             {"region": "TRANSITIONAL" if row.region == "REGULAR" else "REGULAR"},
             {"frame": row.frame + 1} if row.batch is None else {"frame": row.frame},
             {"service": dice.choice(("BASIC", "CAUSAL", "AGREED", "SAFE"))},
-            {"origin_vid": dice.choice(vids)},
-            {"to": None, "to_incs": None},
-            {"to": [row.node], "to_incs": [row.inc]},
+            {"origin": dice.choice(vids)},
+            {"to": None, "to_incarnations": None},
+            {"to": [row.member], "to_incarnations": [row.incarnation]},
             {"last": row.last + 1},
             {"first": row.first + 1, "last": row.last + 1},
             {"sim_ns": 0},
         ]
-    elif isinstance(row, ev.Send):
+    elif isinstance(row, ev.Sent):
         ways += [
             {"phase": 1 - row.phase},
             {"service": dice.choice(("BASIC", "CAUSAL", "AGREED", "SAFE"))},
             {"last": row.last + 1},
-            {"to": [row.node], "to_incs": [row.inc]},
-            {"dep_nodes": [], "dep_incs": [], "dep_numbers": []},
+            {"to": [row.member], "to_incarnations": [row.incarnation]},
+            {"dep_senders": [], "dep_incarnations": [], "dep_numbers": []},
         ]
-    elif isinstance(row, ev.ViewInstall):
+    elif isinstance(row, ev.ViewInstalled):
         ways += [
-            {"trans": [], "trans_incs": []},
-            {"prev_vid": dice.choice(vids)},
-            {"members": row.members[:-1], "member_incs": row.member_incs[:-1]},
+            {"transitional": [], "transitional_incarnations": []},
+            {"previous": dice.choice(vids)},
+            {"members": row.members[:-1], "member_incarnations": row.member_incarnations[:-1]},
             {"joins": row.joins + 1},
         ]
     out = list(rows)

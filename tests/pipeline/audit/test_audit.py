@@ -64,7 +64,7 @@ def test_a_trace_that_breaks_one_property_is_blamed_on_it_alone(
     for found in result.counterexamples:
         assert found.property == name
         assert (found.run, found.group, found.cluster) == (name, "g", "c")
-        assert found.nodes
+        assert found.members
         assert found.rows
         assert "{" not in found.text
 
@@ -121,12 +121,12 @@ def test_the_counter_example_names_members_view_messages_and_rows(
 ) -> None:
     (found,) = runs["virtual-synchrony"].properties["virtual-synchrony"].counterexamples
     assert found.text == "a.1 delivered a.1#1 in v1 before v2, c.1 did not"
-    assert (found.nodes, found.vid) == (("a", "c"), "v1")
-    assert (found.sender, found.sender_inc, found.first, found.last) == ("a", 1, 1, 1)
-    assert [(row.node, row.inc, row.lseq) for row in found.rows] == [("a", 1, 3)]
+    assert (found.members, found.view) == (("a", "c"), "v1")
+    assert (found.sender, found.sender_incarnation, found.first, found.last) == ("a", 1, 1, 1)
+    assert [(row.member, row.incarnation, row.lseq) for row in found.rows] == [("a", 1, 3)]
     (late,) = runs["causal"].properties["causal"].counterexamples
     assert late.text == ("c.1 delivered b.1#1 in v1, which follows, but delivered a.1#1 only later")
-    assert {(row.node, row.lseq) for row in late.rows} == {("c", 2), ("c", 3)}
+    assert {(row.member, row.lseq) for row in late.rows} == {("c", 2), ("c", 3)}
 
 
 @pytest.mark.parametrize("known", ["", ", settled"])
@@ -170,8 +170,8 @@ def test_findings_of_what_is_asked_for_are_a_table(spark: SparkSession) -> None:
     rows = {(row.run, row.property): row for row in audit_frames(tables, names).collect()}
     broken = {*zip(names, names, strict=True), ("crowd that lacks one", "virtual-synchrony")}
     assert set(rows) == broken
-    assert rows["fifo", "fifo"].nodes == ["c", "a"]
-    assert rows["crowd that lacks one", "virtual-synchrony"].nodes == [first, lost]
+    assert rows["fifo", "fifo"].members == ["c", "a"]
+    assert rows["crowd that lacks one", "virtual-synchrony"].members == [first, lost]
 
 
 def test_an_unknown_property_is_named_with_the_choice() -> None:
@@ -188,7 +188,7 @@ def test_settings_that_differ_are_reported_as_the_checkers_report_them(
         "c": {"early": True},
     }
     journals = [
-        (msgspec.structs.replace(header, config=header.config | own[header.node]), rows)
+        (msgspec.structs.replace(header, config=header.config | own[header.member]), rows)
         for header, rows in situations.kept()[0].journals()
     ]
     segments = [Segment(path=Path(header.journal), header=header) for header, _ in journals]
@@ -201,7 +201,10 @@ def test_settings_that_differ_are_reported_as_the_checkers_report_them(
     }
     assert run.mixed == checked.mixed != []
     assert run.settings == {
-        name: {value: [f"{node}.{inc}" for node, inc in who] for value, who in values.items()}
+        name: {
+            value: [f"{member}.{incarnation}" for member, incarnation in who]
+            for value, who in values.items()
+        }
         for name, values in checked.settings.items()
     }
     assert next(lines(Audit({}, (run,)))) == (

@@ -68,7 +68,12 @@ def test_violations_of_views_are_those_of_the_checkers_with_their_rows_and_views
             for one in says.findings
         }
         assert found == {
-            (v.property, v.text, v.vid, tuple((f"{p.node}.{p.inc}", p.lseq) for p in v.places))
+            (
+                v.property,
+                v.text,
+                v.view,
+                tuple((f"{p.member}.{p.incarnation}", p.lseq) for p in v.places),
+            )
             for v in played.evidence().report.violations
             if v.property in judged_by(Judges.ONE_PROGRAM)
         }, played.name

@@ -66,21 +66,21 @@ def assert_same_blame(run: Played, found: Audit) -> None:
     for name in mine.violated:
         theirs = report.properties[name].violations
         texts = " ".join(v.text for v in theirs)
-        people = {*MEMBER.findall(texts), *(node for v in theirs for node in v.nodes)}
+        people = {*MEMBER.findall(texts), *(member for v in theirs for member in v.members)}
         for example in mine.properties[name].counterexamples:
-            known = {row.node for row in example.rows}
-            assert example.nodes[0] in people, (run.name, example.text, texts)
-            assert known <= {*example.nodes, example.sender}, (run.name, str(example))
+            known = {row.member for row in example.rows}
+            assert example.members[0] in people, (run.name, example.text, texts)
+            assert known <= {*example.members, example.sender}, (run.name, str(example))
             if example.first is not None and name != "weak-total-order":
                 same = (m for m in MESSAGES.finditer(texts) if _meets(example, m))
                 assert next(same, None), (run.name, example.text, texts)
 
 
 def _meets(example: AuditViolation, named: re.Match[str]) -> bool:
-    node, inc, first, last = named.groups()
+    member, incarnation, first, last = named.groups()
     assert example.first is not None
     assert example.last is not None
-    whose = (node, int(inc)) == (example.sender, example.sender_inc)
+    whose = (member, int(incarnation)) == (example.sender, example.sender_incarnation)
     return whose and int(first) <= example.last and example.first <= int(last or first)
 
 

@@ -40,8 +40,8 @@ def stepped(spark: SparkSession) -> Tables:
 
 def test_the_wall_clock_is_followed_through_its_steps(spark: SparkSession) -> None:
     tables = stepped(spark)
-    found = with_wall(tables, tables["view_install"])
-    assert rows_of(found, "node", "vid", "wall_ns") == [
+    found = with_wall(tables, tables["view_installed"])
+    assert rows_of(found, "member", "view", "wall_ns") == [
         ("ada", "v1", WALL + 500 * MS),
         ("ada", "v2", WALL + 61_500 * MS),
         ("ada", "v3", WALL - 57_500 * MS),
@@ -51,7 +51,7 @@ def test_the_wall_clock_is_followed_through_its_steps(spark: SparkSession) -> No
 
 def test_an_instant_comes_never_once_or_twice(spark: SparkSession) -> None:
     tables = stepped(spark)
-    ada = Tables(spark, {n: tables[n].where("node = 'ada'") for n in ("clock", "journals")})
+    ada = Tables(spark, {n: tables[n].where("member = 'ada'") for n in ("clock", "journals")})
 
     def at(ms: int) -> list[float]:
         return sorted(row["t_ns"] / MS for row in moments(ada, WALL + ms * MS).collect())

@@ -32,20 +32,20 @@ def test_views_are_told_with_their_members_and_who_went(phalanx: Any, folder: Pa
     told = phalanx("history", "views", "g", folder)
     assert told.exit_code == 0, told.output
     lines = [line.split(maxsplit=1)[1] for line in told.output.splitlines()]
-    assert "v1                       JOIN    a b c d" in lines
-    assert "c d" in lines[lines.index("v2                       REMOVE  a b") + 1]
+    assert "v1                       join    a b c d" in lines
+    assert "c d" in lines[lines.index("v2                       removal a b") + 1]
 
 
 def test_the_view_at_an_instant_is_told_as_text_and_as_json(phalanx: Any, folder: Path) -> None:
     views = json.loads(phalanx("history", "views", "g", "--json", "-f", folder).output)["views"]
-    (first,) = (view for view in views if view["vid"] == "va")
+    (first,) = (view for view in views if view["view"] == "va")
     ns = first["from_wall_ns"]
     instant = f"{ns // 10**9}.{ns % 10**9:09}"
     text = phalanx("history", "view-at", "g", "a", instant, folder)
     assert text.exit_code == 0, text.output
     assert ": view va of a\n  from " in text.output
     found = json.loads(phalanx("history", "view-at", "g", "a", instant, folder, "--json").output)
-    assert [one["stay"]["vid"] for one in found["answers"]] == ["va"]
+    assert [one["stay"]["view"] for one in found["answers"]] == ["va"]
 
 
 def test_an_unknown_name_is_one_line_and_exit_2(phalanx: Any, folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_measures_are_printed_as_tables_and_as_json(phalanx: Any, folder: Path) 
     assert told.exit_code == 0, told.output
     first, head, *_ = told.output.splitlines()
     assert first == "changes (cluster c, run r, group g)"
-    assert head.split()[:6] == ["node", "inc", "vid", "prev_vid", "cause", "gained"]
+    assert head.split()[:6] == ["member", "incarnation", "view", "previous", "cause", "gained"]
     assert "rows more: --rows, or --json for all" in told.output
     assert told.output.splitlines()[-1] == "links: nothing to measure"
     found = json.loads(phalanx("measures", folder, "-m", "partitions", "--json").output)

@@ -29,15 +29,15 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
     cyd = Hand("cyd.1", MADE).view(50, "v2", "ada.1 cyd.1").life(60, "CRASH")
     dov = Hand("dov.1", MADE).view(0, "v1", "dov.1")
     dov.put(1, ev.Gap, first=2, last=2, reason="disk full")
-    dov.view(2, "v9", "dov.1", prev_vid="v8")
+    dov.view(2, "v9", "dov.1", previous="v8")
     made = [hand.journal for hand in (ada, bea, cyd, dov)]
     return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
 def test_an_interval_ends_with_the_next_view_or_with_the_journal(tables: Tables) -> None:
     found = intervals(tables).where(f"run = '{MADE}'")
-    columns = ("node", "vid", "next_vid", "from_t_ns", "to_t_ns", "end", "gained", "lost")
-    assert rows_of(found.where("node != 'dov'"), *columns) == [
+    columns = ("member", "view", "next_view", "from_t_ns", "to_t_ns", "end", "gained", "lost")
+    assert rows_of(found.where("member != 'dov'"), *columns) == [
         ("ada", "v1", "v2", 0, 40 * MS, "VIEW", ["ada.1", "bea.1"], []),
         ("ada", "v2", "v3", 40 * MS, 70 * MS, "VIEW", ["cyd.1"], ["bea.1"]),
         ("ada", "v3", None, 70 * MS, 100 * MS, "STOP", ["bea.2"], []),
@@ -45,14 +45,14 @@ def test_an_interval_ends_with_the_next_view_or_with_the_journal(tables: Tables)
         ("cyd", "v2", None, 50 * MS, 60 * MS, "CRASH", ["ada.1", "cyd.1"], []),
     ]
     wall = ("from_wall_ns", "to_wall_ns", "from_lseq", "to_lseq", "from_sim_ns")
-    assert rows_of(found.where("node = 'bea'"), *wall) == [
+    assert rows_of(found.where("member = 'bea'"), *wall) == [
         (WALL + 5 * MS, WALL + 9 * MS, 1, 3, None)
     ]
 
 
 def test_rows_that_are_missing_may_hide_a_view(tables: Tables) -> None:
     found = intervals(tables).where(f"run = '{MADE}'")
-    assert rows_of(found, "node", "vid", "gapped") == [
+    assert rows_of(found, "member", "view", "gapped") == [
         ("ada", "v1", 0),
         ("ada", "v2", 0),
         ("ada", "v3", 0),
@@ -66,9 +66,17 @@ def test_rows_that_are_missing_may_hide_a_view(tables: Tables) -> None:
 def test_a_membership_lasts_over_consecutive_views_and_knows_who_came_back(
     tables: Tables,
 ) -> None:
-    found = memberships(tables).where(f"run = '{MADE}' and node = 'ada'")
-    columns = ("member", "member_inc", "first_vid", "last_vid", "next_vid", "from_t_ns", "to_t_ns")
-    assert rows_of(found, *columns, "end", "back_vid", "back_inc", "back_t_ns") == [
+    found = memberships(tables).where(f"run = '{MADE}' and member = 'ada'")
+    columns = (
+        "target",
+        "target_incarnation",
+        "first_view",
+        "last_view",
+        "next_view",
+        "from_t_ns",
+        "to_t_ns",
+    )
+    assert rows_of(found, *columns, "end", "back_view", "back_incarnation", "back_t_ns") == [
         ("ada", 1, "v1", "v3", None, 0, 100 * MS, "STOP", None, None, None),
         ("bea", 1, "v1", "v1", "v2", 0, 40 * MS, "VIEW", "v3", 2, 70 * MS),
         ("bea", 2, "v3", "v3", None, 70 * MS, 100 * MS, "STOP", None, None, None),
@@ -77,15 +85,15 @@ def test_a_membership_lasts_over_consecutive_views_and_knows_who_came_back(
 
 
 def test_a_view_is_one_row_whoever_installed_it(tables: Tables) -> None:
-    found = views(tables).where(f"run = '{MADE}' and vid in ('v2', 'v3')")
-    columns = ("vid", "members", "causes", "gained", "lost", "installed", "absent")
+    found = views(tables).where(f"run = '{MADE}' and view in ('v2', 'v3')")
+    columns = ("view", "members", "causes", "gained", "lost", "installed", "absent")
     assert rows_of(found, *columns, "from_wall_ns", "to_wall_ns") == [
         (
-            *("v2", ["ada", "cyd"], ["BOOT", "REMOVE"], ["ada.1", "cyd.1"], ["bea.1"]),
+            *("v2", ["ada", "cyd"], ["boot", "removal"], ["ada.1", "cyd.1"], ["bea.1"]),
             *(["ada.1", "cyd.1"], [], WALL + 40 * MS, WALL + 70 * MS),
         ),
         (
-            *("v3", ["ada", "bea", "cyd"], ["REMOVE"], ["bea.2"], []),
+            *("v3", ["ada", "bea", "cyd"], ["removal"], ["bea.2"], []),
             *(["ada.1"], ["bea.2", "cyd.1"], WALL + 70 * MS, WALL + 100 * MS),
         ),
     ]
@@ -95,18 +103,23 @@ Stay = tuple[Any, ...]
 
 
 def plain_stays(rows: list[ev.Event]) -> dict[tuple[str, int], list[Stay]]:
-    """Per life: (vid, from, to, members), by a loop."""
+    """Per life: (view, from, to, members), by a loop."""
     found: dict[tuple[str, int], list[Stay]] = {}
     last: dict[tuple[str, int], int] = {}
     for row in rows:
-        who = row.node, row.inc
+        who = row.member, row.incarnation
         last[who] = row.sim_ns or 0
-        if isinstance(row, ev.ViewInstall):
+        if isinstance(row, ev.ViewInstalled):
             mine = found.setdefault(who, [])
             if mine:
                 mine[-1] = (*mine[-1][:2], row.sim_ns, mine[-1][3])
             mine.append(
-                (row.vid, row.sim_ns, None, list(zip(row.members, row.member_incs, strict=True)))
+                (
+                    row.view,
+                    row.sim_ns,
+                    None,
+                    list(zip(row.members, row.member_incarnations, strict=True)),
+                )
             )
     for who, mine in found.items():
         mine[-1] = (*mine[-1][:2], last[who], mine[-1][3])
@@ -117,13 +130,13 @@ def test_simulated_runs_have_the_intervals_that_a_loop_finds(
     tables: Tables, runs: dict[str, list[ev.Event]]
 ) -> None:
     expected = [
-        (run, *who, vid, begin, end)
+        (run, *who, view, begin, end)
         for run, rows in runs.items()
         for who, stays in plain_stays(rows).items()
-        for vid, begin, end, _ in stays
+        for view, begin, end, _ in stays
     ]
     found = intervals(tables).where("from_sim_ns is not null")
-    columns = ("run", "node", "inc", "vid", "from_sim_ns", "to_sim_ns")
+    columns = ("run", "member", "incarnation", "view", "from_sim_ns", "to_sim_ns")
     assert sorted(rows_of(found, *columns)) == sorted(expected)
     assert len(expected) > 50
 
@@ -136,13 +149,22 @@ def test_simulated_runs_have_the_memberships_that_a_loop_finds(
         for who, stays in plain_stays(rows).items():
             begun: dict[tuple[str, int], int] = {}
             end = stays[-1][2]
-            for vid, begin, _, members in stays:
+            for view, begin, _, members in stays:
                 gone = [m for m in begun if m not in members]
-                expected += [(run, *who, *m, begun.pop(m), begin, vid) for m in gone]
+                expected += [(run, *who, *m, begun.pop(m), begin, view) for m in gone]
                 for member in members:
                     begun.setdefault(member, begin)
             expected += [(run, *who, *m, since, end, None) for m, since in begun.items()]
     found = memberships(tables).where("from_sim_ns is not null")
-    columns = ("run", "node", "inc", "member", "member_inc", "from_sim_ns", "to_sim_ns", "next_vid")
+    columns = (
+        "run",
+        "member",
+        "incarnation",
+        "target",
+        "target_incarnation",
+        "from_sim_ns",
+        "to_sim_ns",
+        "next_view",
+    )
     assert sorted(rows_of(found, *columns), key=str) == sorted(expected, key=str)
-    assert sum(vid is not None for *_, vid in expected) > 10
+    assert sum(view is not None for *_, view in expected) > 10

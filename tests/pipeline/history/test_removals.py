@@ -37,12 +37,12 @@ def by_hand() -> list[Hand]:
     bea.suspect(10, "cyd.1", "SUSPECTED").suspect(11, "dov.1", "SEMI", evidence="RELAY")
     bea.step(20, "START", stage="COLLECT").step(25, "FORGET")
     bea.suspect(30, "cyd.1", "FAULTY", evidence="STALLED").step(31, "FA", "cyd.1")
-    bea.step(32, "CLOSED").put(32, ev.TransMarker, vid="v1", at_pos=7)
+    bea.step(32, "CLOSED").put(32, ev.Transitional, view="v1", pos=7)
     bea.view(33, "v2", "bea.1 dov.1 eli.1 fay.1")
     bea.step(50, "FA", "dov.1").step(51, "CLOSED").view(52, "v3", "bea.1 eli.1 fay.1")
     bea.step(60, "FA", "eli.1").step(61, "CLOSED").view(62, "v4", "bea.1 fay.1")
     bea.step(70, "FA", "fay.1").step(71, "CLOSED").view(72, "v5", "bea.1")
-    bea.view(100, "v6", "bea.1 cyd.2 eli.1", cause="JOIN")
+    bea.view(100, "v6", "bea.1 cyd.2 eli.1", cause="join")
     cyd = Hand("cyd.1", MADE).view(1, "v1", all_of_them)
     dov = Hand("dov.1", MADE).view(40, "v2", "bea.1 dov.1 eli.1 fay.1")
     dov.step(45, "LEAVE").life(46, "STOP")
@@ -64,9 +64,9 @@ def found(tables: Tables) -> list[Row]:
 
 def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row]) -> None:
     told = sorted(
-        (r["member"], r["vid"], r["next_vid"], r["fate"], r["own_next_vid"])
+        (r["target"], r["view"], r["next_view"], r["fate"], r["own_next_view"])
         for r in found
-        if r["run"] == MADE and r["observers"][0]["node"] == "bea"
+        if r["run"] == MADE and r["observers"][0]["member"] == "bea"
     )
     assert told == [
         ("cyd", "v1", "v2", "ENDED", None),
@@ -77,7 +77,7 @@ def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row])
 
 
 def removed(found: list[Row], run: str) -> dict[str, Row]:
-    return {row["member"]: row for row in found if row["run"] == run}
+    return {row["target"]: row for row in found if row["run"] == run}
 
 
 def test_the_last_rows_of_a_killed_member_may_lack_its_view(found: list[Row]) -> None:
@@ -112,7 +112,7 @@ def test_a_suspicion_that_was_taken_back_through_others_is_told_and_does_not_cou
 def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
     found: list[Row],
 ) -> None:
-    (removal,) = (r for r in found if r["run"] == MADE and r["member"] == "cyd")
+    (removal,) = (r for r in found if r["run"] == MADE and r["target"] == "cyd")
     chain = [
         (p["t_ns"] // MS, p["kind"], p["state"] or p["action"], p["names_it"])
         for p in removal["chain"]
@@ -128,7 +128,7 @@ def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
     (observer,) = removal["observers"]
     assert (observer["suspected_ns"], observer["stepped_ns"]) == (10 * MS, 31 * MS)
     assert (observer["removed_ns"], observer["back_ns"]) == (33 * MS, 100 * MS)
-    assert (removal["back_vid"], removal["back_inc"]) == ("v6", 2)
+    assert (removal["back_view"], removal["back_incarnation"]) == ("v6", 2)
 
 
 def test_a_removal_is_told_as_a_story(tables: Tables) -> None:
@@ -161,40 +161,41 @@ def test_who_was_never_in_a_view_is_an_error_that_names_who_was(tables: Tables) 
 
 
 def plain_removals(rows: list[ev.Event]) -> dict[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
-    """(member, inc, vid, next) to, per observer, the numbers of the rows of evidence; by loops."""
+    """(target, incarnation, view, next view) to, per observer, the numbers of the rows of
+    evidence; by loops."""
     found: dict[tuple[Any, ...], dict[str, tuple[Any, ...]]] = {}
     lives: dict[tuple[str, int], list[Any]] = {}
     for row in rows:
-        lives.setdefault((row.node, row.inc), []).append(row)
-    for (node, inc), mine in lives.items():
-        installs = [row for row in mine if isinstance(row, ev.ViewInstall)]
+        lives.setdefault((row.member, row.incarnation), []).append(row)
+    for (member, incarnation), mine in lives.items():
+        installs = [row for row in mine if isinstance(row, ev.ViewInstalled)]
         for before, after in pairwise(installs):
-            stay = set(zip(after.members, after.member_incs, strict=True))
-            for gone in zip(before.members, before.member_incs, strict=True):
+            stay = set(zip(after.members, after.member_incarnations, strict=True))
+            for gone in zip(before.members, before.member_incarnations, strict=True):
                 if gone not in stay:
                     proof = _proof(mine, gone, before.lseq, after.lseq)
-                    key = (*gone, before.vid, after.vid)
-                    found.setdefault(key, {})[f"{node}.{inc}"] = proof
+                    key = (*gone, before.view, after.view)
+                    found.setdefault(key, {})[f"{member}.{incarnation}"] = proof
     return found
 
 
 def _proof(mine: list[Any], gone: tuple[str, int], begin: int, end: int) -> tuple[int, ...]:
     label = f"{gone[0]}.{gone[1]}"
     held = begin
-    for row in reversed([r for r in mine if isinstance(r, ev.ViewInstall) and r.lseq <= begin]):
-        if gone not in zip(row.members, row.member_incs, strict=True):
+    for row in reversed([r for r in mine if isinstance(r, ev.ViewInstalled) and r.lseq <= begin]):
+        if gone not in zip(row.members, row.member_incarnations, strict=True):
             break
         held = row.lseq
     doubts: list[int] = []
     steps: list[tuple[int, bool]] = []
     rest: list[int] = [end]
     for row in mine:
-        if isinstance(row, ev.Suspect) and held < row.lseq < end:
-            if (row.target, row.target_inc) == gone:
+        if isinstance(row, ev.PeerSuspicion) and held < row.lseq < end:
+            if (row.target, row.target_incarnation) == gone:
                 doubts = [] if row.state == "OPERATIONAL" else [*doubts, row.lseq]
-        elif begin < row.lseq < end and isinstance(row, ev.TransMarker):
+        elif begin < row.lseq < end and isinstance(row, ev.Transitional):
             rest.append(row.lseq)
-        elif begin < row.lseq < end and isinstance(row, ev.CtxStep):
+        elif begin < row.lseq < end and isinstance(row, ev.ViewChangeStep):
             steps.append((row.lseq, label in [*row.failed_before, *row.failed_after]))
             if row.action == "FORGET":
                 steps = [step for step in steps if step[1]]
@@ -208,9 +209,9 @@ def test_simulated_runs_have_the_removals_and_the_evidence_that_loops_find(
     for r in found:
         if r["run"] not in runs:
             continue
-        key = (r["run"], r["member"], r["member_inc"], r["vid"], r["next_vid"])
+        key = (r["run"], r["target"], r["target_incarnation"], r["view"], r["next_view"])
         for proof in r["chain"]:
-            observer = f"{proof['node']}.{proof['inc']}"
+            observer = f"{proof['member']}.{proof['incarnation']}"
             told.setdefault(key, {}).setdefault(observer, []).append(proof["lseq"])
     expected = {
         (run, *key): {who: list(proof) for who, proof in seen.items()}

@@ -26,7 +26,7 @@ def tables(spark: SparkSession) -> Tables:
 def asked(tables: Tables, member: str, ms: int, group: str = "g") -> list[tuple[str, str, str]]:
     at = Instant(ms * MS + (WALL if group == "g" else 0), simulated=group == "sim")
     return [
-        (one.member, one.answer, one.stay.vid if one.stay else "")
+        (one.member, one.answer, one.stay.view if one.stay else "")
         for one in view_at(tables, group, member, at)
     ]
 

@@ -64,7 +64,7 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
 @pytest.fixture(scope="module")
 def found(tables: Tables) -> dict[tuple[Any, ...], Row]:
     rows = detector(tables).collect()
-    key = ("run", "node", "inc", "target", "target_inc")
+    key = ("run", "member", "incarnation", "target", "target_incarnation")
     by_pair = {tuple(row[name] for name in key): row for row in rows}
     assert len(by_pair) == len(rows), "one row a pair"
     return by_pair
@@ -142,11 +142,11 @@ def plain_detections(rows: list[ev.Event]) -> dict[tuple[Any, ...], tuple[Any, .
     """(observer, target) to (mistakes, their length, detection time), by loops over the rows in
     simulated order."""
     down = {
-        (row.node, row.inc): row.sim_ns or 0
+        (row.member, row.incarnation): row.sim_ns or 0
         for row in rows
         if isinstance(row, ev.Life) and row.op in ("STOP", "CRASH")
     }
-    crashed = {(row.node, row.inc) for row in rows if getattr(row, "op", "") == "CRASH"}
+    crashed = {(row.member, row.incarnation) for row in rows if getattr(row, "op", "") == "CRASH"}
     held: dict[tuple[str, int], set[tuple[str, int]]] = {}
     reach: dict[tuple[str, int], list[str]] = {}
     since: dict[tuple[Any, ...], tuple[int, bool]] = {}
@@ -162,16 +162,16 @@ def plain_detections(rows: list[ev.Event]) -> dict[tuple[Any, ...], tuple[Any, .
             noticed[pair] = max(0, begin - dead)
 
     for row in rows:
-        me, now = (row.node, row.inc), row.sim_ns or 0
+        me, now = (row.member, row.incarnation), row.sim_ns or 0
         if isinstance(row, ev.Topology):
             reach[me] = row.component
-        elif isinstance(row, ev.ViewInstall):
-            after = set(zip(row.members, row.member_incs, strict=True)) - {me}
+        elif isinstance(row, ev.ViewInstalled):
+            after = set(zip(row.members, row.member_incarnations, strict=True)) - {me}
             for gone in held.get(me, set()) - after:
                 ended((me, gone), now, removed=True)
             held[me] = after
-        elif isinstance(row, ev.Suspect) and row.evidence not in PROTOCOL_EVIDENCE:
-            target = row.target, row.target_inc
+        elif isinstance(row, ev.PeerSuspicion) and row.evidence not in PROTOCOL_EVIDENCE:
+            target = row.target, row.target_incarnation
             if target not in held.get(me, set()):
                 continue
             if row.state in ("OPERATIONAL", "SEMI"):
@@ -198,9 +198,9 @@ def plain_detections(rows: list[ev.Event]) -> dict[tuple[Any, ...], tuple[Any, .
 def _ever(rows: list[ev.Event]) -> dict[tuple[str, int], set[tuple[str, int]]]:
     found: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for row in rows:
-        if isinstance(row, ev.ViewInstall):
-            me = row.node, row.inc
-            others = set(zip(row.members, row.member_incs, strict=True)) - {me}
+        if isinstance(row, ev.ViewInstalled):
+            me = row.member, row.incarnation
+            others = set(zip(row.members, row.member_incarnations, strict=True)) - {me}
             found.setdefault(me, set()).update(others)
     return found
 

@@ -13,14 +13,14 @@ from phalanx.sim.run import run
 from phalanx.sim.scenario.model import MS, LinkSettings, Scenario, Traffic
 
 
-def counted(hand: Hand, at: int, vid: str, peer: str, *numbers: int) -> None:
+def counted(hand: Hand, at: int, view: str, peer: str, *numbers: int) -> None:
     names = ("frames", "missed", "asked", "repeated")
     hand.put(
         at,
-        ev.Link,
+        ev.LinkStats,
         peer=peer,
-        peer_inc=1,
-        vid=vid,
+        peer_incarnation=1,
+        view=view,
         **dict(zip(names, numbers, strict=True)),
     )
 
@@ -37,7 +37,7 @@ def test_a_link_is_the_sum_of_its_views_and_knows_what_the_peer_repeated(
     counted(ada, 6, "v2", "eli", 0, 3, 0, 0)
     counted(bea, 9, "v1", "ada", 50, 0, 0, 4)
     found = links(from_rows(spark, [ada.journal, bea.journal]))
-    assert rows_of(found, "peer", "node", "frames", "missed", "asked", "repeated", "loss") == [
+    assert rows_of(found, "peer", "member", "frames", "missed", "asked", "repeated", "loss") == [
         ("ada", "bea", 50, 0, 0, 6, 0.0),
         ("bea", "ada", 40, 4, 5, 4, 0.1),
         ("cyd", "ada", 0, 0, 0, None, None),
@@ -57,9 +57,9 @@ def test_the_loss_of_a_link_is_about_what_the_network_lost(spark: SparkSession) 
     played = run(scenario)
     assert not played.failed
     found = links(from_rows(spark, of_rows(played.rows))).collect()
-    loss = {(row["peer"], row["node"]): row["loss"] for row in found}
+    loss = {(row["peer"], row["member"]): row["loss"] for row in found}
     assert len(loss) == 6
     assert loss.pop(("ada", "bea")) == pytest.approx(0.2, abs=0.06)
     assert max(loss.values()) == 0
-    repeated = {(row["peer"], row["node"]): row["repeated"] for row in found}
+    repeated = {(row["peer"], row["member"]): row["repeated"] for row in found}
     assert repeated["ada", "bea"] > 30

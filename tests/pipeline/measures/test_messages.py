@@ -40,8 +40,8 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
 
 
 def test_deliveries_are_cut_where_submissions_are(tables: Tables) -> None:
-    found = parts(tables).where(f"run = '{MADE}' and node in ('ada', 'cyd')")
-    assert rows_of(found, "node", "sender", "count", "t_ns", "submit_t_ns", "size") == [
+    found = parts(tables).where(f"run = '{MADE}' and member in ('ada', 'cyd')")
+    assert rows_of(found, "member", "sender", "count", "t_ns", "submit_t_ns", "size") == [
         ("ada", "ada", 2, 20 * MS, 10 * MS, 50.0),
         ("ada", "ada", 3, 20 * MS, 0, 100.0),
         ("ada", "ada", 5, 30 * MS, 10 * MS, 50.0),
@@ -98,7 +98,7 @@ def test_the_report_gives_the_latencies_of_measures(spark: SparkSession) -> None
 
 def test_throughput_counts_messages_of_unknown_size_too(tables: Tables) -> None:
     found = throughput(tables, SECOND).where(f"run = '{MADE}'")
-    columns = ("node", "service", "clock", "from_ns", "messages", "bytes", "unsized")
+    columns = ("member", "service", "clock", "from_ns", "messages", "bytes", "unsized")
     assert rows_of(found, *columns) == [
         ("ada", "AGREED", "WALL", WALL, 10, 650, 0),
         ("bea", "AGREED", "WALL", WALL, 10, 650, 0),
@@ -110,15 +110,17 @@ def test_throughput_counts_messages_of_unknown_size_too(tables: Tables) -> None:
 # ---------------------------------------------------------------------- message by message
 
 
-def each_delivery(rows: list[ev.Event]) -> Iterator[tuple[ev.Deliver, ev.Submit]]:
+def each_delivery(rows: list[ev.Event]) -> Iterator[tuple[ev.Deliver, ev.Accepted]]:
     """Every message of every delivery, with the submission that it came from."""
-    submits: dict[tuple[str, int, int], ev.Submit] = {}
+    submits: dict[tuple[str, int, int], ev.Accepted] = {}
     for row in rows:
-        if isinstance(row, ev.Submit):
-            submits |= {(row.node, row.inc, n): row for n in range(row.first, row.last + 1)}
+        if isinstance(row, ev.Accepted):
+            submits |= {
+                (row.member, row.incarnation, n): row for n in range(row.first, row.last + 1)
+            }
         elif isinstance(row, ev.Deliver):
             for number in range(row.first, row.last + 1):
-                yield row, submits[row.sender, row.sender_inc, number]
+                yield row, submits[row.sender, row.sender_incarnation, number]
 
 
 def percentile(values: list[int], part: float) -> float:
@@ -135,9 +137,12 @@ def test_simulated_latencies_are_those_of_each_message(
     taken: dict[tuple[Any, ...], list[int]] = {}
     for run, rows in runs.items():
         for delivery, submission in each_delivery(rows):
-            size = submission.bytes / (submission.last - submission.first + 1)
+            size = submission.size / (submission.last - submission.first + 1)
             limit = min((limit for limit in SIZES if size <= limit), default=None)
-            own = (delivery.node, delivery.inc) == (delivery.sender, delivery.sender_inc)
+            own = (delivery.member, delivery.incarnation) == (
+                delivery.sender,
+                delivery.sender_incarnation,
+            )
             key = (run, "SELF" if own else "OTHERS", delivery.service, limit)
             assert delivery.sim_ns is not None
             assert submission.sim_ns is not None
@@ -162,11 +167,11 @@ def test_simulated_throughput_is_that_of_each_message(
         for delivery, submission in each_delivery(rows):
             assert delivery.sim_ns is not None
             bucket = delivery.sim_ns // (100 * MS) * (100 * MS)
-            key = (run, delivery.node, delivery.inc, delivery.service, bucket)
+            key = (run, delivery.member, delivery.incarnation, delivery.service, bucket)
             messages[key] += 1
-            size[key] += submission.bytes / (submission.last - submission.first + 1)
+            size[key] += submission.size / (submission.last - submission.first + 1)
     found = throughput(tables, 100 * MS).where(f"run != '{MADE}'").collect()
-    told = {(r["run"], r["node"], r["inc"], r["service"], r["from_ns"]): r for r in found}
+    told = {(r["run"], r["member"], r["incarnation"], r["service"], r["from_ns"]): r for r in found}
     assert {key: row["messages"] for key, row in told.items()} == dict(messages)
     assert {key: row["bytes"] for key, row in told.items()} == {
         k: round(v) for k, v in size.items()

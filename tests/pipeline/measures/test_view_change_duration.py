@@ -37,7 +37,7 @@ def tables(spark: SparkSession) -> Tables:
     ada.view(47, "v2", "ada.1 cyd.1")
     ada.step(60, "START", stage="COLLECT").suspect(61, "cyd.1", "SUSPECTED")
     ada.step(65, "COMMIT", stage="COMMIT").step(70, "CLOSED")
-    ada.view(71, "v3", "ada.1 dov.1", cause="JOIN").life(80, "STOP")
+    ada.view(71, "v3", "ada.1 dov.1", cause="join").life(80, "STOP")
     hands = [
         ada,
         *halves("sim", ("one", "two"), simulated=True),
@@ -61,10 +61,10 @@ def changed(tables: Tables) -> dict[str, list[Row]]:
 def test_a_change_lasts_from_its_first_sign_that_was_not_taken_back(
     changed: dict[str, list[Row]],
 ) -> None:
-    columns = ("vid", "cause", "lost", "steps", "suspicion_ns", "agreement_ns", "took_ns")
+    columns = ("view", "cause", "lost", "steps", "suspicion_ns", "agreement_ns", "took_ns")
     assert [tuple(row[name] for name in columns) for row in changed["steps"]] == [
-        ("v2", "REMOVE", ["bea.1"], 2, 25 * MS, 2 * MS, 27 * MS),
-        ("v3", "JOIN", ["cyd.1"], 3, 0, 11 * MS, 11 * MS),
+        ("v2", "removal", ["bea.1"], 2, 25 * MS, 2 * MS, 27 * MS),
+        ("v3", "join", ["cyd.1"], 3, 0, 11 * MS, 11 * MS),
     ]
     (semi,) = changed["semi"]
     assert (semi.suspicion_ns, semi.took_ns) == (400 * MS, 401 * MS)

@@ -30,13 +30,18 @@ def journals(rows: Iterable[Event], **given: Any) -> Journals:
     """One journal for each life; each on a machine of its own unless `boot_id` is given."""
     lives: dict[tuple[str, int], list[Event]] = {}
     for row in rows:
-        lives.setdefault((row.node, row.inc), []).append(row)
+        lives.setdefault((row.member, row.incarnation), []).append(row)
     made: Journals = []
-    for (node, inc), mine in sorted(lives.items()):
-        known = {"boot_id": f"boot of {node}"} | given
-        name = f"{mine[0].run}-{node}-{inc}"
+    for (member, incarnation), mine in sorted(lives.items()):
+        known = {"boot_id": f"boot of {member}"} | given
+        name = f"{mine[0].run}-{member}-{incarnation}"
         group = mine[0].group
-        made.append((header(journal=name, node=node, inc=inc, group=group, **known), mine))
+        made.append(
+            (
+                header(journal=name, member=member, incarnation=incarnation, group=group, **known),
+                mine,
+            )
+        )
     return made
 
 
@@ -75,7 +80,7 @@ def tables(spark: SparkSession, simulated: list[Event]) -> Tables:
 def findings(simulated: list[Event]) -> dict[tuple[str, str, str], list[ReportFinding]]:
     """Made up: one guarantee of each verdict."""
     row = next(row for row in simulated if type(row).__name__ == "Deliver")
-    example = Example("made up", [row.node], [EvidenceRow(row.node, row.inc, row.lseq)])
+    example = Example("made up", [row.member], [EvidenceRow(row.member, row.incarnation, row.lseq)])
     return {
         ("c", "simulated", row.group): [
             ReportFinding("fifo", "violated", 9, 7, examples=[example] * 7),

@@ -42,8 +42,8 @@ def made(name: str) -> Page:
             LifeBar(1, 2, 0, 500_000, "OPEN", 8, torn=True),
         ],
         views=[
-            ViewBand(name, "A", "BOOT", [0, 1], 0, 700_000, 0),
-            ViewBand(f"{name}2", "B", "REMOVE", [0], 700_000, 1_000_000, 1),
+            ViewBand(name, "A", "boot", [0, 1], 0, 700_000, 0),
+            ViewBand(f"{name}2", "B", "removal", [0], 700_000, 1_000_000, 1),
         ],
         bands=Bands(
             [0, 1, 0], [0, 0, 1], [0, 0, 700_000], [700_000, 500_000, 1_000_000], [1, 1, 1], 3

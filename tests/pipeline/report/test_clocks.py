@@ -17,9 +17,9 @@ def run_of(clock: Clock) -> RunAxis:
     machines = {"ada": 0, "bea": 1, "cyd": 0}
     journals = [
         JournalSpan(
-            name=node,
-            node=node,
-            inc=1,
+            name=member,
+            member=member,
+            incarnation=1,
             machine=machine,
             rows=1,
             torn=False,
@@ -28,14 +28,14 @@ def run_of(clock: Clock) -> RunAxis:
             begin=0,
             end=1,
         )
-        for node, machine in machines.items()
+        for member, machine in machines.items()
     ]
     return RunAxis("c", "r", "g", mode=None, clock=clock, began=None, span=1, journals=journals)
 
 
 def steps() -> list[tuple[int, Any]]:
     told = [("ada", 10), ("cyd", 30), ("bea", HOUR_US + 5), ("bea", HOUR_US + 9), ("ada", 50)]
-    return [(at, SimpleNamespace(node=node, inc=1)) for node, at in told]
+    return [(at, SimpleNamespace(member=member, incarnation=1)) for member, at in told]
 
 
 def test_durations_of_two_machines_are_each_by_its_own_clock() -> None:

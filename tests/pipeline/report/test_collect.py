@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.report.conftest import journals
 
 from phalanx.errors import PipelineError
-from phalanx.journal.schema import Deliver, Event, Life, Send, Suspect, ViewInstall
-from phalanx.journal.schema import Link as LinkRow
+from phalanx.journal.schema import Deliver, Event, Life, PeerSuspicion, Sent, ViewInstalled
+from phalanx.journal.schema import LinkStats as LinkRow
 from phalanx.pipeline.report.model import SERVICES, Caps, Page, RunModel
 from phalanx.pipeline.report.time_axis import open_axis
 from phalanx.pipeline.tables import Tables, from_rows
@@ -22,24 +22,24 @@ def run_of(page: Page, name: str) -> RunModel:
 
 
 def instants(rows: list[Event]) -> tuple[int, int]:
-    times = [row.sim_ns for row in rows if isinstance(row, Deliver | Send | ViewInstall | Life)]
+    times = [row.sim_ns for row in rows if isinstance(row, Deliver | Sent | ViewInstalled | Life)]
     known = [t for t in times if t is not None]
     return min(known), max(known)
 
 
 def test_counts_are_those_of_the_rows(page: Page, simulated: list[Event]) -> None:
     run = run_of(page, "simulated")
-    sent = [row for row in simulated if isinstance(row, Send)]
+    sent = [row for row in simulated if isinstance(row, Sent)]
     up = [row for row in simulated if isinstance(row, Deliver)]
-    installs = [row for row in simulated if isinstance(row, ViewInstall)]
+    installs = [row for row in simulated if isinstance(row, ViewInstalled)]
     assert run.rows == len(simulated)
     assert run.sent == sum(row.last - row.first + 1 for row in sent)
     assert run.delivered == sum(row.last - row.first + 1 for row in up)
     assert sum(link.messages for link in run.links) == run.delivered
     assert run.sends.total == len(run.sends.at) == len(sent)
     assert run.bands.total == len(run.bands.life) == len(installs)
-    assert {view.vid for view in run.views} == {row.vid for row in installs}
-    assert run.suspicions.total == sum(isinstance(row, Suspect) for row in simulated)
+    assert {view.view for view in run.views} == {row.view for row in installs}
+    assert run.suspicions.total == sum(isinstance(row, PeerSuspicion) for row in simulated)
     by_service: Counter[str] = Counter(row.service for row in sent)
     assert [run.sends.service.count(k) for k in range(4)] == [by_service[s] for s in SERVICES]
 
@@ -47,14 +47,14 @@ def test_counts_are_those_of_the_rows(page: Page, simulated: list[Event]) -> Non
 def test_loss_of_a_link_is_what_its_ends_counted(page: Page, simulated: list[Event]) -> None:
     run = run_of(page, "simulated")
     last = {
-        (row.node, row.inc, row.peer, row.peer_inc, row.vid): row
+        (row.member, row.incarnation, row.peer, row.peer_incarnation, row.view): row
         for row in sorted(simulated, key=lambda row: row.lseq)
         if isinstance(row, LinkRow)
     }
     frames, missed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in last.values():
-        frames[row.peer, row.node] += row.frames
-        missed[row.peer, row.node] += row.missed
+        frames[row.peer, row.member] += row.frames
+        missed[row.peer, row.member] += row.missed
     found = {(run.lanes[link.by], run.lanes[link.to]): link for link in run.links}
     assert any(missed.values())
     for ends, count in frames.items():
@@ -67,18 +67,18 @@ def test_lines_lead_from_sending_to_the_delivery_of_the_first_message(
 ) -> None:
     run = run_of(page, "simulated")
     start, _ = instants(simulated)
-    lives = {(run.lanes[life.lane], life.inc): i for i, life in enumerate(run.lives)}
+    lives = {(run.lanes[life.lane], life.incarnation): i for i, life in enumerate(run.lives)}
     starts = zip(run.sends.life, run.sends.first, strict=True)
     numbers = {start: i for i, start in enumerate(starts)}
     expected = set()
     for row in simulated:
         if isinstance(row, Deliver):
-            by = lives[row.sender, row.sender_inc]
+            by = lives[row.sender, row.sender_incarnation]
             for number in range(row.first, row.last + 1):
                 if (by, number) in numbers:
                     assert row.sim_ns is not None
                     at = (row.sim_ns - start) // 1000
-                    expected.add((numbers[by, number], lives[row.node, row.inc], at))
+                    expected.add((numbers[by, number], lives[row.member, row.incarnation], at))
     found = zip(run.deliveries.send, run.deliveries.life, run.deliveries.at, strict=True)
     assert set(found) == expected
 
@@ -90,8 +90,10 @@ def test_a_simulated_run_has_one_clock_and_knows_its_crash(
     start, end = instants(simulated)
     assert (run.clock, run.began) == ("simulated", None)
     assert run.span == (end - start) // 1000
-    ended = {(run.lanes[life.lane], life.inc): life.ended for life in run.lives}
-    crashed = {(r.node, r.inc) for r in simulated if isinstance(r, Life) and r.op == "CRASH"}
+    ended = {(run.lanes[life.lane], life.incarnation): life.ended for life in run.lives}
+    crashed = {
+        (r.member, r.incarnation) for r in simulated if isinstance(r, Life) and r.op == "CRASH"
+    }
     assert {life for life, how in ended.items() if how == "CRASH"} == crashed
 
 
@@ -129,7 +131,7 @@ def test_a_removal_says_who_did_it_on_what_evidence_and_how_long_it_took(page: P
     installs = [step.at for step in crash.steps if step.what == "INSTALL"]
     assert (min(installs), max(installs)) == (crash.lead, crash.took)
     assert len(installs) == 4
-    assert run.views[crash.view].vid != run.views[crash.next_view].vid
+    assert run.views[crash.view].view != run.views[crash.next_view].view
     assert run.removals_total == len(run.removals)
 
 
@@ -138,7 +140,11 @@ def test_a_counterexample_brings_its_rows(page: Page, simulated: list[Event]) ->
     (broken,) = [f for f in run.findings if f.verdict == "violated"]
     assert len(broken.examples) == Caps().examples < broken.violations
     (row,) = broken.examples[0].rows
-    meant = next(r for r in simulated if (r.node, r.inc, r.lseq) == (row.node, row.inc, row.lseq))
+    meant = next(
+        r
+        for r in simulated
+        if (r.member, r.incarnation, r.lseq) == (row.member, row.incarnation, row.lseq)
+    )
     assert isinstance(meant, Deliver)
     assert row.table == "deliver"
     assert f"sender={meant.sender}" in row.text
@@ -165,11 +171,11 @@ def test_what_is_told_is_bounded_and_says_how_much_there_is(small: Page, page: P
 def test_a_member_without_a_journal_is_named_all_the_same(
     spark: SparkSession, simulated: list[Event]
 ) -> None:
-    some = [made for made in journals(simulated) if made[0].node != "eli"]
+    some = [made for made in journals(simulated) if made[0].member != "eli"]
     axis = open_axis(from_rows(spark, some), Caps())
     (run,) = axis.runs
     assert run.lanes == ["ada", "bea", "cyd", "dov", "eli"]
-    assert "eli" not in {journal.node for journal in run.journals}
+    assert "eli" not in {journal.member for journal in run.journals}
 
 
 def test_a_group_that_is_not_there_is_named_with_the_remedy(tables: Tables) -> None:

@@ -48,11 +48,11 @@ def test_views_in_a_row_do_not_share_a_colour() -> None:
 
 def test_a_view_lasts_from_its_first_installation_to_its_last_end() -> None:
     stays = [
-        BandSpell(1, "v", "JOIN", (0, 1), 7, 20),
-        BandSpell(0, "v", "JOIN", (0, 1), 5, 15),
-        BandSpell(0, "w", "REMOVE", (0,), 15, 30),
+        BandSpell(1, "v", "join", (0, 1), 7, 20),
+        BandSpell(0, "v", "join", (0, 1), 5, 15),
+        BandSpell(0, "w", "removal", (0,), 15, 30),
     ]
     first, second = views_of(stays)
-    assert (first.vid, first.label, first.begin, first.end) == ("v", "A", 5, 20)
-    assert (second.vid, second.label, second.members) == ("w", "B", [0])
+    assert (first.view, first.label, first.begin, first.end) == ("v", "A", 5, 20)
+    assert (second.view, second.label, second.members) == ("w", "B", [0])
     assert first.tone != second.tone

@@ -31,9 +31,9 @@ def test_the_demo_shows_a_crash_a_three_way_split_a_merge_and_a_return(seed: int
     verdicts = {name: found.verdict for name, found in result.report.properties.items()}
     assert verdicts.pop("no-needless-stop") == "unverifiable", "nobody leaves in the demo"
     assert set(verdicts.values()) == {"holds"}
-    installs = [r for r in result.rows if isinstance(r, ev.ViewInstall)]
+    installs = [r for r in result.rows if isinstance(r, ev.ViewInstalled)]
     sizes = {(r.cause, len(r.members)) for r in installs}
-    assert {("BOOT", 1), ("JOIN", 5), ("REMOVE", 4), ("REMOVE", 1), ("JOIN", 4)} <= sizes
+    assert {("boot", 1), ("join", 5), ("removal", 4), ("removal", 1), ("join", 4)} <= sizes
     lines = show.deliveries(result.rows, result.scenario.members)
     assert max(map(len, lines)) <= 100
     assert any(line.strip().startswith("dov ") and "x" in line for line in lines)

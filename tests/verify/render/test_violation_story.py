@@ -13,8 +13,8 @@ HEAD: dict[str, Any] = {
     "run": "r",
     "profile": "T",
     "group": "g",
-    "node": "a",
-    "inc": 1,
+    "member": "a",
+    "incarnation": 1,
     "lseq": 1,
     "step": 1,
     "t_ns": 0,
@@ -24,19 +24,19 @@ HEAD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        (ev.TransMarker(vid="1.0:x", at_pos=7, **HEAD), "marks    the end of 1.0:x at pos 7"),
+        (ev.Transitional(view="1.0:x", pos=7, **HEAD), "marks    the end of 1.0:x at pos 7"),
         (
-            ev.CtxStep(
+            ev.ViewChangeStep(
                 context="c0", stage="COMMIT", action="FA", failed_after=["b.1", "c.1"], **HEAD
             ),
             "changes  FA in COMMIT, c0 without b.1 c.1",
         ),
         (
-            ev.Suspect(
+            ev.PeerSuspicion(
                 target="b",
-                target_inc=2,
+                target_incarnation=2,
                 state="SEMI",
-                prev_state="SUSPECTED",
+                previous="SUSPECTED",
                 evidence="RELAY",
                 relay="c",
                 **HEAD,

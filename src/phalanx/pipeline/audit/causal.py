@@ -54,9 +54,9 @@ def _pasts(p: Prepared) -> DataFrame:
 def _sends(p: Prepared, runs: DataFrame) -> DataFrame:
     deps = F.zip_with(
         F.transform(
-            F.arrays_zip("dep_nodes", "dep_incs"),
+            F.arrays_zip("dep_senders", "dep_incarnations"),
             lambda d: F.element_at(
-                "ranks", F.concat(d.dep_nodes, F.lit("."), d.dep_incs.cast("string"))
+                "ranks", F.concat(d.dep_senders, F.lit("."), d.dep_incarnations.cast("string"))
             ),
         ),
         "dep_numbers",

@@ -43,8 +43,8 @@ class JournalRecord(msgspec.Struct):
     run: str
     group: str
     journal: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     torn: int
     settled: int
     undisturbed_ns: int
@@ -56,7 +56,7 @@ class JournalRecord(msgspec.Struct):
 
     @property
     def label(self) -> str:
-        return f"{self.node}.{self.inc}"
+        return f"{self.member}.{self.incarnation}"
 
     @property
     def shared(self) -> dict[str, str]:
@@ -67,10 +67,10 @@ class JournalRecord(msgspec.Struct):
 
 
 class Fate(msgspec.Struct):
-    """A row of `life`, `topology`, or `ctx_step`."""
+    """A row of `life`, `topology`, or `view_change_step`."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     op: str = ""
     sim_ns: int | None = None
@@ -81,46 +81,46 @@ class Fate(msgspec.Struct):
 
 
 class Install(msgspec.Struct):
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     step: int
-    vid: str
+    view: str
     v: int
     joins: int
     removals: int
     inside: list[str]
-    trans: list[str]
+    transitional: list[str]
     context: str
     cause: str
     components: list[str]
     prev: int | None = None
-    prev_vid: str | None = None
+    previous: str | None = None
     sim_ns: int | None = None
     joined: list[str] | None = None
     left: list[str] | None = None
 
 
 class Marker(msgspec.Struct):
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
-    vid: str
+    view: str
     v: int
-    at_pos: int
+    pos: int
     members: list[str] | None = None
 
 
 class Use(msgspec.Struct):
     """What one member delivered of one sender in one view, counted; only `rows` with basic ones."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     sender: str
-    sender_inc: int
-    vid: str
+    sender_incarnation: int
+    view: str
     v: int
-    origin_vid: str
+    origin: str
     o: int
     rows: int
     others: int
@@ -133,9 +133,9 @@ class SentRange(msgspec.Struct):
     """How many rows of sends a member wrote in one view, and the highest number in them, which is
     in row `lseq`."""
 
-    node: str
-    inc: int
-    vid: str
+    member: str
+    incarnation: int
+    view: str
     v: int
     rows: int
     last: int
@@ -148,26 +148,28 @@ class Receivers(msgspec.Struct):
 
     t: int
     to: list[str]
-    to_incs: list[int] | None = None
+    to_incarnations: list[int] | None = None
 
     def means(self, member: MemberRecord) -> bool:
-        if self.to_incs is None:
-            return member.node in self.to
-        return (member.node, member.inc) in zip(self.to, self.to_incs, strict=True)
+        if self.to_incarnations is None:
+            return member.member in self.to
+        return (member.member, member.incarnation) in zip(
+            self.to, self.to_incarnations, strict=True
+        )
 
     @property
     def names(self) -> list[str]:
-        if self.to_incs is None:
+        if self.to_incarnations is None:
             return sorted(self.to)
-        return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incs, strict=True))
+        return sorted(f"{n}.{i}" for n, i in zip(self.to, self.to_incarnations, strict=True))
 
 
 class MemberRecord:
     """Everybody that the run names, by rank. `journal` is None where there is none."""
 
-    def __init__(self, k: int, node: str, inc: int) -> None:
-        self.k, self.node, self.inc = k, node, inc
-        self.label = f"{node}.{inc}"
+    def __init__(self, k: int, member: str, incarnation: int) -> None:
+        self.k, self.member, self.incarnation = k, member, incarnation
+        self.label = f"{member}.{incarnation}"
         self.bank, self.bit = k // BANK, 1 << (k % BANK)
         self.journal: JournalRecord | None = None
         self.crash: Fate | None = None
@@ -176,7 +178,7 @@ class MemberRecord:
         self.reach: Fate | None = None
         self.steps: list[Fate] = []
         self.fates: list[Fate] = []
-        """All of its rows of `life`, `topology` and `ctx_step`."""
+        """All of its rows of `life`, `topology` and `view_change_step`."""
         self.installs: list[Install] = []
         self.before: list[int | None] = []
         """The view before each install. Of a torn journal the row itself must say it."""
@@ -246,7 +248,7 @@ class ViewRecord(msgspec.Struct):
     """The first install of a view, in the order of members, says what it is."""
 
     v: int
-    vid: str
+    view: str
     inside: frozenset[str]
     first: tuple[int, int]
 
@@ -282,7 +284,7 @@ class Chronicle:
         self.end_ns = max((j.end_sim_ns or 0 for j in self.journals), default=0)
         self.vids: dict[int, str] = {}
         self.members = self._ranked(by_kind)
-        self._by_name = {(m.node, m.inc): m for m in self.members}
+        self._by_name = {(m.member, m.incarnation): m for m in self.members}
         self.by_label = {m.label: m for m in self.members}
         self._read(by_kind)
         self.receivers: list[Receivers] = by_kind[Receivers]
@@ -297,42 +299,44 @@ class Chronicle:
         """All headers say the same, that the run settled, and nothing of it is missing, not even
         the end of a journal."""
         truths = {(j.settled, j.undisturbed_ns, j.changes_max) for j in self.journals}
-        here = {f"{journal.node}.{journal.inc}" for journal in self.journals}
-        ended = {(fate.node, fate.inc) for fate in fates if fate.op in ENDS and not fate.stage}
+        here = {f"{journal.member}.{journal.incarnation}" for journal in self.journals}
+        ended = {
+            (fate.member, fate.incarnation) for fate in fates if fate.op in ENDS and not fate.stage
+        }
         return (
             len(truths) == 1
             and all(journal.settled and not journal.torn for journal in self.journals)
-            and ended.issuperset((journal.node, journal.inc) for journal in self.journals)
+            and ended.issuperset((journal.member, journal.incarnation) for journal in self.journals)
             and all(here.issuperset(row.inside) for row in installs)
         )
 
     def _ranked(self, by_kind: dict[type, list[Any]]) -> list[MemberRecord]:
-        names = {(j.node, j.inc) for j in self.journals}
-        names |= {(use.sender, use.sender_inc) for use in by_kind[Use]}
+        names = {(j.member, j.incarnation) for j in self.journals}
+        names |= {(use.sender, use.sender_incarnation) for use in by_kind[Use]}
         told = [row.inside for row in by_kind[Install]]
-        told += [row.senders for row in by_kind[Side]]
+        told += [row.delivered for row in by_kind[Side]]
         for name in {name for some in told for name in some}:
-            node, _, inc = name.rpartition(".")
-            names.add((node, int(inc)))
+            member, _, incarnation = name.rpartition(".")
+            names.add((member, int(incarnation)))
         return [MemberRecord(k, *name) for k, name in enumerate(sorted(names))]
 
     def _read(self, by_kind: dict[type, list[Any]]) -> None:
         of = self._by_name
         for journal in self.journals:
-            of[journal.node, journal.inc].journal = journal
+            of[journal.member, journal.incarnation].journal = journal
         for kind in (Fate, Install, Marker):
             for row in sorted(by_kind[kind], key=lambda row: row.lseq):
-                self._note(of[row.node, row.inc], row)
+                self._note(of[row.member, row.incarnation], row)
         self._read_reports(by_kind)
         for use in by_kind[Use]:
-            self.vids |= {use.v: use.vid, use.o: use.origin_vid}
-            member = of[use.node, use.inc]
+            self.vids |= {use.v: use.view, use.o: use.origin}
+            member = of[use.member, use.incarnation]
             member.delivered += use.rows
             if use.others:
                 member.uses.setdefault(use.v, Used()).add(use)
         for sent in by_kind[SentRange]:
-            self.vids[sent.v] = sent.vid
-            member = of[sent.node, sent.inc]
+            self.vids[sent.v] = sent.view
+            member = of[sent.member, sent.incarnation]
             member.sent += sent.rows
             if sent.last > member.sent_last:
                 member.sent_last, member.sent_last_lseq = sent.last, sent.lseq
@@ -345,21 +349,21 @@ class Chronicle:
         for kind in (Side, Closing, QueueCounts):
             by_kind[kind].sort(key=lambda row: row.lseq)
         for side in by_kind[Side]:
-            of[side.node, side.inc].sides.setdefault(side.v, []).append(side)
-            self.vids |= {side.v: side.vid, side.w: side.side_vid}
+            of[side.member, side.incarnation].sides.setdefault(side.v, []).append(side)
+            self.vids |= {side.v: side.view, side.w: side.component}
         for closing in by_kind[Closing]:
-            of[closing.node, closing.inc].closings.append(closing)
-            self.vids[closing.v] = closing.vid
+            of[closing.member, closing.incarnation].closings.append(closing)
+            self.vids[closing.v] = closing.view
         for row in by_kind[QueueCounts]:
-            of[row.node, row.inc].queues.append(row)
+            of[row.member, row.incarnation].queues.append(row)
         for row in by_kind[Receipts]:
-            of[row.node, row.inc].receipts[row.what] = row
+            of[row.member, row.incarnation].receipts[row.what] = row
         for row in by_kind[Submitted]:
-            of[row.node, row.inc].submitted[row.after] = row.count
+            of[row.member, row.incarnation].submitted[row.after] = row.count
         for row in by_kind[LastStep]:
-            of[row.node, row.inc].last_step = row.step
+            of[row.member, row.incarnation].last_step = row.step
         for row in by_kind[Lost]:
-            of[row.node, row.inc].lost = row.rows
+            of[row.member, row.incarnation].lost = row.rows
 
     def _note(self, member: MemberRecord, row: Fate | Install | Marker) -> None:
         if not isinstance(row, Marker):
@@ -370,13 +374,13 @@ class Chronicle:
         match row:
             case Install():
                 member.installs.append(row)
-                self.vids[row.v] = row.vid
+                self.vids[row.v] = row.view
                 if row.prev is not None:
-                    self.vids[row.prev] = row.prev_vid or ""
+                    self.vids[row.prev] = row.previous or ""
             case Marker():
                 member.markers.setdefault(row.v, row)
                 member.marks.append(row.lseq)
-                self.vids[row.v] = row.vid
+                self.vids[row.v] = row.view
             case Fate(component=list()):
                 member.reach = row
             case Fate(op="STOP"):
@@ -427,7 +431,7 @@ class Chronicle:
             for row in member.installs:
                 if row.v not in found:
                     first = (member.k, row.lseq)
-                    found[row.v] = ViewRecord(row.v, row.vid, frozenset(row.inside), first)
+                    found[row.v] = ViewRecord(row.v, row.view, frozenset(row.inside), first)
         return found
 
     def _routes(self) -> Iterable[Route]:

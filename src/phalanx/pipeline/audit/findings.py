@@ -41,10 +41,10 @@ PUBLISHED = (
     "cluster",
     "run",
     "group",
-    "nodes",
-    "vid",
+    "members",
+    "view",
     "sender",
-    "sender_inc",
+    "sender_incarnation",
     "first",
     "last",
     "text",
@@ -209,12 +209,12 @@ def told(found: DataFrame, lexicon: DataFrame) -> DataFrame:
     rows = F.transform(
         "rows",
         lambda row: F.struct(
-            F.element_at("people", row.k).node.alias("node"),
-            F.element_at("people", row.k).inc.alias("inc"),
+            F.element_at("people", row.k).member.alias("member"),
+            F.element_at("people", row.k).incarnation.alias("incarnation"),
             row.lseq.alias("lseq"),
         ),
     )
-    involved = F.array(who("who").node, who("other").node, who("s").node)
+    involved = F.array(who("who").member, who("other").member, who("s").member)
     return known.select(
         "r",
         "kind",
@@ -222,10 +222,10 @@ def told(found: DataFrame, lexicon: DataFrame) -> DataFrame:
         "cluster",
         "run",
         "group",
-        F.array_compact(F.array_distinct(F.concat(involved, rows.node))).alias("nodes"),
-        F.element_at("names", F.col("v")).alias("vid"),
-        who("s").node.alias("sender"),
-        who("s").inc.alias("sender_inc"),
+        F.array_compact(F.array_distinct(F.concat(involved, rows.member))).alias("members"),
+        F.element_at("names", F.col("v")).alias("view"),
+        who("s").member.alias("sender"),
+        who("s").incarnation.alias("sender_incarnation"),
         "first",
         "last",
         text.alias("text"),

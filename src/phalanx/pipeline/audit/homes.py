@@ -108,8 +108,8 @@ def misplaced(did: str) -> Case:
 def markers(p: Prepared) -> DataFrame:
     """Markers, and where in the life of their member they lie."""
     lseq = F.col("lseq")
-    marked = coded(p.tables["trans_marker"], p.small)
-    marked = marked.withColumn("v", number(F.col("r"), F.col("vid")))
+    marked = coded(p.tables["transitional"], p.small)
+    marked = marked.withColumn("v", number(F.col("r"), F.col("view")))
     stays = F.broadcast(p.small["stays"].select("r", "k", "v", "spells"))
     spell, now = spell_of(lseq).begin.alias("spell"), elsewhere(lseq).v.alias("now")
     placed = marked.join(stays, ["r", "k", "v"], "left")

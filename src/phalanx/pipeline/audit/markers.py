@@ -25,7 +25,7 @@ def _same_position(route: Route, says: Says) -> None:
     if not any(markers.values()):
         return
     says.asked("safe-marker")
-    places = {m: row.at_pos if row else None for m, row in markers.items()}
+    places = {m: row.pos if row else None for m, row in markers.items()}
     if len(set(places.values())) > 1:
         one = members[0]
         other = next(m for m in members if places[m] != places[one])
@@ -44,6 +44,6 @@ def _names(member: MemberRecord, says: Says) -> None:
             continue
         says.asked("safe-marker")
         after = member.installs[at]
-        if set(marker.members) != set(after.trans):
+        if set(marker.members) != set(after.transitional):
             shown = [(member, marker.lseq), (member, after.lseq)]
             says.found("safe-marker/names", who=member, v=v, w=after.v, rows=shown)

@@ -46,7 +46,7 @@ def sent(tables: Tables, small: Small) -> DataFrame:
     """Every row of sends. `spell` is null if it says another view than that which the member was
     in, `now`."""
     lseq = F.col("lseq")
-    rows = coded(tables["send"], small).withColumn("v", number(F.col("r"), F.col("vid")))
+    rows = coded(tables["sent"], small).withColumn("v", number(F.col("r"), F.col("view")))
     stays = small["stays"].select("r", "k", "v", "spells", "next")
     alive = small["people"].where("alive and settled").select("r", "k", "alive")
     placed = rows.join(F.broadcast(stays), ["r", "k", "v"], "left").join(
@@ -69,8 +69,8 @@ def sent(tables: Tables, small: Small) -> DataFrame:
         "phase",
         "frame",
         receivers().alias("t"),
-        "dep_nodes",
-        "dep_incs",
+        "dep_senders",
+        "dep_incarnations",
         "dep_numbers",
         home.alias("home"),
         spell_of(lseq).begin.alias("spell"),
@@ -87,15 +87,15 @@ def delivered(tables: Tables, small: Small) -> DataFrame:
     and `mark` that of the marker in that spell."""
     senders = small["people"].select(
         "r",
-        F.col("node").alias("sender"),
-        F.col("inc").alias("sender_inc"),
+        F.col("member").alias("sender"),
+        F.col("incarnation").alias("sender_incarnation"),
         F.col("k").alias("s"),
     )
     r, lseq = F.col("r"), F.col("lseq")
     named = (
         coded(tables["deliver"], small)
-        .join(F.broadcast(senders), ["r", "sender", "sender_inc"])
-        .withColumn("v", number(r, F.col("vid")))
+        .join(F.broadcast(senders), ["r", "sender", "sender_incarnation"])
+        .withColumn("v", number(r, F.col("view")))
         .join(F.broadcast(small["stays"]), ["r", "k", "v"], "left")
         .withColumn("_spell", spell_of(lseq))
         .withColumn("_else", F.when(F.col("_spell").isNull(), elsewhere(lseq)))
@@ -114,7 +114,7 @@ def delivered(tables: Tables, small: Small) -> DataFrame:
         "last",
         service().alias("service"),
         "v",
-        number(r, F.col("origin_vid")).alias("o"),
+        number(r, F.col("origin")).alias("o"),
         (F.col("region") == "REGULAR").alias("regular"),
         "frame",
         "pos",
@@ -132,7 +132,7 @@ def delivered(tables: Tables, small: Small) -> DataFrame:
 
 def submitted(tables: Tables, small: Small) -> DataFrame:
     """What was accepted, by sender."""
-    rows = coded(tables["submit"], small)
+    rows = coded(tables["accepted"], small)
     bounds = ("first", "last", "lseq", "step", "torn", "digest")
     return rows.select("r", F.col("k").alias("s"), *bounds, receivers().alias("t"))
 

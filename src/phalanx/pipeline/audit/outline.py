@@ -38,8 +38,8 @@ def tables_of(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _settings(run)
     yield from _people(run)
     yield from _stays(run)
-    for v, vid in run.vids.items():
-        yield "vids", {"v": v, "vid": vid}
+    for v, view in run.vids.items():
+        yield "vids", {"v": v, "view": view}
     yield from _ways(run)
     yield from _views(run)
     yield from _owed(run)
@@ -62,7 +62,9 @@ def _settings(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     differing: list[list[list[str]]] = []
     for name in SHARED:
         values: defaultdict[str, list[str]] = defaultdict(list)
-        for journal in sorted(run.journals, key=lambda journal: (journal.node, journal.inc)):
+        for journal in sorted(
+            run.journals, key=lambda journal: (journal.member, journal.incarnation)
+        ):
             if name in journal.shared:
                 values[journal.shared[name]].append(journal.label)
         if len(values) > 1:
@@ -71,20 +73,20 @@ def _settings(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield "settings", {"name": name, "value": value, "members": values[value]}
     for view in run.views.values():
         if any(sum(not view.inside.isdisjoint(s) for s in having) > 1 for having in differing):
-            yield "mixed", {"vid": view.vid}
+            yield "mixed", {"view": view.view}
 
 
 def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     named = {name for view in run.views.values() for name in view.inside}
-    lives = [(journal.node, journal.inc) for journal in run.journals]
+    lives = [(journal.member, journal.incarnation) for journal in run.journals]
     for m in run.members:
         known = m.journal is not None
         yield (
             "people",
             {
                 "k": m.k,
-                "node": m.node,
-                "inc": m.inc,
+                "member": m.member,
+                "incarnation": m.incarnation,
                 "label": m.label,
                 "bank": m.bank,
                 "bit": m.bit,
@@ -99,7 +101,7 @@ def _people(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                 "tells": m.tells,
                 "last_step": None if run.whole(m) else m.last_step,
                 "named": m.label in named,
-                "twice": lives.count((m.node, m.inc)) > 1,
+                "twice": lives.count((m.member, m.incarnation)) > 1,
                 "all_spells": [{"v": v, "spell": spell} for v, spell in _spells(m)],
             },
         )
@@ -135,7 +137,7 @@ def _stays(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
                     "spells": spells.get(v, []),
                     "ended": step is not None and run.step_ended(m, step),
                     "marker_lseq": marker.lseq if marker else None,
-                    "marker_pos": marker.at_pos if marker else None,
+                    "marker_pos": marker.pos if marker else None,
                     "next": None if at is None else m.installs[at].v,
                     "compared": (m.k, v) in compared,
                 },
@@ -223,7 +225,7 @@ def _due(run: Chronicle, s: MemberRecord) -> tuple[dict[int, int], dict[int, int
     live = [
         m
         for m in inside
-        if m in run.living and m.end == s.end and (reach is None or m.node in reach)
+        if m in run.living and m.end == s.end and (reach is None or m.member in reach)
     ]
     return _masks(inside), _masks(live)
 
@@ -231,7 +233,7 @@ def _due(run: Chronicle, s: MemberRecord) -> tuple[dict[int, int], dict[int, int
 def _sets(run: Chronicle) -> Iterator[tuple[str, dict[str, Any]]]:
     for found in run.receivers:
         meant = [m for m in run.known if found.means(m)]
-        facts = {"t": found.t, "bare": found.to_incs is None, "names": found.names}
+        facts = {"t": found.t, "bare": found.to_incarnations is None, "names": found.names}
         yield "sets", facts | {"ks": [m.k for m in meant], "masks": list(_masks(meant).items())}
 
 
@@ -247,7 +249,7 @@ def _merges(run: Chronicle, says: Says) -> Iterator[tuple[str, dict[str, Any]]]:
     for by, side, came in proposals(run, says):
         said = [
             (run.by_label[sender].k, upto)
-            for sender, upto in dict(zip(side.senders, side.upto, strict=True)).items()
+            for sender, upto in dict(zip(side.delivered, side.delivered_upto, strict=True)).items()
         ]
         report = {"by": by.k, "side": side.lseq}
         complete = all(proposal is not None for _, proposal in came)

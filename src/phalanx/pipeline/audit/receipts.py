@@ -21,12 +21,12 @@ from phalanx.pipeline.audit.findings import Case, Look, lowest
 from phalanx.pipeline.audit.integrity import since
 from phalanx.pipeline.audit.messages import addressed
 from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.small import coded, label, labels, number, receivers
+from phalanx.pipeline.audit.small import LOST_RECEIVERS, coded, label, labels, number, receivers
 from phalanx.pipeline.ranges import cut, grid
 
 SENDER = ["r", "s"]
 TRUTH, NOT_SENT = "receipt-truth", "not-sent-liveness"
-FOREIGN = "sender != node or sender_inc != inc"
+FOREIGN = "sender != member or sender_incarnation != incarnation"
 
 
 # ---------------------------------------------------------------------------- receipts
@@ -97,7 +97,7 @@ def receipts(p: Prepared) -> list[Look]:
 def _foreign(p: Prepared) -> Look:
     """Receipts for messages of another member."""
     rows = coded(p.tables["stable"].where(FOREIGN), p.small).where("not torn")
-    whose = label(F.col("sender"), F.col("sender_inc")).alias("whose")
+    whose = label(F.col("sender"), F.col("sender_incarnation")).alias("whose")
     case = Case(f"{TRUTH}/foreign", F.lit(True), who="k", note="whose", rows=[("k", "lseq")])
     return Look(rows.select("r", "k", "lseq", whose), cases=[case])
 
@@ -143,7 +143,7 @@ def _ranges(p: Prepared) -> DataFrame:
             F.lit(name == "stable").alias("stable"),
             "foreign",
             "lseq",
-            number(F.col("r"), F.col("vid")).alias("v"),
+            number(F.col("r"), F.col("view")).alias("v"),
             F.col("upto").alias("last"),
         )
         for name, table in tables.items()
@@ -206,10 +206,10 @@ def _promised(p: Prepared, table: DataFrame) -> DataFrame:
         "r",
         F.col("k").alias("s"),
         "lseq",
-        number(F.col("r"), F.col("vid")).alias("v"),
+        number(F.col("r"), F.col("view")).alias("v"),
         F.col("upto").alias("last"),
         F.when(F.col("settled"), F.col("sim_ns")).alias("at_ns"),
-        labels("members", "member_incs").alias("named"),
+        labels("members", "member_incarnations").alias("named"),
     )
     views = p.small["views"].where("bank = 0").select("r", "v", "inside")
     members = p.small["people"].where("journal is not null and not torn")
@@ -243,7 +243,8 @@ def _asked(p: Prepared, name: str) -> bool:
 def _told(p: Prepared) -> DataFrame:
     """Reports of lost receivers. `t` is null if all are lost, or in older journals; `gone` are the
     names of the lost, null in older journals. `ended`: nothing of the step is missing."""
-    rows = coded(p.tables["not_sent"], p.small).where("not torn")
+    rows = p.tables["not_sent"].withColumnsRenamed(LOST_RECEIVERS)
+    rows = coded(rows, p.small).where("not torn")
     rest = F.coalesce("rest", F.lit(0))
     ended = F.col("last_step").isNull() | (F.col("step") < F.col("last_step"))
     told = rows.join(F.broadcast(p.small["people"].select("r", "k", "last_step")), ["r", "k"])
@@ -254,7 +255,7 @@ def _told(p: Prepared) -> DataFrame:
         F.col("last").alias("upto"),
         F.col("lseq").alias("told"),
         F.col("step").alias("at"),
-        F.when((rest > 0) & F.col("to_incs").isNotNull(), receivers()).alias("t"),
+        F.when((rest > 0) & F.col("to_incarnations").isNotNull(), receivers()).alias("t"),
         rest.alias("rest"),
         ended.alias("ended"),
         receivers().alias("lost"),
@@ -377,8 +378,8 @@ def _judged(p: Prepared, pieces: DataFrame) -> list[Look]:
     left = F.size(F.array_except("names", "so_far"))
     counts = F.concat(F.col("rest"), F.lit(" receivers are left, but there are "), left)
     member = F.col("member")
-    node = F.regexp_replace(member, r"\.\d+$", "")
-    name = F.when(F.col("bare"), node).otherwise(member)
+    plain = F.regexp_replace(member, r"\.\d+$", "")
+    name = F.when(F.col("bare"), plain).otherwise(member)
     strange = F.col("t").isNotNull() & ~F.array_contains(F.col("names"), name)
     sent = F.coalesce(F.expr("s_lseq < told"), F.lit(False))
     there = F.coalesce(F.array_contains("inside", member), F.lit(False))

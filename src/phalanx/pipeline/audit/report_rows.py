@@ -6,18 +6,18 @@ import msgspec
 
 
 class Side(msgspec.Struct):
-    """A row of `merge_side`: what a merged view `v` reports of its component `w`."""
+    """A row of `merged_component`: what a merged view `v` reports of its component `w`."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
-    vid: str
+    view: str
     v: int
-    side_vid: str
+    component: str
     w: int
     members: list[str]
-    senders: list[str]
-    upto: list[int]
+    delivered: list[str]
+    delivered_upto: list[int]
     alone: list[str]
     alone_first: list[int]
     alone_last: list[int]
@@ -27,11 +27,11 @@ class Closing(msgspec.Struct):
     """A row of `stable` on own messages that names members, or of a step that installs a view, or
     of the last step."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     step: int
-    vid: str
+    view: str
     v: int
     members: list[str] | None = None
 
@@ -40,8 +40,8 @@ class Receipts(msgspec.Struct):
     """The rows of `stable`, `ordered` or `all_delivered` of one member, counted, and the highest
     number."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     what: str
     rows: int
     upto: int
@@ -50,8 +50,8 @@ class Receipts(msgspec.Struct):
 class QueueCounts(msgspec.Struct):
     """A row of `queue`."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     accepted: int
     submitted: int
@@ -63,8 +63,8 @@ class Submitted(msgspec.Struct):
     """How many messages one member submitted after so many rows of its queue, and before the
     next."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     after: int
     count: int
 
@@ -72,14 +72,14 @@ class Submitted(msgspec.Struct):
 class LastStep(msgspec.Struct):
     """The step of the last row of a journal that does not say that its member stopped."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     step: int
 
 
 class Lost(msgspec.Struct):
     """How many rows of `not_sent` one member wrote."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     rows: int

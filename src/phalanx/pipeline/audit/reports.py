@@ -95,14 +95,16 @@ def promises(
                 continue
             if not ends and row.members is None:
                 continue
-            together = after.trans if after is not None and ends else None
+            together = after.transitional if after is not None and ends else None
             if row.members is not None and (together is None or set(row.members) != set(together)):
                 note, shown = ", ".join(row.members) or "nobody", [(member, row.lseq)]
                 says.found("receipt-truth/together", who=member, v=row.v, note=note, rows=shown)
                 yield member, row, []
                 continue
             assert after is not None
-            come = [m for m in run.known if m.label in after.trans and after.v in m.installed]
+            come = [
+                m for m in run.known if m.label in after.transitional and after.v in m.installed
+            ]
             yield member, row, come
 
 
@@ -147,7 +149,7 @@ def _sides(
             continue
         says.asked(MERGE)
         v, sides = install.v, member.sides.get(install.v, [])
-        if sorted(side.side_vid for side in sides) != sorted(install.components):
+        if sorted(side.component for side in sides) != sorted(install.components):
             says.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
         elif v not in first:
             first[v] = (member, sides)
@@ -166,12 +168,14 @@ def _from(run: Chronicle, label: str, side: Side) -> bool:
 
 def _content(side: Side) -> tuple[object, ...]:
     alone = (side.alone, side.alone_first, side.alone_last)
-    return (side.w, side.members, side.senders, side.upto, *alone)
+    return (side.w, side.members, side.delivered, side.delivered_upto, *alone)
 
 
 def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
     """Messages that only one component had delivered, of senders that another one knows."""
-    said = [dict(zip(map(_key, side.senders), side.upto, strict=True)) for side in sides]
+    said = [
+        dict(zip(map(_key, side.delivered), side.delivered_upto, strict=True)) for side in sides
+    ]
     for index, side in enumerate(sides):
         wanted = []
         for sender, number in sorted(said[index].items()):
@@ -186,8 +190,8 @@ def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
 
 def _key(label: str) -> tuple[str, int]:
     """Name and incarnation: the order of members."""
-    node, _, inc = label.rpartition(".")
-    return node, int(inc)
+    member, _, incarnation = label.rpartition(".")
+    return member, int(incarnation)
 
 
 def _proposal(run: Chronicle, label: str, side: Side) -> tuple[MemberRecord | None, Fate | None]:

@@ -241,7 +241,9 @@ def _shown(
     for row in told(some, p.small["lexicon"]).collect():
         shown.setdefault((row.r, row.property), []).append(violation(row.asDict(recursive=True)))
     for key in shown:
-        shown[key].sort(key=lambda v: (v.sender or "", v.sender_inc or 0, v.first or 0, v.text))
+        shown[key].sort(
+            key=lambda v: (v.sender or "", v.sender_incarnation or 0, v.first or 0, v.text)
+        )
     return shown
 
 
@@ -280,7 +282,7 @@ def _facts(small: Small) -> dict[int, RunVerdicts]:
         values = facts[row["r"]].settings.setdefault(row["name"], {})
         values[row["value"]] = row["members"]
     for row in small.rows["mixed"]:
-        facts[row["r"]].mixed.append(row["vid"])
+        facts[row["r"]].mixed.append(row["view"])
     return facts
 
 

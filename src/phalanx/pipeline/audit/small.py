@@ -67,11 +67,14 @@ KINDS: dict[str, type[msgspec.Struct]] = {
     )
 }
 SPELL = "struct<begin: bigint, until: bigint, mark: bigint>"
+LOST_RECEIVERS = {"members": "to", "member_incarnations": "to_incarnations"}
+"""Columns of `not_sent` that name receivers, and those of the other tables."""
 TABLES = {
     "runs": "r bigint, cluster string, run string, `group` string, settled boolean, mode string,"
     " senders int, size bigint, ranks map<string, int>",
-    "people": "r bigint, k int, node string, inc bigint, label string, bank int, bit bigint,"
-    " journal string, torn boolean, stopped boolean, alive boolean, whole boolean, settled boolean,"
+    "people": "r bigint, k int, member string, incarnation bigint, label string, bank int,"
+    " bit bigint, journal string, torn boolean, stopped boolean, alive boolean, whole boolean,"
+    " settled boolean,"
     " named boolean, twice boolean, mode string, sent_last bigint, tells boolean,"
     " last_step bigint,"
     f" all_spells array<struct<v: bigint, spell: {SPELL}>>",
@@ -91,10 +94,11 @@ TABLES = {
     " said map<int, bigint>",
     "proposed": "r bigint, `by` int, side bigint, k int, proposal bigint",
     "lexicon": "r bigint, cluster string, run string, `group` string,"
-    " people map<int, struct<node: string, inc: bigint, label: string>>, names map<bigint, string>",
-    "vids": "r bigint, v bigint, vid string",
+    " people map<int, struct<member: string, incarnation: bigint, label: string>>,"
+    " names map<bigint, string>",
+    "vids": "r bigint, v bigint, view string",
     "settings": "r bigint, name string, value string, members array<string>",
-    "mixed": "r bigint, vid string",
+    "mixed": "r bigint, view string",
     "said": "r bigint, property string, checked bigint, kind string, who int, other int, s int,"
     " first bigint, last bigint, v bigint, w bigint, note string,"
     " rows array<struct<k: int, lseq: bigint>>",
@@ -105,29 +109,29 @@ TABLES = {
 # ---------------------------------------------------------------------------- in
 
 
-def number(r: Column, vid: Column) -> Column:
+def number(r: Column, view: Column) -> Column:
     """The number of a view; null for none."""
-    return F.when(vid.isNotNull(), F.xxhash64(r, vid))
+    return F.when(view.isNotNull(), F.xxhash64(r, view))
 
 
-def label(node: Column, inc: Column) -> Column:
+def label(member: Column, incarnation: Column) -> Column:
     """The member as people write it, `ada.2`."""
-    return F.concat(node, F.lit("."), inc.cast("string"))
+    return F.concat(member, F.lit("."), incarnation.cast("string"))
 
 
-def labels(nodes: str, incs: str) -> Column:
-    return F.zip_with(F.col(nodes), F.col(incs), label)
+def labels(members: str, incarnations: str) -> Column:
+    return F.zip_with(F.col(members), F.col(incarnations), label)
 
 
 def receivers() -> Column:
     """A number for a set of receivers; null is the whole view."""
-    return F.when(F.col("to").isNotNull(), F.xxhash64("r", "to", "to_incs"))
+    return F.when(F.col("to").isNotNull(), F.xxhash64("r", "to", "to_incarnations"))
 
 
 def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     """The rows that tell of lives and views, with the columns that their kinds have."""
     r = F.xxhash64("cluster", "run", "group")
-    who = ("node", "inc", "lseq")
+    who = ("member", "incarnation", "lseq")
 
     def of(name: str) -> DataFrame:
         return tables[name].withColumn("r", r)
@@ -138,53 +142,54 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     yield "JournalRecord", of("journals").where("rows > 0")
     yield "Fate", of("life").select("r", *who, "sim_ns", "op", "reason")
     yield "Fate", of("topology").select("r", *who, "sim_ns", "component")
-    steps = of("ctx_step").select(
+    steps = of("view_change_step").select(
         "r", *who, "sim_ns", F.col("action").alias("op"), "stage", "context"
     )
     yield "Fate", steps
-    installs = of("view_install").select(
+    installs = of("view_installed").select(
         "r",
         *who,
         "step",
         "sim_ns",
-        "vid",
-        v("vid").alias("v"),
+        "view",
+        v("view").alias("v"),
         "joins",
         "removals",
-        labels("members", "member_incs").alias("inside"),
-        labels("trans", "trans_incs").alias("trans"),
+        labels("members", "member_incarnations").alias("inside"),
+        labels("transitional", "transitional_incarnations").alias("transitional"),
         "context",
         "cause",
         "components",
-        "prev_vid",
-        v("prev_vid").alias("prev"),
-        labels("joined", "joined_incs").alias("joined"),
-        labels("left", "left_incs").alias("left"),
+        "previous",
+        v("previous").alias("prev"),
+        labels("joined", "joined_incarnations").alias("joined"),
+        labels("left", "left_incarnations").alias("left"),
     )
     yield "Install", installs
-    members = labels("members", "member_incs").alias("members")
-    place = (*who, "vid", v("vid").alias("v"))
-    yield "Marker", of("trans_marker").select("r", *place, "at_pos", members)
-    by_view = tables["send"].groupBy("cluster", "run", "group", "node", "inc", "vid")
+    members = labels("members", "member_incarnations").alias("members")
+    place = (*who, "view", v("view").alias("v"))
+    yield "Marker", of("transitional").select("r", *place, "pos", members)
+    by_view = tables["sent"].groupBy("cluster", "run", "group", "member", "incarnation", "view")
     sent = by_view.agg(
         F.count("*").alias("rows"),
         F.max("last").alias("last"),
         F.max_by("lseq", "last").alias("lseq"),
     )
-    yield "SentRange", sent.withColumn("r", r).withColumn("v", v("vid"))
+    yield "SentRange", sent.withColumn("r", r).withColumn("v", v("view"))
     to = [
-        of(name).where("to is not null").select("r", "to", "to_incs")
-        for name in ("submit", "send", "deliver", "not_sent")
+        of(name).where("to is not null").select("r", "to", "to_incarnations")
+        for name in ("accepted", "sent", "deliver")
     ]
+    lost = of("not_sent").where("members is not null").select("r", *LOST_RECEIVERS.keys())
+    to.append(lost.withColumnsRenamed(LOST_RECEIVERS))
     sets = reduce(DataFrame.unionByName, to).distinct()
     yield "Receivers", sets.withColumn("t", receivers())
     ordered = F.col("service").isin("AGREED", "SAFE")
     nonbasic = F.col("service") != "BASIC"
+    delivered = ("sender", "sender_incarnation", "view", "origin")
     uses = (
         tables["deliver"]
-        .groupBy(
-            "cluster", "run", "group", "node", "inc", "sender", "sender_inc", "vid", "origin_vid"
-        )
+        .groupBy(*("cluster", "run", "group", "member", "incarnation"), *delivered)
         .agg(
             F.count("*").alias("rows"),
             F.count(F.when(nonbasic, 1)).alias("others"),
@@ -194,14 +199,14 @@ def _rows(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
         )
         .withColumn("r", r)
     )
-    yield "Use", uses.withColumns({"v": v("vid"), "o": v("origin_vid")})
+    yield "Use", uses.withColumns({"v": v("view"), "o": v("origin")})
     yield from _told(tables)
 
 
 def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     """The rows of what applications are told beside their messages and views."""
     r = F.xxhash64("cluster", "run", "group")
-    who = ("node", "inc", "lseq")
+    who = ("member", "incarnation", "lseq")
 
     def of(name: str) -> DataFrame:
         return tables[name].withColumn("r", r)
@@ -209,33 +214,35 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     def v(name: str) -> Column:
         return number(F.col("r"), F.col(name))
 
-    members = labels("members", "member_incs").alias("members")
-    place = (*who, "vid", v("vid").alias("v"))
-    sides = of("merge_side").select(
+    members = labels("members", "member_incarnations").alias("members")
+    place = (*who, "view", v("view").alias("v"))
+    sides = of("merged_component").select(
         "r",
         *place,
-        "side_vid",
-        v("side_vid").alias("w"),
+        "component",
+        v("component").alias("w"),
         members,
-        labels("senders", "sender_incs").alias("senders"),
-        "upto",
-        labels("alone", "alone_incs").alias("alone"),
+        labels("delivered", "delivered_incarnations").alias("delivered"),
+        "delivered_upto",
+        labels("alone", "alone_incarnations").alias("alone"),
         "alone_first",
         "alone_last",
     )
     yield "Side", sides
     yield "QueueCounts", of("queue").select("r", *who, "accepted", "submitted", "refused", "reason")
-    ends = F.broadcast(tables["view_install"].select("journal", "step", F.lit(True).alias("ends")))
+    ends = F.broadcast(
+        tables["view_installed"].select("journal", "step", F.lit(True).alias("ends"))
+    )
     last = _last_steps(tables)
     yield "LastStep", last.withColumn("r", r).drop("journal")
     cut_off = F.broadcast(last.select("journal", "step", F.lit(True).alias("cut_off")))
-    closing = of("stable").where("sender = node and sender_inc = inc")
+    closing = of("stable").where("sender = member and sender_incarnation = incarnation")
     closing = closing.join(ends, ["journal", "step"], "left")
     closing = closing.join(cut_off, ["journal", "step"], "left")
     closing = closing.where("members is not null or ends or cut_off")
     yield "Closing", closing.select("r", *place, "step", members).distinct()
 
-    member = ("cluster", "run", "group", "node", "inc")
+    member = ("cluster", "run", "group", "member", "incarnation")
 
     def by_member(name: str, *sums: Column) -> DataFrame:
         return tables[name].groupBy(*member).agg(*sums)
@@ -248,14 +255,14 @@ def _told(tables: Tables) -> Iterator[tuple[str, DataFrame]]:
     queues = tables["queue"].groupBy("journal").agg(F.collect_list("lseq").alias("_queues"))
     before = F.size(F.filter("_queues", lambda at: at < F.col("lseq")))
     after = F.when(F.col("_queues").isNull(), 0).otherwise(before).alias("after")
-    submits = tables["submit"].join(F.broadcast(queues), "journal", "left")
+    submits = tables["accepted"].join(F.broadcast(queues), "journal", "left")
     yield "Submitted", submits.groupBy(*member, after).agg(count).withColumn("r", r)
     yield "Lost", by_member("not_sent", rows).withColumn("r", r)
 
 
 def _last_steps(tables: Tables) -> DataFrame:
     """The step of the last row of each journal without a STOP."""
-    who = ("journal", "cluster", "run", "group", "node", "inc")
+    who = ("journal", "cluster", "run", "group", "member", "incarnation")
     rows = [tables[name].select(*who, "lseq", "step") for name in EVENTS]
     ends = tables["journals"].where("stopped = 0 and rows > 0")
     ends = F.broadcast(ends.select("journal", F.col("last").alias("lseq")))
@@ -310,7 +317,7 @@ def _lexicon(out: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for m in out["people"]:
         found[m["r"]]["people"].append((m["k"], m))
     for view in out["vids"]:
-        found[view["r"]]["names"].append((view["v"], view["vid"]))
+        found[view["r"]]["names"].append((view["v"], view["view"]))
     return list(found.values())
 
 
@@ -345,7 +352,7 @@ def coded(frame: DataFrame, small: Small) -> DataFrame:
     """Rows with the run and the rank of the member that wrote them, instead of their names."""
     own = small["people"].where("journal is not null")
     own = own.select("journal", "r", "k", "bank", "bit", "torn", "settled", "all_spells")
-    bare = frame.drop("cluster", "run", "group", "node", "inc", "profile", "t_ns")
+    bare = frame.drop("cluster", "run", "group", "member", "incarnation", "profile", "t_ns")
     return bare.join(F.broadcast(own), "journal")
 
 

@@ -2,7 +2,7 @@
 synchrony, S0 P.2), each on the right side of the marker.
 
 The marker cuts a view in two: what a member delivers before it is regular, what comes after it is
-transitional, and of the agreed order exactly the positions from `at_pos` on come after it.
+transitional, and of the agreed order exactly the positions from `pos` on come after it.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from phalanx.verify.properties import Verdict
 class VerdictRow(msgspec.Struct, frozen=True):
     """A row of a journal."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
 
 
@@ -33,17 +33,17 @@ class AuditViolation(msgspec.Struct, frozen=True):
     cluster: str
     run: str
     group: str
-    nodes: tuple[str, ...]
-    vid: str | None
+    members: tuple[str, ...]
+    view: str | None
     sender: str | None
-    sender_inc: int | None
+    sender_incarnation: int | None
     first: int | None
     last: int | None
     text: str
     rows: tuple[VerdictRow, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{row.node}.{row.inc} row {row.lseq}" for row in self.rows)
+        shown = ", ".join(f"{row.member}.{row.incarnation} row {row.lseq}" for row in self.rows)
         return f"{self.property}: {self.text}" + (f" [{shown}]" if shown else "")
 
 

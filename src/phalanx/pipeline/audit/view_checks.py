@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
-from phalanx.journal.schema import CtxStep, Life, Topology, ViewInstall
+from phalanx.journal.schema import Life, Topology, ViewChangeStep, ViewInstalled
 from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
 from phalanx.pipeline.audit.finding_text import Says
 from phalanx.verify.checkers.convergence import check_convergence
@@ -27,7 +27,7 @@ def view_checks(run: Chronicle, says: Says) -> None:
     changes_max = run.changes_max if run.settled else None
     check_convergence(trace, run.undisturbed_ns, changes_max, out)
     check_view_reports(trace, None, out)
-    numbers = {vid: v for v, vid in run.vids.items()}
+    numbers = {view: v for v, view in run.vids.items()}
     for name, result in out.report.properties.items():
         if result.evaluated:
             says.asked(name, result.evaluated)
@@ -37,14 +37,14 @@ def view_checks(run: Chronicle, says: Says) -> None:
 
 def _found(run: Chronicle, violation: Violation, numbers: dict[str, int], says: Says) -> None:
     """Put a violation into the shape of the audit's findings. Its text is complete."""
-    rows = [(run.by_label[f"{p.node}.{p.inc}"], p.lseq) for p in violation.places]
-    shown = {member.node for member, _ in rows}
-    others = [m for m in run.members if m.node in violation.nodes and m.node not in shown]
+    rows = [(run.by_label[f"{p.member}.{p.incarnation}"], p.lseq) for p in violation.places]
+    shown = {member.member for member, _ in rows}
+    others = [m for m in run.members if m.member in violation.members and m.member not in shown]
     says.found(
         f"{violation.property}/",
         who=rows[0][0] if rows else None,
         other=others[0] if others else None,
-        v=None if violation.vid is None else numbers.get(violation.vid),
+        v=None if violation.view is None else numbers.get(violation.view),
         note=violation.text,
         rows=rows,
     )
@@ -57,11 +57,11 @@ def view_trace(run: Chronicle) -> ViewTrace:
     """The rows of views and lives as the journals had them. Simulated time counts in settled runs
     only, as for the checkers."""
     lives = LifeSpans(over=run.settled)
-    installs: dict[tuple[str, int], list[ViewInstall]] = {}
-    steps: dict[tuple[str, int], list[CtxStep]] = {}
+    installs: dict[tuple[str, int], list[ViewInstalled]] = {}
+    steps: dict[tuple[str, int], list[ViewChangeStep]] = {}
     for m in run.known:
         assert m.journal is not None
-        key = (m.node, m.inc)
+        key = (m.member, m.incarnation)
         if run.settled:
             lives.add(key, None if m.first is None else m.first.sim_ns, m.journal.end_sim_ns)
         else:
@@ -70,7 +70,7 @@ def view_trace(run: Chronicle) -> ViewTrace:
             lives.torn.add(key)
         installs[key] = [_install(run, m, row) for row in m.installs]
         rows = [_fate(run, m, row) for row in m.fates]
-        steps[key] = [row for row in rows if isinstance(row, CtxStep)]
+        steps[key] = [row for row in rows if isinstance(row, ViewChangeStep)]
         for row in rows:
             lives.note(key, row)
     lives.close()
@@ -82,8 +82,8 @@ def _common(run: Chronicle, m: MemberRecord, row: Fate | Install) -> dict[str, A
         "run": run.journals[0].run,
         "profile": "T",
         "group": run.journals[0].group,
-        "node": m.node,
-        "inc": m.inc,
+        "member": m.member,
+        "incarnation": m.incarnation,
         "lseq": row.lseq,
         "step": 0,
         "t_ns": 0,
@@ -91,32 +91,38 @@ def _common(run: Chronicle, m: MemberRecord, row: Fate | Install) -> dict[str, A
     }
 
 
-def _fate(run: Chronicle, m: MemberRecord, row: Fate) -> Life | Topology | CtxStep:
+def _fate(run: Chronicle, m: MemberRecord, row: Fate) -> Life | Topology | ViewChangeStep:
     common = _common(run, m, row)
     if row.component is not None:
         return Topology(**common, component=row.component)
     if row.stage:
         stage, action = cast("Any", row.stage), cast("Any", row.op)
-        return CtxStep(**common, context=row.context, stage=stage, action=action)
+        return ViewChangeStep(**common, context=row.context, stage=stage, action=action)
     return Life(**common, op=cast("Any", row.op), reason=row.reason)
 
 
-def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstall:
-    lists = {"members": row.inside, "trans": row.trans, "joined": row.joined, "left": row.left}
+def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstalled:
+    lists = {
+        "members": row.inside,
+        "transitional": row.transitional,
+        "joined": row.joined,
+        "left": row.left,
+    }
     columns: dict[str, Any] = {}
     for column, labels in lists.items():
-        names, incs = _split(labels)
+        names, incarnations = _split(labels)
         columns[column] = names
-        columns["member_incs" if column == "members" else f"{column}_incs"] = incs
-    return ViewInstall(
+        one = "member" if column == "members" else column
+        columns[f"{one}_incarnations"] = incarnations
+    return ViewInstalled(
         **_common(run, m, row),
         **columns,
-        vid=row.vid,
+        view=row.view,
         joins=row.joins,
         removals=row.removals,
         context=row.context,
         cause=cast("Any", row.cause),
-        prev_vid=row.prev_vid,
+        previous=row.previous,
         components=row.components,
     )
 
@@ -126,4 +132,4 @@ def _split(labels: list[str] | None) -> tuple[list[str] | None, list[int] | None
     if labels is None:
         return None, None
     pairs = [label.rpartition(".") for label in labels]
-    return [name for name, _, _ in pairs], [int(inc) for _, _, inc in pairs]
+    return [name for name, _, _ in pairs], [int(incarnation) for _, _, incarnation in pairs]

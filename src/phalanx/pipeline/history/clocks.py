@@ -21,7 +21,7 @@ from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.tables import Tables
 
 RUN = ("cluster", "run", "group")
-MEMBER = (*RUN, "journal", "node", "inc")
+MEMBER = (*RUN, "journal", "member", "incarnation")
 NO_BOOT = ("", "unknown")
 """Boot ids of machines that could not tell theirs: equal to no other."""
 
@@ -52,7 +52,7 @@ def moments(tables: Tables, wall_ns: int) -> DataFrame:
     offset = F.col("wall_ns") - F.col("t_ns")
     own = tables["clock"].select("journal", "t_ns", offset.alias("_offset"))
     # Rows of the first step may be older than the header of the file that they are in.
-    first = tables["view_install"].groupBy("journal").agg(F.min("t_ns").alias("_first"))
+    first = tables["view_installed"].groupBy("journal").agg(F.min("t_ns").alias("_first"))
     head = (
         tables["journals"]
         .join(first, "journal", "left")

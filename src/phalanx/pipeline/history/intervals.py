@@ -24,19 +24,24 @@ from phalanx.pipeline.history.clocks import MEMBER, RUN, with_wall
 from phalanx.pipeline.tables import Tables
 
 TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
-_VIEW = ("vid", "joins", "removals", "cause", "members", "member_incs", "prev_vid")
+_VIEW = ("view", "joins", "removals", "cause", "members", "member_incarnations", "previous")
 
 
-def labels(names: str, incs: str) -> Column:
+def labels(names: str, incarnations: str) -> Column:
     """Members as `ada.2`, of two lists of equal length."""
-    return F.zip_with(names, incs, lambda name, inc: F.concat_ws(".", name, inc.cast("string")))
+    return F.zip_with(
+        names,
+        incarnations,
+        lambda name, incarnation: F.concat_ws(".", name, incarnation.cast("string")),
+    )
 
 
 def intervals(tables: Tables) -> DataFrame:
     """One row for each view that a member installed.
 
-    cluster, run, group, journal, node, inc: who. vid, joins, removals, cause: which view.
-    members, member_incs: of whom it is. prev_vid, next_vid: the views before and after here.
+    cluster, run, group, journal, member, incarnation: who. view, joins, removals, cause: which
+    view. members, member_incarnations: of whom it is. previous, next_view: the views before and
+    after here.
     gained, lost: whom it has more and less than the view before, as `ada.2`; null where that view
     is missing from the journal.
     from_lseq, from_t_ns, from_sim_ns, from_wall_ns and to_...: from when to when.
@@ -53,26 +58,26 @@ def own_clock_intervals(tables: Tables) -> DataFrame:
 def _between(marks: DataFrame, times: Sequence[str]) -> DataFrame:
     """From each install to the next mark of its journal."""
     line = Window.partitionBy("journal").orderBy("lseq")
-    now = labels("members", "member_incs")
+    now = labels("members", "member_incarnations")
     hides = F.when(
-        F.col("next_vid").isNotNull(), (F.lead("prev_vid").over(line) != F.col("vid")).cast("int")
+        F.col("next_view").isNotNull(), (F.lead("previous").over(line) != F.col("view")).cast("int")
     ).otherwise(F.col("torn"))
-    follows = F.col("prev_vid").isNull() | F.col("_follows")
+    follows = F.col("previous").isNull() | F.col("_follows")
     found = (
         marks.withColumn("_now", now)
         .withColumn("_before", F.lag("_now").over(line))
-        .withColumn("_follows", F.lag("vid").over(line) == F.col("prev_vid"))
-        .withColumn("next_vid", F.lead("vid").over(line))
+        .withColumn("_follows", F.lag("view").over(line) == F.col("previous"))
+        .withColumn("next_view", F.lead("view").over(line))
         .withColumn("end", F.coalesce(F.lead("end").over(line), F.lit("VIEW")))
         .withColumn("torn", F.lead("torn").over(line))
         .withColumn("gapped", F.coalesce(hides, F.lit(1)))
         .withColumns({f"to_{time}": F.lead(time).over(line) for time in times})
-        .where(F.col("vid").isNotNull())
+        .where(F.col("view").isNotNull())
     )
     return found.select(
         *MEMBER,
         *_VIEW,
-        "next_vid",
+        "next_view",
         F.when(follows, F.array_except("_now", F.coalesce("_before", _nobody()))).alias("gained"),
         F.when(follows, F.array_except(F.coalesce("_before", _nobody()), "_now")).alias("lost"),
         *[F.col(time).alias(f"from_{time}") for time in times],
@@ -88,7 +93,7 @@ def _nobody() -> Column:
 
 def _marks(tables: Tables) -> DataFrame:
     """The installs, and the end of each journal."""
-    installs = tables["view_install"].select(
+    installs = tables["view_installed"].select(
         *MEMBER,
         *_VIEW,
         "lseq",
@@ -123,12 +128,12 @@ def _ends(tables: Tables) -> DataFrame:
 def memberships(tables: Tables) -> DataFrame:
     """One row for each time that a member held another, or itself, for a member of the group.
 
-    cluster, run, group, journal, node, inc: who held. member, member_inc: whom.
-    first_vid, last_vid: the first and the last of the views that have it; last_lseq: where the
-    last of them was installed. next_vid: the first view without it.
+    cluster, run, group, journal, member, incarnation: who held. target, target_incarnation: whom.
+    first_view, last_view: the first and the last of the views that have it; last_lseq: where the
+    last of them was installed. next_view: the first view without it.
     from_..., to_...: from when to when. end: as of intervals; VIEW means that it was removed.
-    back_vid, back_inc, back_lseq, back_t_ns, back_sim_ns, back_wall_ns: the next view here that
-    has a member of this name again.
+    back_view, back_incarnation, back_lseq, back_t_ns, back_sim_ns, back_wall_ns: the next view here
+    that has a member of this name again.
     """
     return _spells(intervals(tables), TIMES)
 
@@ -145,37 +150,43 @@ def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:
     held = views.select(
         *MEMBER,
         "_index",
-        "vid",
-        "next_vid",
+        "view",
+        "next_view",
         "end",
         *[f"{side}_{time}" for side in ("from", "to") for time in times],
-        F.explode(F.arrays_zip("members", "member_incs")).alias("_one"),
-    ).withColumns({"member": F.col("_one.members"), "member_inc": F.col("_one.member_incs")})
-    pair = (*MEMBER, "member", "member_inc")
-    each = Window.partitionBy("journal", "member", "member_inc").orderBy("_index")
+        F.explode(F.arrays_zip("members", "member_incarnations")).alias("_one"),
+    ).withColumns(
+        {"target": F.col("_one.members"), "target_incarnation": F.col("_one.member_incarnations")}
+    )
+    pair = (*MEMBER, "target", "target_incarnation")
+    each = Window.partitionBy("journal", "target", "target_incarnation").orderBy("_index")
     spells = (
         held.withColumn("_spell", F.col("_index") - F.row_number().over(each))
         .groupBy(*pair, "_spell")
         .agg(
-            F.min_by(F.struct("vid", *[f"from_{time}" for time in times]), "_index").alias("_a"),
+            F.min_by(F.struct("view", *[f"from_{time}" for time in times]), "_index").alias("_a"),
             F.max_by(
-                F.struct("vid", "next_vid", "end", "from_lseq", *[f"to_{time}" for time in times]),
+                F.struct(
+                    "view", "next_view", "end", "from_lseq", *[f"to_{time}" for time in times]
+                ),
                 "_index",
             ).alias("_z"),
         )
         .select(
             *pair,
-            F.col("_a.vid").alias("first_vid"),
-            F.col("_z.vid").alias("last_vid"),
+            F.col("_a.view").alias("first_view"),
+            F.col("_z.view").alias("last_view"),
             F.col("_z.from_lseq").alias("last_lseq"),
-            F.col("_z.next_vid").alias("next_vid"),
+            F.col("_z.next_view").alias("next_view"),
             *[F.col(f"_a.from_{time}") for time in times],
             *[F.col(f"_z.to_{time}") for time in times],
             F.col("_z.end").alias("end"),
         )
     )
-    name = Window.partitionBy("journal", "member").orderBy("from_lseq")
-    back = {"vid": "first_vid", "inc": "member_inc"} | {time: f"from_{time}" for time in times}
+    name = Window.partitionBy("journal", "target").orderBy("from_lseq")
+    back = {"view": "first_view", "incarnation": "target_incarnation"} | {
+        time: f"from_{time}" for time in times
+    }
     return spells.withColumns(
         {f"back_{short}": F.lead(column).over(name) for short, column in back.items()}
     )
@@ -184,22 +195,22 @@ def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:
 def views(tables: Tables) -> DataFrame:
     """One row for each view that anybody installed.
 
-    cluster, run, group, vid, joins, removals, members, member_incs: the view.
+    cluster, run, group, view, joins, removals, members, member_incarnations: the view.
     causes: why it was installed; more than one if some joined and others lost somebody.
     gained, lost: whom it has more and less than the views before it, as `ada.2`.
     installed: members that installed it; absent: members of it that did not, by their journals or
     for want of one. from_sim_ns, to_sim_ns: from the first install to the last end of it.
     from_wall_ns, to_wall_ns: the same by the wall clocks of machines, which may differ.
     """
-    who = F.concat_ws(".", "node", F.col("inc").cast("string"))
+    who = F.concat_ws(".", "member", F.col("incarnation").cast("string"))
     grouped = (
         intervals(tables)
-        .groupBy(*RUN, "vid")
+        .groupBy(*RUN, "view")
         .agg(
             F.first("joins").alias("joins"),
             F.first("removals").alias("removals"),
             F.first("members").alias("members"),
-            F.first("member_incs").alias("member_incs"),
+            F.first("member_incarnations").alias("member_incarnations"),
             F.sort_array(F.collect_set("cause")).alias("causes"),
             F.sort_array(F.array_distinct(F.flatten(F.collect_list("gained")))).alias("gained"),
             F.sort_array(F.array_distinct(F.flatten(F.collect_list("lost")))).alias("lost"),
@@ -210,10 +221,10 @@ def views(tables: Tables) -> DataFrame:
             F.max("to_wall_ns").alias("to_wall_ns"),
         )
     )
-    absent = F.sort_array(F.array_except(labels("members", "member_incs"), "installed"))
+    absent = F.sort_array(F.array_except(labels("members", "member_incarnations"), "installed"))
     return grouped.select(
         *RUN,
-        *("vid", "joins", "removals", "members", "member_incs"),
+        *("view", "joins", "removals", "members", "member_incarnations"),
         *("causes", "gained", "lost", "installed"),
         absent.alias("absent"),
         *("from_sim_ns", "to_sim_ns", "from_wall_ns", "to_wall_ns"),

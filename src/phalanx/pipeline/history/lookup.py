@@ -20,15 +20,15 @@ class MemberLife(msgspec.Struct, frozen=True, order=True):
     cluster: str
     run: str
     group: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     journal: str
     simulated: bool
     boot_id: str
 
     @property
     def label(self) -> str:
-        return f"{self.node}.{self.inc}"
+        return f"{self.member}.{self.incarnation}"
 
 
 def of_group(tables: Tables, group: str, run: str | None = None) -> Tables:
@@ -42,7 +42,7 @@ def of_group(tables: Tables, group: str, run: str | None = None) -> Tables:
 def lives(tables: Tables) -> list[MemberLife]:
     """All that there are, in the order of runs and names."""
     rows = tables[JOURNALS].select(
-        *("cluster", "run", "group", "node", "inc", "journal"),
+        *("cluster", "run", "group", "member", "incarnation", "journal"),
         F.col("end_sim_ns").isNotNull().alias("simulated"),
         "boot_id",
     )
@@ -65,7 +65,7 @@ def find_group(known: Sequence[MemberLife], group: str, run: str | None = None) 
 def find_member(known: Sequence[MemberLife], member: str) -> list[MemberLife]:
     """The lives of a member, given as `ada` (all) or `ada.2` (one). A name may have dots itself.
     PipelineError, with what there is, if there are none."""
-    found = [life for life in known if member in (life.node, life.label)]
+    found = [life for life in known if member in (life.member, life.label)]
     if not found:
         group = known[0].group
         what = f"member {member!r} of group {group!r}"

@@ -22,15 +22,17 @@ from phalanx.pipeline.history.clocks import RUN
 from phalanx.pipeline.history.intervals import own_clock_intervals
 from phalanx.pipeline.tables import Tables
 
-LIFE = (*RUN, "node", "inc")
+LIFE = (*RUN, "member", "incarnation")
 
 
-def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -> DataFrame:
-    """The frame, which names a member and a view by these columns, and `fate`, `own_next_vid` (the
+def with_fate(
+    tables: Tables, frame: DataFrame, member: str, incarnation: str, view: str
+) -> DataFrame:
+    """The frame, which names a member and a view by these columns, and `fate`, `own_next_view` (the
     view the member went on to), `own_end_sim_ns` and `own_end_t_ns` (the end of its journal if it
     ended there), `own_boot` (whose clock that is)."""
     left = (
-        tables["ctx_step"]
+        tables["view_change_step"]
         .where("action = 'LEAVE'")
         .groupBy("journal")
         .agg(F.min("lseq").alias("_left"))
@@ -44,20 +46,20 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
     lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
     spans = own_clock_intervals(tables).select(
         "journal",
-        F.col("vid").alias("_vid"),
-        F.col("next_vid").alias("_next"),
+        F.col("view").alias("_view"),
+        F.col("next_view").alias("_next"),
         F.col("end").alias("_end"),
         F.col("to_lseq").alias("_to"),
     )
     own = lives.join(left, "journal", "left").withColumnRenamed("journal", "_journal")
     same = [F.col(name) == F.col(f"_{name}") for name in RUN]
-    same += [F.col(node) == F.col("_node"), F.col(inc) == F.col("_inc")]
+    same += [F.col(member) == F.col("_member"), F.col(incarnation) == F.col("_incarnation")]
     found = frame.join(own, same, "left").join(
         spans.withColumnRenamed("journal", "_life"),
-        [F.col("_journal") == F.col("_life"), F.col(vid) == F.col("_vid")],
+        [F.col("_journal") == F.col("_life"), F.col(view) == F.col("_view")],
         "left",
     )
-    elsewhere = F.col("_vid").isNull()
+    elsewhere = F.col("_view").isNull()
     fate = (
         F.when(F.col("_journal").isNull(), "UNKNOWN")
         .when(elsewhere & F.col("_left").isNotNull(), "LEFT")
@@ -75,7 +77,7 @@ def with_fate(tables: Tables, frame: DataFrame, node: str, inc: str, vid: str) -
     return found.select(
         *frame.columns,
         fate.alias("fate"),
-        F.col("_next").alias("own_next_vid"),
+        F.col("_next").alias("own_next_view"),
         F.when(ended, F.col("end_sim_ns")).alias("own_end_sim_ns"),
         F.when(ended, F.col("end_t_ns")).alias("own_end_t_ns"),
         F.col("boot_id").alias("own_boot"),

@@ -22,19 +22,19 @@ from phalanx.pipeline.history.intervals import labels, own_clock_memberships
 from phalanx.pipeline.history.removal_outcome import with_fate
 from phalanx.pipeline.tables import Tables
 
-REMOVED = ("member", "member_inc", "vid", "next_vid")
+REMOVED = ("target", "target_incarnation", "view", "next_view")
 CHAIN = (
-    *("node", "inc", "lseq", "t_ns", "sim_ns", "wall_ns", "kind"),
-    *("state", "prev_state", "evidence", "relay"),
+    *("member", "incarnation", "lseq", "t_ns", "sim_ns", "wall_ns", "kind"),
+    *("state", "previous", "evidence", "relay"),
     *("action", "stage", "context", "failed_before", "failed_after", "names_it"),
-    *("at_pos", "members", "back_vid", "back_inc", "back_ns"),
+    *("pos", "members", "back_view", "back_incarnation", "back_ns"),
 )
 """What is kept of each row of evidence, in this order."""
 _PLACE = ("journal", "lseq", "t_ns", "sim_ns")
 _STEP = ("action", "stage", "context", "failed_before", "failed_after")
 _TYPES = {
     "state": "string",
-    "prev_state": "string",
+    "previous": "string",
     "evidence": "string",
     "relay": "string",
     "action": "string",
@@ -43,10 +43,10 @@ _TYPES = {
     "failed_before": "array<string>",
     "failed_after": "array<string>",
     "names_it": "boolean",
-    "at_pos": "long",
+    "pos": "long",
     "members": "array<string>",
-    "back_vid": "string",
-    "back_inc": "long",
+    "back_view": "string",
+    "back_incarnation": "long",
     "back_ns": "long",
 }
 
@@ -59,8 +59,8 @@ def departures(tables: Tables) -> DataFrame:
         .where("end = 'VIEW'")
         .select(
             *MEMBER,
-            *("member", "member_inc", "next_vid", "back_vid", "back_inc"),
-            F.col("last_vid").alias("vid"),
+            *("target", "target_incarnation", "next_view", "back_view", "back_incarnation"),
+            F.col("last_view").alias("view"),
             F.col("from_lseq").alias("_held"),
             F.col("to_lseq").alias("_gone"),
             F.coalesce("back_sim_ns", "back_t_ns").alias("back_ns"),
@@ -71,32 +71,32 @@ def departures(tables: Tables) -> DataFrame:
 def evidence(tables: Tables) -> DataFrame:
     """One row for each piece of evidence of each removal at each member that made it.
 
-    cluster, run, group, journal, node, inc: where. member, member_inc, vid, next_vid: who was
-    removed, between which views. lseq, t_ns, sim_ns, wall_ns: when. kind: see the module.
-    state, prev_state, evidence, relay, stands: of SUSPECT; stands says that it was not taken back.
-    action, stage, context, failed_before, failed_after, names_it: of STEP; names_it says that the
-    removed is among the failed. at_pos: of MARKER. members: of VIEW, as `ada.2`; back_vid,
-    back_inc, back_ns: the next view here with a member of that name, its incarnation, and when, by
-    the clock of the observer.
+    cluster, run, group, journal, member, incarnation: where. target, target_incarnation, view,
+    next_view: who was removed, between which views. lseq, t_ns, sim_ns, wall_ns: when. kind: see
+    the module. state, previous, evidence, relay, stands: of SUSPECT; stands says that it was not
+    taken back. action, stage, context, failed_before, failed_after, names_it: of STEP; names_it
+    says that the removed is among the failed. pos: of MARKER. members: of VIEW, as `ada.2`;
+    back_view, back_incarnation, back_ns: the next view here with a member of that name, its
+    incarnation, and when, by the clock of the observer.
     """
     gone = departures(tables)
     rows = doubts(tables, gone).unionByName(_steps(tables, gone), allowMissingColumns=True)
     rows = rows.unionByName(_views(tables, gone), allowMissingColumns=True)
     found = with_wall(tables, rows)
     typed = [F.col(name).cast(_TYPES[name]).alias(name) for name in CHAIN if name in _TYPES]
-    when = [name for name in CHAIN if name not in (*_TYPES, "node", "inc")]
+    when = [name for name in CHAIN if name not in (*_TYPES, "member", "incarnation")]
     return found.select(*MEMBER, *REMOVED, *when, *typed, "stands")
 
 
 def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
     """What the detectors thought of those who were removed, since they last thought well of
     them; `gone` are the departures."""
-    whom = ["journal", "member", "member_inc"]
-    rows = tables["suspect"].select(
+    whom = ["journal", "target", "target_incarnation"]
+    rows = tables["peer_suspicion"].select(
         *_PLACE,
-        F.col("target").alias("member"),
-        F.col("target_inc").alias("member_inc"),
-        *("state", "prev_state", "evidence", "relay"),
+        "target",
+        "target_incarnation",
+        *("state", "previous", "evidence", "relay"),
     )
     marks = gone.withColumn("lseq", F.col("_gone"))
     kept = [name for name in gone.columns if name not in whom]
@@ -107,20 +107,22 @@ def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
     trusted = F.max(F.col("state").isin("OPERATIONAL", "SEMI").cast("int")).over(since)
     return held.withColumns({"_fine": fine, "stands": trusted == 0}).where("_fine = 0").select(
         *MEMBER, *REMOVED, "_gone", *_PLACE[1:], F.lit("SUSPECT").alias("kind"), "stands",
-        *("state", "prev_state", "evidence", "relay"),
+        *("state", "previous", "evidence", "relay"),
     )  # fmt: skip
 
 
 def named(tables: Tables, gone: DataFrame) -> DataFrame:
     """Steps that name somebody among the failed, with the departure that they led to, which may
     be behind a view that still has it; `_gone` is where that was, `_closed` the next install."""
-    whom = ["journal", "member", "member_inc"]
+    whom = ["journal", "target", "target_incarnation"]
     names = F.explode(F.array_distinct(F.concat("failed_before", "failed_after")))
-    rows = closing(tables, tables["ctx_step"].select(*_PLACE, *_STEP)).withColumn("_name", names)
+    rows = closing(tables, tables["view_change_step"].select(*_PLACE, *_STEP)).withColumn(
+        "_name", names
+    )
     rows = rows.withColumns(
         {
-            "member": F.regexp_extract("_name", r"^(.*)\.\d+$", 1),
-            "member_inc": F.regexp_extract("_name", r"\.(\d+)$", 1).cast("long"),
+            "target": F.regexp_extract("_name", r"^(.*)\.\d+$", 1),
+            "target_incarnation": F.regexp_extract("_name", r"\.(\d+)$", 1).cast("long"),
         }
     )
     marks = gone.withColumn("lseq", F.col("_gone"))
@@ -131,12 +133,12 @@ def named(tables: Tables, gone: DataFrame) -> DataFrame:
 
 def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
     """Of the change that closed the view; markers of its end; and earlier steps that name it."""
-    steps = tables["ctx_step"].select(*_PLACE, F.lit("STEP").alias("kind"), *_STEP)
-    markers = tables["trans_marker"].select(*_PLACE, F.lit("MARKER").alias("kind"), "at_pos")
+    steps = tables["view_change_step"].select(*_PLACE, F.lit("STEP").alias("kind"), *_STEP)
+    markers = tables["transitional"].select(*_PLACE, F.lit("MARKER").alias("kind"), "pos")
     rows = closing(tables, steps.unionByName(markers, allowMissingColumns=True))
-    subject = F.concat_ws(".", "member", F.col("member_inc").cast("string"))
+    subject = F.concat_ws(".", "target", F.col("target_incarnation").cast("string"))
     naming = F.array_contains(F.concat("failed_before", "failed_after"), subject)
-    columns = (*MEMBER, *REMOVED, *_PLACE[1:], "kind", *_STEP, "names_it", "at_pos")
+    columns = (*MEMBER, *REMOVED, *_PLACE[1:], "kind", *_STEP, "names_it", "pos")
     here = (
         gone.join(rows.withColumnRenamed("_closed", "_gone"), ["journal", "_gone"])
         .withColumn("names_it", F.when(F.col("kind") == "STEP", naming))
@@ -146,7 +148,7 @@ def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
         {
             "kind": F.lit("STEP"),
             "names_it": F.lit(True),
-            "at_pos": F.lit(None).cast("long"),
+            "pos": F.lit(None).cast("long"),
         }
     )
     return here.select(*columns).unionByName(naming_it.select(*columns))
@@ -155,7 +157,7 @@ def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
 def closing(tables: Tables, rows: DataFrame) -> DataFrame:
     """The rows, with `_closed`, the next install of their journal, and `_given_up`, 1 if the change
     that they are of was given up before it."""
-    installs = tables["view_install"].select("journal", "lseq", F.col("lseq").alias("_closed"))
+    installs = tables["view_installed"].select("journal", "lseq", F.col("lseq").alias("_closed"))
     found = as_of(rows, installs, ["journal"], "lseq", ["_closed"], behind=True)
     given_up = (F.col("action") == "FORGET").cast("int")
     later = Window.partitionBy("journal", "_closed").orderBy(F.col("lseq").desc())
@@ -164,25 +166,25 @@ def closing(tables: Tables, rows: DataFrame) -> DataFrame:
 
 
 def _views(tables: Tables, gone: DataFrame) -> DataFrame:
-    installs = tables["view_install"].select(
+    installs = tables["view_installed"].select(
         "journal", F.col("lseq").alias("_gone"), "lseq", "t_ns", "sim_ns",
-        labels("members", "member_incs").alias("members"),
+        labels("members", "member_incarnations").alias("members"),
     )  # fmt: skip
     return gone.join(installs, ["journal", "_gone"]).select(
         *MEMBER, *REMOVED, *_PLACE[1:], F.lit("VIEW").alias("kind"), "members",
-        *("back_vid", "back_inc", "back_ns"),
+        *("back_view", "back_incarnation", "back_ns"),
     )  # fmt: skip
 
 
 def removals(tables: Tables) -> DataFrame:
     """One row for each removal: a member, the last view with it and the first without it.
 
-    cluster, run, group, member, member_inc, vid, next_vid: who, and between which views.
-    fate, own_next_vid, own_end_t_ns, own_end_sim_ns: what its own journal says, see `fates`.
-    back_vid, back_inc: the next view with a member of its name at one of those who removed it.
-    observers: array of those who removed it: node, inc, boot_id; suspected_ns, stepped_ns,
-    removed_ns: the first suspicion, the first step that names it, and the view without it, by the
-    clock of the observer (simulated time in a simulation); back_ns: when it was back.
+    cluster, run, group, target, target_incarnation, view, next_view: who, and between which views.
+    fate, own_next_view, own_end_t_ns, own_end_sim_ns: what its own journal says, see `fates`.
+    back_view, back_incarnation: the next view with a member of its name at one of those who removed
+    it. observers: array of those who removed it: member, incarnation, boot_id; suspected_ns,
+    stepped_ns, removed_ns: the first suspicion, the first step that names it, and the view without
+    it, by the clock of the observer (simulated time in a simulation); back_ns: when it was back.
     chain: array of all evidence, in order of observers and then of time, columns as in `evidence`.
     """
     key = (*RUN, *REMOVED)
@@ -194,29 +196,37 @@ def removals(tables: Tables) -> DataFrame:
     suspected = (F.col("kind") == "SUSPECT") & F.col("stands")
     seen = (
         evidence(tables)
-        .groupBy(*key, "journal", "node", "inc")
+        .groupBy(*key, "journal", "member", "incarnation")
         .agg(
             first(suspected).alias("suspected_ns"),
             first(F.col("names_it")).alias("stepped_ns"),
             first(F.col("kind") == "VIEW").alias("removed_ns"),
-            *[F.max(name).alias(name) for name in ("back_ns", "back_vid", "back_inc")],
+            *[F.max(name).alias(name) for name in ("back_ns", "back_view", "back_incarnation")],
             F.sort_array(F.collect_list(F.struct(*CHAIN))).alias("chain"),
         )
         .join(F.broadcast(tables["journals"].select("journal", "boot_id")), "journal", "left")
     )
-    who = ("node", "inc", "boot_id", "suspected_ns", "stepped_ns", "removed_ns", "back_ns")
-    back = F.struct("node", "inc", "back_vid", "back_inc")
+    who = (
+        "member",
+        "incarnation",
+        "boot_id",
+        "suspected_ns",
+        "stepped_ns",
+        "removed_ns",
+        "back_ns",
+    )
+    back = F.struct("member", "incarnation", "back_view", "back_incarnation")
     both = seen.groupBy(*key).agg(
         F.sort_array(F.collect_list(F.struct(*who, "chain"))).alias("_seen"),
-        F.min(F.when(F.col("back_vid").isNotNull(), back)).alias("_back"),
+        F.min(F.when(F.col("back_view").isNotNull(), back)).alias("_back"),
     )
     without = F.transform("_seen", lambda one: F.struct(*[one[name].alias(name) for name in who]))
-    fated = with_fate(tables, both, "member", "member_inc", "vid")
+    fated = with_fate(tables, both, "target", "target_incarnation", "view")
     return fated.select(
         *key,
-        *("fate", "own_next_vid", "own_end_t_ns", "own_end_sim_ns"),
-        F.col("_back.back_vid").alias("back_vid"),
-        F.col("_back.back_inc").alias("back_inc"),
+        *("fate", "own_next_view", "own_end_t_ns", "own_end_sim_ns"),
+        F.col("_back.back_view").alias("back_view"),
+        F.col("_back.back_incarnation").alias("back_incarnation"),
         without.alias("observers"),
         F.flatten(F.transform("_seen", lambda one: one["chain"])).alias("chain"),
     )

@@ -28,8 +28,6 @@ EVIDENCE = {
     "OPERATOR": "an operator requested its removal",
     "RELAY": "packets received only through other members",
     "DIRECT": "packets received directly",
-    "CHANNEL_DOWN": "its channel went down",
-    "BITMAP": "all other members suspect it",
 }
 
 
@@ -38,7 +36,7 @@ def story(removal: Removal, several: bool = False) -> list[str]:
     `several` the first line names the run."""
     where = f" in run {removal.run} of {removal.cluster}" if several else ""
     lines = [
-        f"{removal.label} was removed{where}: view {removal.vid} became {removal.next_vid}",
+        f"{removal.label} was removed{where}: view {removal.view} became {removal.next_view}",
         f"  {_fate(removal)}",
     ]
     if removal.one_clock:
@@ -54,7 +52,7 @@ def story(removal: Removal, several: bool = False) -> list[str]:
 def _fate(removal: Removal) -> str:
     told = FATE[removal.fate]
     if removal.fate == "APART":
-        told += f", {removal.own_next_vid}"
+        told += f", {removal.own_next_view}"
     removed = min(observer.removed_ns for observer in removal.observers)
     if removal.fate == "CRASHED" and removal.own_end_sim_ns is not None:
         told += f" {_span(removed - removal.own_end_sim_ns)} before the first view without it"
@@ -83,9 +81,9 @@ def _proof(removal: Removal, proof: Proof) -> str:
         case "STEP":
             return _step(proof)
         case "MARKER":
-            return f"deliveries are transitional from position {proof.at_pos} on"
+            return f"deliveries are transitional from position {proof.pos} on"
         case _:
-            return f"installs {removal.next_vid} of {', '.join(proof.members or [])}"
+            return f"installs {removal.next_view} of {', '.join(proof.members or [])}"
 
 
 def _state(removal: Removal, proof: Proof) -> str:
@@ -127,12 +125,12 @@ def _durations(removal: Removal) -> list[str]:
 
 
 def _return(removal: Removal) -> str:
-    if removal.back_vid is None:
+    if removal.back_view is None:
         return "it did not rejoin the members that removed it"
     spans = [o.back_ns - o.removed_ns for o in removal.observers if o.back_ns is not None]
-    name = f"{removal.member}.{removal.back_inc}"
-    as_new = "" if removal.back_inc == removal.member_inc else f", as {name}"
-    return f"it rejoined{as_new} in view {removal.back_vid}, after {_span(min(spans))}"
+    name = f"{removal.target}.{removal.back_incarnation}"
+    as_new = "" if removal.back_incarnation == removal.target_incarnation else f", as {name}"
+    return f"it rejoined{as_new} in view {removal.back_view}, after {_span(min(spans))}"
 
 
 def _span(ns: int) -> str:

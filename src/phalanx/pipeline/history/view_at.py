@@ -26,13 +26,13 @@ from phalanx.pipeline.tables import Tables
 class ViewSpell(msgspec.Struct, frozen=True):
     """A member in a view, from when to when; instants as text."""
 
-    vid: str
+    view: str
     members: list[str]
     cause: str
     since: str
     until: str
     end: str
-    next_vid: str | None
+    next_view: str | None
     gapped: int
 
 
@@ -63,7 +63,7 @@ def view_at(
     _check_clock(asked, at)
     mine = of_group(tables, group, run)
     journals = [life.journal for life in asked]
-    frames = ("view_install", "clock", "journals", "life")
+    frames = ("view_installed", "clock", "journals", "life")
     mine = Tables(
         tables.spark, {name: mine[name].where(F.col("journal").isin(journals)) for name in frames}
     )
@@ -96,7 +96,7 @@ def _check_clock(asked: Sequence[MemberLife], at: Instant) -> None:
 def _stays(tables: Tables, at: Instant) -> DataFrame:
     """All views of these journals; `hit` if the member had it at the instant, `early` if the
     instant lies before it."""
-    stays = intervals(tables).withColumn("labels", labels("members", "member_incs"))
+    stays = intervals(tables).withColumn("labels", labels("members", "member_incarnations"))
     if at.simulated:
         when = stays.withColumn("_at", F.lit(at.ns).cast("long"))
         begin, end = F.col("from_sim_ns"), F.col("to_sim_ns")
@@ -108,7 +108,7 @@ def _stays(tables: Tables, at: Instant) -> DataFrame:
         early = F.coalesce(F.col("_at") < begin, F.lit(at.ns).cast("long") < F.col("from_wall_ns"))
     hit = F.coalesce((F.col("_at") >= begin) & (F.col("_at") < end), F.lit(False))
     return when.select(
-        *("journal", "from_lseq", "vid", "labels", "cause", "next_vid", "end", "gapped"),
+        *("journal", "from_lseq", "view", "labels", "cause", "next_view", "end", "gapped"),
         *("from_sim_ns", "to_sim_ns", "from_wall_ns", "to_wall_ns"),
         hit.alias("hit"),
         early.alias("early"),

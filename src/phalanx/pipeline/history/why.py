@@ -13,8 +13,8 @@ from phalanx.pipeline.tables import Tables
 class Observer(msgspec.Struct, frozen=True):
     """One that removed the member; times by its own clock, simulated time in a simulation."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     boot_id: str | None
     suspected_ns: int | None
     stepped_ns: int | None
@@ -23,21 +23,21 @@ class Observer(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        return f"{self.node}.{self.inc}"
+        return f"{self.member}.{self.incarnation}"
 
 
 class Proof(msgspec.Struct, frozen=True):
     """One row of evidence; see `removals.evidence`."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     t_ns: int
     sim_ns: int | None
     wall_ns: int | None
     kind: str
     state: str | None = None
-    prev_state: str | None = None
+    previous: str | None = None
     evidence: str | None = None
     relay: str | None = None
     action: str | None = None
@@ -46,15 +46,15 @@ class Proof(msgspec.Struct, frozen=True):
     failed_before: list[str] | None = None
     failed_after: list[str] | None = None
     names_it: bool | None = None
-    at_pos: int | None = None
+    pos: int | None = None
     members: list[str] | None = None
-    back_vid: str | None = None
-    back_inc: int | None = None
+    back_view: str | None = None
+    back_incarnation: int | None = None
     back_ns: int | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.node}.{self.inc}"
+        return f"{self.member}.{self.incarnation}"
 
     @property
     def at_ns(self) -> int:
@@ -67,22 +67,22 @@ class Removal(msgspec.Struct, frozen=True):
     cluster: str
     run: str
     group: str
-    member: str
-    member_inc: int
-    vid: str
-    next_vid: str
+    target: str
+    target_incarnation: int
+    view: str
+    next_view: str
     fate: str
-    own_next_vid: str | None
+    own_next_view: str | None
     own_end_t_ns: int | None
     own_end_sim_ns: int | None
-    back_vid: str | None
-    back_inc: int | None
+    back_view: str | None
+    back_incarnation: int | None
     observers: list[Observer]
     chain: list[Proof]
 
     @property
     def label(self) -> str:
-        return f"{self.member}.{self.member_inc}"
+        return f"{self.target}.{self.target_incarnation}"
 
     @property
     def one_clock(self) -> bool:
@@ -97,8 +97,8 @@ def why(tables: Tables, group: str, member: str, run: str | None = None) -> list
     views. PipelineError for a name that nobody ever had in a view, with those that there are."""
     known = find_group(lives(tables), group, run)
     mine = of_group(tables, group, run)
-    subject = F.concat_ws(".", "member", F.col("member_inc").cast("string"))
-    rows = removals(mine).where((F.col("member") == member) | (subject == member)).collect()
+    subject = F.concat_ws(".", "target", F.col("target_incarnation").cast("string"))
+    rows = removals(mine).where((F.col("target") == member) | (subject == member)).collect()
     found = [msgspec.convert(row.asDict(recursive=True), Removal) for row in rows]
     if not found:
         _check_member(mine, known, member)
@@ -108,15 +108,16 @@ def why(tables: Tables, group: str, member: str, run: str | None = None) -> list
 def _order(removal: Removal) -> tuple[str, str, str, int, int]:
     """By when it happened at the first observer, as far as that can be compared."""
     first = min(observer.removed_ns for observer in removal.observers)
-    return removal.cluster, removal.run, removal.member, removal.member_inc, first
+    return removal.cluster, removal.run, removal.target, removal.target_incarnation, first
 
 
 def _check_member(tables: Tables, known: list[MemberLife], member: str) -> None:
     """That it was ever in a view, or wrote a journal."""
-    names = F.explode(F.arrays_zip("members", "member_incs"))
-    rows = tables["view_install"].select(names.alias("m")).select("m.*").distinct().collect()
+    names = F.explode(F.arrays_zip("members", "member_incarnations"))
+    rows = tables["view_installed"].select(names.alias("m")).select("m.*").distinct().collect()
     one = known[0]
     named = [
-        msgspec.structs.replace(one, node=row["members"], inc=row["member_incs"]) for row in rows
+        msgspec.structs.replace(one, member=row["members"], incarnation=row["member_incarnations"])
+        for row in rows
     ]
     find_member([*known, *named], member)

@@ -17,36 +17,36 @@ from phalanx.pipeline.history.asof_join import as_of
 from phalanx.pipeline.history.clocks import RUN
 from phalanx.pipeline.tables import Tables
 
-SENDER = (*RUN, "sender", "sender_inc")
+SENDER = (*RUN, "sender", "sender_incarnation")
 
 
 def parts(tables: Tables) -> DataFrame:
     """One row for each delivery and submission that have messages in common. Messages whose
     submission is not known, since the sender's journal or a part of it is missing, are in none.
 
-    cluster, run, group, journal, node, inc: who delivered. sender, sender_inc, service.
-    count: how many messages. t_ns, sim_ns: when they were delivered.
-    submit_journal, submit_t_ns, submit_sim_ns: when they were submitted, by the sender's clock.
-    size: mean bytes of a message of the submission.
+    cluster, run, group, journal, member, incarnation: who delivered. sender,
+    sender_incarnation, service: what. count: how many messages. t_ns, sim_ns: when they were
+    delivered. submit_journal, submit_t_ns, submit_sim_ns: when they were submitted, by the sender's
+    clock. size: mean bytes of a message of the submission.
     """
     line = Window.partitionBy(*SENDER).orderBy("_first")
     submits = (
-        tables["submit"]
+        tables["accepted"]
         .select(
             *RUN,
-            F.col("node").alias("sender"),
-            F.col("inc").alias("sender_inc"),
+            F.col("member").alias("sender"),
+            F.col("incarnation").alias("sender_incarnation"),
             F.col("first").alias("_first"),
             F.col("last").alias("_last"),
             F.col("journal").alias("submit_journal"),
             F.col("t_ns").alias("submit_t_ns"),
             F.col("sim_ns").alias("submit_sim_ns"),
-            (F.col("bytes") / (F.col("last") - F.col("first") + 1)).alias("size"),
+            (F.col("size") / (F.col("last") - F.col("first") + 1)).alias("size"),
         )
         .withColumn("_nth", F.row_number().over(line))
     )
     deliveries = tables["deliver"].select(
-        *SENDER, *("journal", "node", "inc", "service", "t_ns", "sim_ns", "first", "last")
+        *SENDER, *("journal", "member", "incarnation", "service", "t_ns", "sim_ns", "first", "last")
     )
     found = _nth(_nth(deliveries, submits, "first"), submits, "last")
     touched = F.sequence(F.coalesce("_first_nth", F.lit(1)), F.col("_last_nth"))
@@ -56,7 +56,7 @@ def parts(tables: Tables) -> DataFrame:
     high = F.least("last", "_last")
     return each.where(high >= low).select(
         *RUN,
-        *("journal", "node", "inc", "sender", "sender_inc", "service"),
+        *("journal", "member", "incarnation", "sender", "sender_incarnation", "service"),
         (high - low + 1).alias("count"),
         *("t_ns", "sim_ns", "submit_journal", "submit_t_ns", "submit_sim_ns", "size"),
     )

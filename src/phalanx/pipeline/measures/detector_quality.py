@@ -29,13 +29,14 @@ NS = 1_000_000_000
 def detector(tables: Tables) -> DataFrame:
     """One row for each observer and target that it ever watched.
 
-    cluster, run, group, node, inc, target, target_inc. watched_ns: for how long, target up.
-    suspicions, mistakes, apart: how many of each kind. mistake_ns, recurrence_ns, good_ns: means
-    of T_M, T_MR, T_G; mistake_ns_max. rate: per second. accuracy: P_A. forward_good_ns: E(T_FG).
-    crash: KNOWN or ESTIMATED if the target crashed while it was watched. detected: 1 if it ended
-    suspected or removed. detection_ns: T_D. removal_ns: from the crash to the view without it.
-    after_ns: for how long the observer watched on after the crash, to the removal or to the end of
-    its journal; a crash that was not detected within a short time proves nothing.
+    cluster, run, group, member, incarnation, target, target_incarnation. watched_ns: for how
+    long, target up. suspicions, mistakes, apart: how many of each kind. mistake_ns, recurrence_ns,
+    good_ns: means of T_M, T_MR, T_G; mistake_ns_max. rate: per second. accuracy: P_A.
+    forward_good_ns: E(T_FG). crash: KNOWN or ESTIMATED if the target crashed while it was watched.
+    detected: 1 if it ended suspected or removed. detection_ns: T_D. removal_ns: from the crash to
+    the view without it. after_ns: for how long the observer watched on after the crash, to the
+    removal or to the end of its journal; a crash that was not detected within a short time proves
+    nothing.
     """
     found = suspicions(tables)
     counted = _watched(tables).join(_mistakes(found), [*PAIR], "left")

@@ -23,7 +23,7 @@ from phalanx.pipeline.tables import Tables
 def links(tables: Tables) -> DataFrame:
     """One row for each link that was in a view: from a peer to the member that counted.
 
-    cluster, run, group. peer, peer_inc: from whom. node, inc: to whom.
+    cluster, run, group. peer, peer_incarnation: from whom. member, incarnation: to whom.
     frames: came. missed: were known to be missing. asked: times that one was asked for.
     repeated: packets that the peer sent again because this member asked, by the peer's journal;
     null where that is missing. loss: missed / frames, at most 1; null if none is known of.
@@ -31,21 +31,21 @@ def links(tables: Tables) -> DataFrame:
     counted = ("frames", "missed", "asked", "repeated")
     # Rows count from the beginning of the view: the last one is the largest in each column.
     whole = (
-        tables["link"]
-        .groupBy(*MEMBER, "peer", "peer_inc", "vid")
+        tables["link_stats"]
+        .groupBy(*MEMBER, "peer", "peer_incarnation", "view")
         .agg(*[F.max(name).alias(name) for name in counted])
-        .groupBy(*RUN, "node", "inc", "peer", "peer_inc")
+        .groupBy(*RUN, "member", "incarnation", "peer", "peer_incarnation")
         .agg(*[F.sum(name).alias(name) for name in counted])
     )
     answers = whole.select(
         *RUN,
-        F.col("node").alias("peer"),
-        F.col("inc").alias("peer_inc"),
-        F.col("peer").alias("node"),
-        F.col("peer_inc").alias("inc"),
+        F.col("member").alias("peer"),
+        F.col("incarnation").alias("peer_incarnation"),
+        F.col("peer").alias("member"),
+        F.col("peer_incarnation").alias("incarnation"),
         "repeated",
     )
-    link = [*RUN, "peer", "peer_inc", "node", "inc"]
+    link = [*RUN, "peer", "peer_incarnation", "member", "incarnation"]
     return (
         whole.drop("repeated")
         .join(answers, link, "left")

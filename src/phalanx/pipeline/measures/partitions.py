@@ -24,7 +24,7 @@ def partitions(tables: Tables) -> DataFrame:
 
     cluster, run, group. clock: SIM, BOOT or WALL; approximate: 1 for WALL.
     from_ns, to_ns: from when to when. components: how many views were held.
-    views: array of vid and members (as `ada.2`), in the order of members.
+    views: array of view and members (as `ada.2`), in the order of members.
     """
     held = _held(tables)
     key = [*RUN, "clock"]
@@ -40,11 +40,11 @@ def partitions(tables: Tables) -> DataFrame:
     each = covered.select(
         *key,
         F.explode(F.sequence("_first", F.col("_last") - 1)).alias("_nth"),
-        F.struct("members", "vid").alias("_view"),
+        F.struct("members", "view").alias("_view"),
     )
     found = each.groupBy(*key, "_nth").agg(F.sort_array(F.collect_list("_view")).alias("_views"))
     turned = F.transform(
-        "_views", lambda v: F.struct(v["vid"].alias("vid"), v["members"].alias("members"))
+        "_views", lambda v: F.struct(v["view"].alias("view"), v["members"].alias("members"))
     )
     return found.join(spans, [*key, "_nth"]).select(
         *key,
@@ -82,11 +82,11 @@ def _held(tables: Tables) -> DataFrame:
         intervals(tables)
         .join(F.broadcast(boots.select(*RUN, clock.alias("clock"))), [*RUN])
         .select(
-            *RUN, *("clock", "vid", "end"),
-            labels("members", "member_incs").alias("members"),
+            *RUN, *("clock", "view", "end"),
+            labels("members", "member_incarnations").alias("members"),
             by("from").alias("_from"), by("to").alias("_to"),
         )
-        .groupBy(*RUN, "clock", "vid", "members")
+        .groupBy(*RUN, "clock", "view", "members")
         .agg(
             F.max("_from").alias("from_ns"),
             F.coalesce(F.min(went_on), F.max("_to")).alias("to_ns"),

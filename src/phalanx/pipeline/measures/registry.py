@@ -25,12 +25,12 @@ MEASURES: dict[str, Callable[[Tables], DataFrame]] = {
     "partitions": partitions,
 }
 ORDER: dict[str, tuple[str, ...]] = {
-    "detector": ("node", "inc", "target", "target_inc"),
-    "suspicions": ("from_ns", "node", "inc", "target", "target_inc"),
+    "detector": ("member", "incarnation", "target", "target_incarnation"),
+    "suspicions": ("from_ns", "member", "incarnation", "target", "target_incarnation"),
     "latency": ("scope", "service", "size_max"),
-    "throughput": ("from_ns", "node", "inc", "service"),
-    "links": ("peer", "peer_inc", "node", "inc"),
-    "changes": ("at_ns", "node", "inc"),
+    "throughput": ("from_ns", "member", "incarnation", "service"),
+    "links": ("peer", "peer_incarnation", "member", "incarnation"),
+    "changes": ("at_ns", "member", "incarnation"),
     "partitions": ("from_ns",),
 }
 """By what the rows of one run are sorted where people read them."""

@@ -26,22 +26,22 @@ from phalanx.pipeline.measures.watch_intervals import PAIR, watches
 from phalanx.pipeline.tables import Tables
 
 _WATCH = (
-    *("_began", "to_lseq", "to_ns", "end", "last_vid", "simulated", "comparable", "down_ns"),
-    *("cluster", "run", "group", "node", "inc"),
+    *("_began", "to_lseq", "to_ns", "end", "last_view", "simulated", "comparable", "down_ns"),
+    *("cluster", "run", "group", "member", "incarnation"),
 )
 
 
 def suspicions(tables: Tables) -> DataFrame:
     """One row for each suspicion of a member of the view.
 
-    cluster, run, group, node, inc: who suspected. target, target_inc: whom.
+    cluster, run, group, member, incarnation: who suspected. target, target_incarnation: whom.
     spell: numbers the time that it was watched, by the row that began it.
     from_lseq, from_ns, to_ns: from when to when. evidence: what it began with.
     faulty: 1 if it came to FAULTY. ended_by: TRUST, REMOVAL or END. kind: see the module.
     mistake_ns: its length as a mistake, up to when the target went down; null if it was none.
     """
     told = _intervals(tables)
-    told = with_fate(tables, told, "target", "target_inc", "last_vid")
+    told = with_fate(tables, told, "target", "target_incarnation", "last_view")
     kind = _kind()
     until = F.least("to_ns", F.coalesce("down_ns", "to_ns"))
     mistaken = F.when(F.col("kind") == "MISTAKE", until - F.col("from_ns"))
@@ -54,11 +54,11 @@ def suspicions(tables: Tables) -> DataFrame:
 
 
 def _intervals(tables: Tables) -> DataFrame:
-    whom = ["journal", "target", "target_inc"]
+    whom = ["journal", "target", "target_incarnation"]
     spells = watches(tables).withColumn("_began", F.col("from_lseq"))
     spells = spells.withColumnRenamed("from_lseq", "lseq")
     bad = F.col("state").isin("SUSPECTED", "FAULTY")
-    own = tables["suspect"].where(~F.col("evidence").isin(*PROTOCOL_EVIDENCE))
+    own = tables["peer_suspicion"].where(~F.col("evidence").isin(*PROTOCOL_EVIDENCE))
     rows = own.select(
         *whom,
         "lseq",

@@ -20,12 +20,12 @@ BUCKET_NS = 1_000_000_000
 def throughput(tables: Tables, bucket_ns: int = BUCKET_NS) -> DataFrame:
     """Only buckets in which something was delivered.
 
-    cluster, run, group, node, inc, service. clock: SIM or WALL. from_ns: the bucket's beginning.
-    messages, bytes: delivered in it; unsized: messages among them of unknown size, since their
-    sender's journal is missing, which `bytes` leaves out.
+    cluster, run, group, member, incarnation, service. clock: SIM or WALL. from_ns: the
+    bucket's beginning. messages, bytes: delivered in it; unsized: messages among them of unknown
+    size, since their sender's journal is missing, which `bytes` leaves out.
     """
     assert bucket_ns > 0, "a bucket has no length"
-    key = [*RUN, "node", "inc", "service", "clock", "from_ns"]
+    key = [*RUN, "member", "incarnation", "service", "clock", "from_ns"]
     count = F.col("last") - F.col("first") + 1
     all_of_them = _bucketed(tables, tables["deliver"].withColumn("count", count), bucket_ns)
     sized = (

@@ -23,17 +23,17 @@ from phalanx.pipeline.tables import Tables
 def changes(tables: Tables) -> DataFrame:
     """One row for each view but the first at each member.
 
-    cluster, run, group, node, inc, vid, prev_vid. cause: REMOVE or JOIN.
+    cluster, run, group, member, incarnation, view, previous. cause: removal or join.
     gained, lost: members, as `ada.2`. at_ns: when it was installed, by the member's clock, or
     simulated. steps: of the change. suspicion_ns, agreement_ns: see above, null where there was
     none. took_ns: both, from the first sign to the view.
     """
     installs = (
         own_clock_intervals(tables)
-        .where("prev_vid is not null")
+        .where("previous is not null")
         .select(
             *MEMBER,
-            *("vid", "prev_vid", "cause", "gained", "lost"),
+            *("view", "previous", "cause", "gained", "lost"),
             F.col("from_lseq").alias("_gone"),
             F.coalesce("from_sim_ns", "from_t_ns").alias("at_ns"),
         )
@@ -46,7 +46,7 @@ def changes(tables: Tables) -> DataFrame:
     begin = F.least("_stepped", "_suspected")
     return found.select(
         *RUN,
-        *("node", "inc", "vid", "prev_vid", "cause", "gained", "lost", "at_ns"),
+        *("member", "incarnation", "view", "previous", "cause", "gained", "lost", "at_ns"),
         F.coalesce("steps", F.lit(0)).alias("steps"),
         F.when(
             F.col("_suspected").isNotNull(),
@@ -59,7 +59,7 @@ def changes(tables: Tables) -> DataFrame:
 
 def _steps(tables: Tables) -> DataFrame:
     """Of each install the first step of its change, and how many there were."""
-    rows = tables["ctx_step"].select("journal", "lseq", "action", own_time().alias("_at"))
+    rows = tables["view_change_step"].select("journal", "lseq", "action", own_time().alias("_at"))
     return (
         closing(tables, rows)
         .where("_given_up = 0 and _closed is not null")

@@ -23,38 +23,39 @@ from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
 from phalanx.pipeline.history.intervals import own_clock_memberships
 from phalanx.pipeline.tables import Tables
 
-PAIR = (*RUN, "node", "inc", "target", "target_inc")
-_WHOM = ["journal", "target", "target_inc"]
+PAIR = (*RUN, "member", "incarnation", "target", "target_incarnation")
+_WHOM = ["journal", "target", "target_incarnation"]
 
 
 def watches(tables: Tables) -> DataFrame:
     """One row for each time that a member held another for a member of the group.
 
-    cluster, run, group, journal, node, inc: the observer. target, target_inc: the watched.
-    from_lseq, to_lseq, from_ns, to_ns: from when to when, by the observer's clock, or simulated.
-    end: what ended it, see `history.intervals`; last_vid: the last view with the target.
-    simulated; comparable: whether the observer's clock can tell when the target did something.
-    down_ns: when the target crashed or stopped, or null. crash: KNOWN, ESTIMATED or null.
+    cluster, run, group, journal, member, incarnation: the observer. target,
+    target_incarnation: the watched. from_lseq, to_lseq, from_ns, to_ns: from when to when, by the
+    observer's clock, or simulated. end: what ended it, see `history.intervals`; last_view: the last
+    view with the target. simulated; comparable: whether the observer's clock can tell when the
+    target did something. down_ns: when the target crashed or stopped, or null. crash: KNOWN,
+    ESTIMATED or null.
     """
     held = (
         own_clock_memberships(tables)
-        .where("node != member or inc != member_inc")
+        .where("member != target or incarnation != target_incarnation")
         .select(
             *MEMBER,
-            F.col("member").alias("target"),
-            F.col("member_inc").alias("target_inc"),
-            *("from_lseq", "to_lseq", "end", "last_vid"),
+            "target",
+            "target_incarnation",
+            *("from_lseq", "to_lseq", "end", "last_view"),
             F.coalesce("from_sim_ns", "from_t_ns").alias("from_ns"),
             F.coalesce("to_sim_ns", "to_t_ns").alias("to_ns"),
             F.col("from_sim_ns").isNotNull().alias("simulated"),
         )
     )
-    spells = Window.partitionBy("journal", "target", "target_inc").orderBy("from_lseq")
+    spells = Window.partitionBy("journal", "target", "target_incarnation").orderBy("from_lseq")
     held = held.withColumn("_last", F.lead("from_lseq").over(spells).isNull())
     held = held.join(_trusted(tables, held), [*_WHOM, "from_lseq"], "left")
     boots = tables["journals"].select("journal", F.col("boot_id").alias("_boot"))
     both = held.join(F.broadcast(boots), "journal", "left").join(
-        F.broadcast(_targets(tables)), [*RUN, "target", "target_inc"], "left"
+        F.broadcast(_targets(tables)), [*RUN, "target", "target_incarnation"], "left"
     )
     one_boot = (F.col("_boot") == F.col("_target_boot")) & ~F.col("_boot").isin("", "unknown")
     both = both.withColumn(
@@ -69,7 +70,7 @@ def watches(tables: Tables) -> DataFrame:
     crash = F.when(F.col("_how") == "CRASH", "KNOWN").when(guessed, "ESTIMATED")
     return both.select(
         *PAIR,
-        *("journal", "from_lseq", "to_lseq", "from_ns", "to_ns", "end", "last_vid", "simulated"),
+        *("journal", "from_lseq", "to_lseq", "from_ns", "to_ns", "end", "last_view", "simulated"),
         "comparable",
         down.alias("down_ns"),
         F.when(down.isNotNull(), crash).alias("crash"),
@@ -79,7 +80,7 @@ def watches(tables: Tables) -> DataFrame:
 def _trusted(tables: Tables, held: DataFrame) -> DataFrame:
     """Of each watch, when the observer last thought better of the target."""
     rows = (
-        tables["suspect"]
+        tables["peer_suspicion"]
         .where("state in ('OPERATIONAL', 'SEMI')")
         .select(*_WHOM, "lseq", own_time().alias("_at"))
     )
@@ -98,8 +99,8 @@ def _targets(tables: Tables) -> DataFrame:
         .join(F.broadcast(crashed), "journal", "left")
         .select(
             *RUN,
-            F.col("node").alias("target"),
-            F.col("inc").alias("target_inc"),
+            F.col("member").alias("target"),
+            F.col("incarnation").alias("target_incarnation"),
             F.col("boot_id").alias("_target_boot"),
             F.col("end_t_ns").alias("_end_t"),
             F.col("end_sim_ns").alias("_end_sim"),

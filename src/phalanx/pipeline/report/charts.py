@@ -35,20 +35,20 @@ def collect_throughput(tables: Tables, axis: Axis) -> tuple[list[Throughput], li
 
     told = [Throughput(width, empty(), empty()) for width in bucket_of(axis)]
     ranges = [[0] * buckets for _ in axis.runs]
-    sent = volumes(tables, axis, "send").withColumn("table", F.lit("send"))
+    sent = volumes(tables, axis, "sent").withColumn("table", F.lit("sent"))
     up = volumes(tables, axis, "deliver").withColumn("table", F.lit("deliver"))
     for row in sent.unionByName(up).collect():
         chart, bucket = told[row.run_no], min(row.bucket, buckets - 1)
-        lines = chart.sent if row.table == "send" else chart.delivered
+        lines = chart.sent if row.table == "sent" else chart.delivered
         lines[SERVICES.index(row.service)][bucket] += row.messages
-        if row.table == "send":
+        if row.table == "sent":
             ranges[row.run_no][bucket] += row.ranges
     return told, ranges
 
 
 def between(tables: Tables, axis: Axis) -> DataFrame:
     """run_no, by, to (lanes) and the messages that `to` delivered of `by`."""
-    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_inc", "by")
+    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_incarnation", "by")
     return (
         placed.where(F.col("by").isNotNull())
         .groupBy("run_no", F.col("by_lane").alias("by"), F.col("lane").alias("to"))
@@ -58,8 +58,8 @@ def between(tables: Tables, axis: Axis) -> DataFrame:
 
 def lost(tables: Tables, axis: Axis) -> DataFrame:
     """run_no, by, to (lanes), frames, missed, repeated, loss: what members counted on links."""
-    counted = axis.name(axis.of_run(links(tables)), "peer", "peer_inc", "by")
-    counted = axis.name(counted, "node", "inc", "life")
+    counted = axis.name(axis.of_run(links(tables)), "peer", "peer_incarnation", "by")
+    counted = axis.name(counted, "member", "incarnation", "life")
     return (
         counted.where("by is not null and life is not null")
         .groupBy("run_no", F.col("by_lane").alias("by"), F.col("life_lane").alias("to"))
@@ -72,7 +72,7 @@ def timed(tables: Tables, axis: Axis) -> DataFrame:
     """Percentiles of latency in microseconds, per service and per link: run_no, of (SERVICE or
     LINK), a, b (service and whether to the sender itself; or lanes by and to), messages, points,
     most."""
-    placed = axis.name(axis.place(timed_parts(tables)), "sender", "sender_inc", "by")
+    placed = axis.name(axis.place(timed_parts(tables)), "sender", "sender_incarnation", "by")
     service = F.array_position(F.array(*map(F.lit, SERVICES)), F.col("service")) - 1
     both = _key("SERVICE", service, F.col("own"))
     link = _key("LINK", F.col("by_lane"), F.col("lane"))

@@ -88,18 +88,18 @@ def _crashes(tables: Tables, axis: Axis) -> list[set[int]]:
 
 
 def _lives(run: RunAxis, crashed: set[int]) -> list[LifeBar]:
-    journals = {(j.node, j.inc): j for j in run.journals}
+    journals = {(j.member, j.incarnation): j for j in run.journals}
     lives = []
-    for (node, inc), number in run.lives.items():
-        journal = journals.get((node, inc))
+    for (member, incarnation), number in run.lives.items():
+        journal = journals.get((member, incarnation))
         if journal is None:
-            lives.append(LifeBar(run.lane(node), inc, 0, 0, "ABSENT"))
+            lives.append(LifeBar(run.lane(member), incarnation, 0, 0, "ABSENT"))
             continue
         ended: Ended = "CRASH" if number in crashed else journal.ended
         lives.append(
             LifeBar(
-                lane=run.lane(node),
-                inc=inc,
+                lane=run.lane(member),
+                incarnation=incarnation,
                 begin=journal.begin,
                 end=journal.end,
                 ended=ended,

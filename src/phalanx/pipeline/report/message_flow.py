@@ -49,7 +49,7 @@ def sampled(tables: Tables, axis: Axis, each: int) -> DataFrame:
     """Sent ranges, at most `each` of every bucket: run_no, life, at, first, count, service."""
     bucket = Window.partitionBy("run_no", "bucket")
     chosen = bucket.orderBy(F.xxhash64("life", "first"), "life", "first")
-    placed = bucketed(axis, axis.place(tables["send"]))
+    placed = bucketed(axis, axis.place(tables["sent"]))
     return (
         placed.select(
             "run_no",
@@ -68,7 +68,7 @@ def sampled(tables: Tables, axis: Axis, each: int) -> DataFrame:
 def delivered(tables: Tables, axis: Axis, sample: DataFrame) -> DataFrame:
     """Where the messages of the sample went up: run_no, send, life, at."""
     block = F.explode(F.expr(f"sequence(first div {BLOCK}, last div {BLOCK})"))
-    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_inc", "by")
+    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_incarnation", "by")
     ranges = placed.where(F.col("by").isNotNull()).select(
         "run_no", "by", "life", "at", "first", "last", block.alias("block")
     )
@@ -129,7 +129,9 @@ def collect_suspicions(tables: Tables, axis: Axis) -> list[Suspicions]:
     """Changes of mind of the detectors, a sample by hash where there are too many."""
     each = max(1, axis.caps.marks // len(axis.runs))
     run = Window.partitionBy("run_no")
-    placed = axis.name(axis.place(tables["suspect"]), "target", "target_inc", "about")
+    placed = axis.name(
+        axis.place(tables["peer_suspicion"]), "target", "target_incarnation", "about"
+    )
     chosen = run.orderBy(F.xxhash64("life", "lseq"), "life", "lseq")
     found = (
         placed.where(F.col("about").isNotNull())

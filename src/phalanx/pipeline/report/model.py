@@ -48,7 +48,7 @@ class LifeBar(msgspec.Struct, frozen=True):
     """One incarnation of one member."""
 
     lane: int
-    inc: int
+    incarnation: int
     begin: int
     end: int
     ended: Ended
@@ -62,7 +62,7 @@ class ViewBand(msgspec.Struct, frozen=True):
     """A view that somebody installed. `tone` is one of TONES colours: views that exist at the same
     time differ in it as long as there are colours."""
 
-    vid: str
+    view: str
     label: str
     cause: str
     members: list[int]
@@ -165,8 +165,8 @@ class LinkLoss(msgspec.Struct, frozen=True):
 class EvidenceRow(msgspec.Struct, frozen=True):
     """A row of a journal that a counter-example points at."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     at: int | None = None
     table: str = ""

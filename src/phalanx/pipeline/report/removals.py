@@ -30,12 +30,21 @@ def collect_removals(
     # Only to choose the first ones: wall clocks place, and prove nothing.
     began = F.array_min(F.transform("chain", lambda row: F.coalesce(row.sim_ns, row.wall_ns)))
     run = Window.partitionBy("run_no")
-    first = run.orderBy(F.col("life").isNull(), "began", "member", "member_inc", "vid")
+    first = run.orderBy(F.col("life").isNull(), "began", "target", "target_incarnation", "view")
     found = (
-        axis.name(axis.of_run(removals(tables)), "member", "member_inc", "life")
+        axis.name(axis.of_run(removals(tables)), "target", "target_incarnation", "life")
         .withColumn("began", began)
         .select(
-            *("run_no", "member", "member_inc", "vid", "next_vid", "fate", "observers", "began"),
+            *(
+                "run_no",
+                "target",
+                "target_incarnation",
+                "view",
+                "next_view",
+                "fate",
+                "observers",
+                "began",
+            ),
             F.slice("chain", 1, CHAIN_MAX).alias("chain"),
             F.size("chain").alias("steps"),
             F.count("*").over(run).alias("total"),
@@ -48,7 +57,7 @@ def collect_removals(
         known = axis.runs[row.run_no]
         listed, _ = told[row.run_no]
         told[row.run_no] = listed, row.total
-        if (row.member, row.member_inc) in known.lives:
+        if (row.target, row.target_incarnation) in known.lives:
             listed.append(_removal(known, views[row.run_no], row, axis.caps.steps))
     for listed, _ in told:
         listed.sort(key=lambda removal: (removal.at, removal.life))
@@ -56,25 +65,25 @@ def collect_removals(
 
 
 def _removal(run: RunAxis, views: list[ViewBand], row: Row, most: int) -> RemovalEntry:
-    index = {view.vid: i for i, view in enumerate(views)}
-    shifts = {(j.node, j.inc): j.shift_ns for j in run.journals}
+    index = {view.view: i for i, view in enumerate(views)}
+    shifts = {(j.member, j.incarnation): j.shift_ns for j in run.journals}
     placed = [
         (_placed(proof, shifts), proof)
         for proof in row.chain
-        if (proof.node, proof.inc) in shifts and proof.action != "CLOSED"
+        if (proof.member, proof.incarnation) in shifts and proof.action != "CLOSED"
     ]
     steps = _since_began(run, placed)
     installed = [at for at, proof in steps if proof.kind == "VIEW"]
     kept = sorted(steps, key=_weight)[:most]
     return RemovalEntry(
-        life=run.lives[row.member, row.member_inc],
+        life=run.lives[row.target, row.target_incarnation],
         at=min((at for at, proof in placed if proof.kind == "VIEW"), default=0),
         lead=min(installed, default=0),
         took=max(installed, default=0),
         fate=row.fate,
-        view=index.get(row.vid, -1),
-        next_view=index.get(row.next_vid, -1),
-        by=[label((one.node, one.inc)) for one in row.observers],
+        view=index.get(row.view, -1),
+        next_view=index.get(row.next_view, -1),
+        by=[label((one.member, one.incarnation)) for one in row.observers],
         steps=[_step(at, proof) for at, proof in sorted(kept, key=_in_time)],
         steps_total=len(steps) if row.steps <= CHAIN_MAX else row.steps,
     )
@@ -83,22 +92,24 @@ def _removal(run: RunAxis, views: list[ViewBand], row: Row, most: int) -> Remova
 def _since_began(run: RunAxis, placed: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """The steps by the time since the first of them. Where members share no clock that is the first
     on the same machine: nothing is computed from the clocks of two."""
-    machines = {(j.node, j.inc): j.machine if run.clock == "wall" else 0 for j in run.journals}
+    machines = {
+        (j.member, j.incarnation): j.machine if run.clock == "wall" else 0 for j in run.journals
+    }
     began: dict[int, int] = {}
     for at, proof in placed:
-        machine = machines[proof.node, proof.inc]
+        machine = machines[proof.member, proof.incarnation]
         began[machine] = min(at, began.get(machine, at))
-    return [(at - began[machines[proof.node, proof.inc]], proof) for at, proof in placed]
+    return [(at - began[machines[proof.member, proof.incarnation]], proof) for at, proof in placed]
 
 
 def _placed(proof: Row, shifts: dict[Member, int]) -> int:
     ns: int = proof.t_ns if proof.sim_ns is None else proof.sim_ns
-    return (ns + shifts[proof.node, proof.inc]) // 1000
+    return (ns + shifts[proof.member, proof.incarnation]) // 1000
 
 
 def _in_time(step: tuple[int, Any]) -> tuple[int, str, int]:
     at, proof = step
-    return at, proof.node, proof.lseq
+    return at, proof.member, proof.lseq
 
 
 def _weight(step: tuple[int, Any]) -> tuple[int, int, str, int]:
@@ -108,7 +119,7 @@ def _weight(step: tuple[int, Any]) -> tuple[int, int, str, int]:
 
 
 def _step(at: int, proof: Row) -> Step:
-    who = label((proof.node, proof.inc))
+    who = label((proof.member, proof.incarnation))
     if proof.kind == "SUSPECT":
         return Step(at, who, proof.state, proof.evidence)
     if proof.kind == "STEP":

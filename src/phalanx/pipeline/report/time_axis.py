@@ -26,7 +26,7 @@ from phalanx.pipeline.report.model import Caps, Clock, Ended
 from phalanx.pipeline.schemas import EVENTS, JOURNALS
 from phalanx.pipeline.tables import Tables
 
-REACHING = ("life", "view_install", "ctx_step", "suspect", "send", "deliver")
+REACHING = ("life", "view_installed", "view_change_step", "peer_suspicion", "sent", "deliver")
 RUN = ("cluster", "run", "group")
 _KEYS = [f"`{name}` string" for name in RUN]
 _GIVE = "name a run and a group that are there, or leave the options out"
@@ -42,8 +42,8 @@ _JOURNALS = T.StructType(
 _LIVES = T.StructType(
     [
         T.StructField("run_no", T.IntegerType(), False),
-        T.StructField("node", T.StringType(), False),
-        T.StructField("inc", T.LongType(), False),
+        T.StructField("member", T.StringType(), False),
+        T.StructField("incarnation", T.LongType(), False),
         T.StructField("life", T.IntegerType(), False),
         T.StructField("lane", T.IntegerType(), False),
     ]
@@ -57,8 +57,8 @@ class JournalSpan:
     """One journal: what is known of it, and where its rows lie on the axis of its run."""
 
     name: str
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     machine: int
     rows: int
     torn: bool
@@ -85,8 +85,8 @@ class RunAxis:
     lanes: list[str] = field(default_factory=list)
     lanes_left_out: int = 0
 
-    def lane(self, node: str) -> int:
-        return self.lanes.index(node)
+    def lane(self, member: str) -> int:
+        return self.lanes.index(member)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -103,7 +103,7 @@ class Axis:
         self.left_out = left_out
         self.caps = caps
         rows = [
-            (j.name, no, run.lives[j.node, j.inc], run.lane(j.node), j.shift_ns)
+            (j.name, no, run.lives[j.member, j.incarnation], run.lane(j.member), j.shift_ns)
             for no, run in enumerate(runs)
             for j in run.journals
         ]
@@ -111,9 +111,9 @@ class Axis:
         keys = [(no, *run.key) for no, run in enumerate(runs)]
         self._runs = tables.spark.createDataFrame(keys, f"run_no int, {', '.join(_KEYS)}")
         lives = [
-            (no, node, inc, life, run.lane(node))
+            (no, member, incarnation, life, run.lane(member))
             for no, run in enumerate(runs)
-            for (node, inc), life in run.lives.items()
+            for (member, incarnation), life in run.lives.items()
         ]
         self._lives = tables.spark.createDataFrame(lives, _LIVES)
 
@@ -139,17 +139,17 @@ class Axis:
         """The rows of the runs that are shown, with `run_no`."""
         return frame.join(F.broadcast(self._runs), [*RUN])
 
-    def name(self, frame: DataFrame, node: str, inc: str, life: str) -> DataFrame:
+    def name(self, frame: DataFrame, member: str, incarnation: str, life: str) -> DataFrame:
         """Another life that a row names, as its number: `life`; with `<life>_lane`. Both are null
         for a life that is not shown."""
         names = self._lives.select(
             "run_no",
-            F.col("node").alias(node),
-            F.col("inc").alias(inc),
+            F.col("member").alias(member),
+            F.col("incarnation").alias(incarnation),
             F.col("life").alias(life),
             F.col("lane").alias(f"{life}_lane"),
         )
-        return frame.join(F.broadcast(names), ["run_no", node, inc], "left")
+        return frame.join(F.broadcast(names), ["run_no", member, incarnation], "left")
 
 
 def micros(ns: Column) -> Column:
@@ -220,14 +220,14 @@ def _run(
     reach = {j["journal"]: _reach(j, reach.get(j["journal"]), clock) for j in known}
     start = min(reach[j["journal"]][0] + shifts[_clock_of(j)] for j in known)
     journals = []
-    for j in sorted(known, key=lambda j: (j["node"], j["inc"], j["journal"])):
+    for j in sorted(known, key=lambda j: (j["member"], j["incarnation"], j["journal"])):
         first, last = reach[j["journal"]]
         shift = shifts[_clock_of(j)] - start
         journals.append(
             JournalSpan(
                 name=j["journal"],
-                node=j["node"],
-                inc=j["inc"],
+                member=j["member"],
+                incarnation=j["incarnation"],
                 machine=0 if clock == "simulated" else clocks.index(_clock_of(j)),
                 rows=j["rows"],
                 torn=bool(j["torn"]),
@@ -272,19 +272,19 @@ def _began(known: Sequence[dict[str, Any]], start: int, clock: Clock) -> str | N
 def _number_lives(tables: Tables, runs: Iterable[RunAxis], caps: Caps) -> None:
     """Every life with a journal, and every one that a view names: nobody is left out silently."""
     numbered = {run.key: run for run in runs}
-    named = tables["view_install"].select(
-        *RUN, F.explode(F.arrays_zip("members", "member_incs")).alias("m")
+    named = tables["view_installed"].select(
+        *RUN, F.explode(F.arrays_zip("members", "member_incarnations")).alias("m")
     )
-    named = named.select(*RUN, "m.members", "m.member_incs").distinct()
+    named = named.select(*RUN, "m.members", "m.member_incarnations").distinct()
     found: dict[tuple[str, str, str], set[Member]] = {}
     for row in named.collect():
         found.setdefault((row.cluster, row.run, row.group), set()).add(
-            (row.members, row.member_incs)
+            (row.members, row.member_incarnations)
         )
     for key, run in numbered.items():
-        everyone = sorted(found.get(key, set()) | {(j.node, j.inc) for j in run.journals})
-        lanes = list(dict.fromkeys(node for node, _ in everyone))
+        everyone = sorted(found.get(key, set()) | {(j.member, j.incarnation) for j in run.journals})
+        lanes = list(dict.fromkeys(member for member, _ in everyone))
         run.lanes, run.lanes_left_out = lanes[: caps.lanes], len(lanes[caps.lanes :])
         kept = set(run.lanes)
         run.lives = {m: i for i, m in enumerate(m for m in everyone if m[0] in kept)}
-        run.journals = [j for j in run.journals if j.node in kept]
+        run.journals = [j for j in run.journals if j.member in kept]

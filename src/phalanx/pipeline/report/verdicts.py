@@ -44,8 +44,8 @@ def findings_of(audit: Audit) -> Findings:
                 examples=[
                     Example(
                         found.text,
-                        list(found.nodes),
-                        [EvidenceRow(row.node, row.inc, row.lseq) for row in found.rows],
+                        list(found.members),
+                        [EvidenceRow(row.member, row.incarnation, row.lseq) for row in found.rows],
                     )
                     for found in result.counterexamples
                 ],
@@ -60,13 +60,13 @@ def wanted(axis: Axis, findings: Findings) -> list[tuple[str, int]]:
     """Journal and number of every row that a counter-example of a run that is shown points at."""
     places: set[tuple[str, int]] = set()
     for run in axis.runs:
-        journals = {(j.node, j.inc): j.name for j in run.journals}
+        journals = {(j.member, j.incarnation): j.name for j in run.journals}
         for finding in findings.get(run.key, ()):
             for example in finding.examples[: axis.caps.examples]:
                 places.update(
-                    (journals[row.node, row.inc], row.lseq)
+                    (journals[row.member, row.incarnation], row.lseq)
                     for row in example.rows
-                    if (row.node, row.inc) in journals
+                    if (row.member, row.incarnation) in journals
                 )
     return sorted(places)
 
@@ -104,7 +104,7 @@ def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[Repor
         full = []
         for row in given:
             at, table, text = told.get(
-                (no, lives.get((row.node, row.inc), -1), row.lseq), (None, "", "")
+                (no, lives.get((row.member, row.incarnation), -1), row.lseq), (None, "", "")
             )
             full.append(msgspec.structs.replace(row, at=at, table=table, text=text))
         return full

@@ -26,7 +26,7 @@ class BandSpell(NamedTuple):
     """One installation of a view by one life."""
 
     life: int
-    vid: str
+    view: str
     cause: str
     members: tuple[int, ...]
     begin: int
@@ -34,8 +34,8 @@ class BandSpell(NamedTuple):
 
 
 def ranked_intervals(tables: Tables, axis: Axis) -> DataFrame:
-    """Every installation of a view: run_no, life, vid, cause, members, member_incs, begin, end,
-    rank (the last view of each life first, then by length), total."""
+    """Every installation of a view: run_no, life, view, cause, members, member_incarnations, begin,
+    end, rank (the last view of each life first, then by length), total."""
     run = Window.partitionBy("run_no")
     is_last = F.col("end") != "VIEW"
     found = axis.place_intervals(own_clock_intervals(tables).withColumn("last", is_last))
@@ -43,7 +43,7 @@ def ranked_intervals(tables: Tables, axis: Axis) -> DataFrame:
         F.col("last").desc(), (F.col("end") - F.col("begin")).desc(), "begin", "life"
     )
     return found.select(
-        *("run_no", "life", "vid", "cause", "members", "member_incs", "begin"),
+        *("run_no", "life", "view", "cause", "members", "member_incarnations", "begin"),
         F.greatest("begin", "end").alias("end"),
         F.row_number().over(longest).alias("rank"),
         F.count("*").over(run).alias("total"),
@@ -65,11 +65,11 @@ def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand
     found = ranked_intervals(tables, axis)
     kept: list[list[BandSpell]] = [[] for _ in axis.runs]
     totals = [0] * len(axis.runs)
-    for row in found.where(F.col("rank") <= each).orderBy("begin", "vid").collect():
+    for row in found.where(F.col("rank") <= each).orderBy("begin", "view").collect():
         run = axis.runs[row.run_no]
-        members = zip(row.members, row.member_incs, strict=True)
+        members = zip(row.members, row.member_incarnations, strict=True)
         known = tuple(run.lives[m] for m in members if m in run.lives)
-        kept[row.run_no].append(BandSpell(row.life, row.vid, row.cause, known, row.begin, row.end))
+        kept[row.run_no].append(BandSpell(row.life, row.view, row.cause, known, row.begin, row.end))
         totals[row.run_no] = row.total
     told = [_told(stays_of, total) for stays_of, total in zip(kept, totals, strict=True)]
     if any(total > each for total in totals):
@@ -83,10 +83,10 @@ def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand
 
 def _told(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[ViewBand]]:
     views = views_of(found)
-    index = {view.vid: i for i, view in enumerate(views)}
+    index = {view.view: i for i, view in enumerate(views)}
     bands = Bands(total=total)
     for stay in found:
-        _add(bands, stay.life, index[stay.vid], stay.begin, stay.end, 1)
+        _add(bands, stay.life, index[stay.view], stay.begin, stay.end, 1)
     return bands, views
 
 
@@ -100,17 +100,17 @@ def _add(bands: Bands, life: int, view: int, begin: int, end: int, count: int) -
 
 def views_of(found: Sequence[BandSpell]) -> list[ViewBand]:
     """The views in the order of their first installation, named A, B, ... and coloured."""
-    by_vid: dict[str, list[BandSpell]] = {}
-    for stay in sorted(found, key=lambda s: (s.begin, s.vid, s.life)):
-        by_vid.setdefault(stay.vid, []).append(stay)
+    by_view: dict[str, list[BandSpell]] = {}
+    for stay in sorted(found, key=lambda s: (s.begin, s.view, s.life)):
+        by_view.setdefault(stay.view, []).append(stay)
     spans = [
         (min(s.begin for s in group), max(s.end for s in group), len(group[0].members))
-        for group in by_vid.values()
+        for group in by_view.values()
     ]
     tones = toned(spans)
     return [
         ViewBand(
-            vid=vid,
+            view=view,
             label=lettered(i),
             cause=group[0].cause,
             members=list(group[0].members),
@@ -118,7 +118,7 @@ def views_of(found: Sequence[BandSpell]) -> list[ViewBand]:
             end=spans[i][1],
             tone=tones[i],
         )
-        for i, (vid, group) in enumerate(by_vid.items())
+        for i, (view, group) in enumerate(by_view.items())
     ]
 
 
@@ -158,10 +158,10 @@ def collect_changes(tables: Tables, axis: Axis) -> list[Changes]:
     """When a change of views was under way: from its first step to the next installation, or to
     where it was given up."""
     mine = Window.partitionBy("run_no", "life").orderBy("lseq")
-    steps = axis.place(tables["ctx_step"]).where(F.col("action") != "CLOSED")
+    steps = axis.place(tables["view_change_step"]).where(F.col("action") != "CLOSED")
     given_up = (F.col("action") == "FORGET").cast("int")
     steps = steps.select("run_no", "life", "lseq", "at", given_up.alias("over"))
-    installs = axis.place(tables["view_install"])
+    installs = axis.place(tables["view_installed"])
     installs = installs.select("run_no", "life", "lseq", "at", F.lit(1).alias("over"))
     both = steps.unionByName(installs)
     number = F.sum("over").over(mine) - F.col("over")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.journal.schema import CtxStep, Life, Suspect, Topology, ViewInstall
+from phalanx.journal.schema import Life, PeerSuspicion, Topology, ViewChangeStep, ViewInstalled
 from phalanx.sim.run import RunResult
 from phalanx.verify.render.violation_story import row_lines, violation_story
 
 LINES_MAX = 60
 _CHANGES_MAX = 16
-_CHANGES = (ViewInstall, CtxStep, Suspect, Life, Topology)
+_CHANGES = (ViewInstalled, ViewChangeStep, PeerSuspicion, Life, Topology)
 
 
 def story(result: RunResult, violations_max: int = 2) -> list[str]:

@@ -43,25 +43,25 @@ def deliveries(rows: Sequence[Event], members: Sequence[str]) -> list[str]:
     lives: dict[tuple[str, int], None] = {}
     where: dict[tuple[str, int, str], tuple[str, str]] = {}
     for row in rows:
-        lives[row.node, row.inc] = None
+        lives[row.member, row.incarnation] = None
         if isinstance(row, Deliver):
-            key = row.node, row.inc, row.service
+            key = row.member, row.incarnation, row.service
             words = said.setdefault(key, [])
-            vid, region = where.get(key, ("", "REGULAR"))
-            where[key] = row.vid, row.region
-            if vid != row.vid:
-                words.append(f"{letters.get(row.vid, '?')}:")
-            if row.region == "TRANSITIONAL" and (vid, region) != where[key]:
+            view, region = where.get(key, ("", "REGULAR"))
+            where[key] = row.view, row.region
+            if view != row.view:
+                words.append(f"{letters.get(row.view, '?')}:")
+            if row.region == "TRANSITIONAL" and (view, region) != where[key]:
                 words.append("!")
-            sender = life_label((row.sender, row.sender_inc))
+            sender = life_label((row.sender, row.sender_incarnation))
             words += [f"{sender}#{number}" for number in range(row.first, row.last + 1)]
     order = sorted(lives, key=lambda life: (members.index(life[0]), life[1]))
     lines = ["views", *(f"  {line}".rstrip() for line in bands(rows, COLUMNS_MAX - 2))]
     for service, promise in _BANDS:
         lines += ["", f"{service.lower()}: {promise}"]
-        for node, inc in order:
-            label = f"  {life_label((node, inc)):<8} "
-            words = said.get((node, inc, service), [])
+        for member, incarnation in order:
+            label = f"  {life_label((member, incarnation)):<8} "
+            words = said.get((member, incarnation, service), [])
             text = wrap(
                 " ".join(words),
                 COLUMNS_MAX,

@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import gt
 
-from phalanx.journal.schema import Deliver, Send
+from phalanx.journal.schema import Deliver, Sent
 from phalanx.verify.checkers.causal_vectors import CausalVectors
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, addressed, label, messages
@@ -30,9 +30,9 @@ from phalanx.verify.checkers.trace import DeliveredRange, Trace
 
 def check_causal(trace: Trace, vectors: CausalVectors, out: Findings) -> None:
     for row in vectors.looped:
-        what = messages((row.node, row.inc), row.first, row.last)
+        what = messages((row.member, row.incarnation), row.first, row.last)
         text = f"{what} depends on itself: something it follows was delivered before it was sent"
-        out.violated("integrity", text, [row], *row.dep_nodes)
+        out.violated("integrity", text, [row], *row.dep_senders)
     for member in trace.journals:
         _fifo(trace, member, out)
         if member not in trace.lives.torn:
@@ -42,18 +42,18 @@ def check_causal(trace: Trace, vectors: CausalVectors, out: Findings) -> None:
 def _fifo(trace: Trace, member: Member, out: Findings) -> None:
     judged = 0
     highest: dict[Member, DeliveredRange] = {}
-    vid = ""
+    view = ""
     for part in trace.parts[member]:
         row = part.row
         if row.service == "BASIC":
             continue
-        if row.vid != vid:
-            vid, highest = row.vid, {}
+        if row.view != view:
+            view, highest = row.view, {}
         before = highest.get(part.sender)
         if before is not None:
             judged += 1
             if part.first <= before.last:
-                text = f"{label(member)} delivered {part} after {before} in {row.vid}"
+                text = f"{label(member)} delivered {part} after {before} in {row.view}"
                 out.violated("fifo", text, [before.row, row], part.sender[0])
                 continue
         highest[part.sender] = part
@@ -67,21 +67,21 @@ class _Pasts:
         self.trace, self.vectors, self.member, self.out = trace, vectors, member, out
         self.spans = trace.delivered[member]
         self.rows = trace.deliveries[member]
-        self.due: dict[Member, tuple[list[int], list[Send]]] = {}
+        self.due: dict[Member, tuple[list[int], list[Sent]]] = {}
         self.reported: set[tuple[str, Member, int]] = set()
 
     def check(self) -> None:
         """`cleared` is, per sender, the last message already judged in this view. The past of
         almost every delivery lies within it."""
         vectors, senders = self.vectors, self.vectors.senders
-        rank, vid = vectors.rank, ""
+        rank, view = vectors.rank, ""
         cleared: list[int] = []
         causal = reliable = 0
         for part in self.trace.parts[self.member]:
             if part.send is None or part.row.service == "BASIC":
                 continue
-            if part.row.vid != vid:
-                vid, cleared = part.row.vid, [0] * len(senders)
+            if part.row.view != view:
+                view, cleared = part.row.view, [0] * len(senders)
             own = rank[part.sender]
             if part.first - 1 > cleared[own]:
                 self._against(part, part.sender, part.first - 1)
@@ -99,7 +99,7 @@ class _Pasts:
         self.out.evaluated("causal", causal)
         self.out.evaluated("reliable-causal", reliable)
 
-    def _due(self, sender: Member) -> tuple[list[int], list[Send]]:
+    def _due(self, sender: Member) -> tuple[list[int], list[Sent]]:
         """The sends of this sender that are addressed to the member, without basic ones."""
         found = self.due.get(sender)
         if found is None:
@@ -119,32 +119,32 @@ class _Pasts:
         number = min(number, send.last)
         spans = self.spans.get(sender)
         index = None if spans is None else spans.get(number)
-        vid = part.row.vid
+        view = part.row.view
         if index is None:
-            if self._belongs(sender, send, number, vid):
+            if self._belongs(sender, send, number, view):
                 text = f"never delivered {messages(sender, number, number)}"
                 self._report("reliable-causal", part, sender, number, text, send)
             return
         cause = self.rows[index]
-        if cause.vid == vid:
+        if cause.view == view:
             if sender != part.sender and index > part.nth:  # for one sender, `fifo` judges it
                 text = f"delivered {messages(sender, number, number)} only later"
                 self._report("causal", part, sender, number, text, cause)
         else:
             self.out.evaluated("no-view-crossing-inversion")
             if index > part.nth:
-                text = f"delivered {messages(sender, number, number)} in the later {cause.vid}"
+                text = f"delivered {messages(sender, number, number)} in the later {cause.view}"
                 self._report("no-view-crossing-inversion", part, sender, number, text, cause)
 
-    def _belongs(self, sender: Member, send: Send, number: int, vid: str) -> bool:
+    def _belongs(self, sender: Member, send: Sent, number: int, view: str) -> bool:
         trace = self.trace
         home = trace.home(sender, send)
         if home is not None:
-            return home == vid
-        for other in trace.by_view.get(vid, ()):
+            return home == view
+        for other in trace.by_view.get(view, ()):
             spans = trace.delivered[other].get(sender)
             index = None if spans is None else spans.get(number)
-            if index is not None and trace.deliveries[other][index].vid == vid:
+            if index is not None and trace.deliveries[other][index].view == view:
                 return True
         return False
 
@@ -155,11 +155,13 @@ class _Pasts:
         sender: Member,
         number: int,
         what: str,
-        why: Send | Deliver,
+        why: Sent | Deliver,
     ) -> None:
         """Report a late message once, not for each message that follows it."""
         if (name, sender, number) in self.reported:
             return
         self.reported.add((name, sender, number))
-        text = f"{label(self.member)} delivered {part} in {part.row.vid}, which follows, but {what}"
+        text = (
+            f"{label(self.member)} delivered {part} in {part.row.view}, which follows, but {what}"
+        )
         self.out.violated(name, text, [why, part.row], self.member[0], sender[0])

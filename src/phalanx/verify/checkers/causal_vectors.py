@@ -9,7 +9,7 @@ across views and lives.
 
 from __future__ import annotations
 
-from phalanx.journal.schema import Send
+from phalanx.journal.schema import Sent
 from phalanx.verify.checkers.member_names import Member
 from phalanx.verify.checkers.trace import Trace
 
@@ -26,7 +26,7 @@ class CausalVectors:
             {*trace.sends, *(s for by in trace.delivered.values() for s in by)}
         )
         self.rank = {s: i for i, s in enumerate(self.senders)}
-        self.looped: list[Send] = []
+        self.looped: list[Sent] = []
         """Send rows that depend on themselves: a message was delivered before it was sent."""
         self._vectors: dict[Member, list[list[int]]] = {s: [] for s in trace.sends}
         self._weights: dict[Member, list[int]] = {s: [] for s in trace.sends}
@@ -55,17 +55,19 @@ class CausalVectors:
                 self._append(trace, sender, row, at_once=True)
             open_ = [s for s in open_ if len(self._vectors[s]) < len(trace.sends[s].values)]
 
-    def _append(self, trace: Trace, sender: Member, row: Send, at_once: bool = False) -> bool:
+    def _append(self, trace: Trace, sender: Member, row: Sent, at_once: bool = False) -> bool:
         """Compute the vector of the sender's next send row; False if a dependency has none yet."""
         done = self._vectors[sender]
-        if not row.dep_nodes:
+        if not row.dep_senders:
             done.append(done[-1] if done else [0] * len(self.senders))
             weights = self._weights[sender]
             weights.append(weights[-1] if weights else 0)
             return True
         direct = []
-        for name, inc, number in zip(row.dep_nodes, row.dep_incs, row.dep_numbers, strict=True):
-            dep = (name, inc)
+        for name, incarnation, number in zip(
+            row.dep_senders, row.dep_incarnations, row.dep_numbers, strict=True
+        ):
+            dep = (name, incarnation)
             if dep not in self.rank:
                 continue  # the run has no other row about that sender
             at = trace.sends[dep].index(number) if dep in trace.sends else -1

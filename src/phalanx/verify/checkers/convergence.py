@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from phalanx.journal.schema import CtxStep, ViewInstall
+from phalanx.journal.schema import ViewChangeStep, ViewInstalled
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.trace import Trace
@@ -60,21 +60,21 @@ def _precision(trace: ViewTrace, alive: list[Member], out: Findings) -> None:
             out.violated("membership-precision", text, lives.topology[member][-1:])
         if len({name for name, _ in due}) < len(due):
             continue  # others may mean either process by the name
-        vid = trace.last_view(member)
-        here = sorted(trace.views[vid]) if vid else []
+        view = trace.last_view(member)
+        here = sorted(trace.views[view]) if view else []
         rows = [lives.topology[member][-1], *trace.installs[member][-1:]]
         if here != due:
             text = (
-                f"{label(member)} ended in {vid} of {', '.join(map(label, here)) or 'nobody'}, "
+                f"{label(member)} ended in {view} of {', '.join(map(label, here)) or 'nobody'}, "
                 f"but could reach {', '.join(map(label, due))}"
             )
-            out.violated("membership-precision", text, rows, vid=vid)
+            out.violated("membership-precision", text, rows, view=view)
             continue
         for other in due:
             theirs = trace.last_view(other)
-            if other > member and theirs != vid:
-                text = f"{label(member)} ended in {vid}, {label(other)} within reach in {theirs}"
-                out.violated("membership-precision", text, rows, other[0], vid=vid)
+            if other > member and theirs != view:
+                text = f"{label(member)} ended in {view}, {label(other)} within reach in {theirs}"
+                out.violated("membership-precision", text, rows, other[0], view=view)
 
 
 def _bounded_views(trace: ViewTrace, alive: list[Member], since_ns: int, out: Findings) -> None:
@@ -89,7 +89,7 @@ def _bounded_views(trace: ViewTrace, alive: list[Member], since_ns: int, out: Fi
                 f"{label(member)} installed {len(late)} views after the last disturbance, "
                 f"at {since_ns}, over {bound}"
             )
-            out.violated("bounded-views", text, [late[bound]], vid=late[bound].vid)
+            out.violated("bounded-views", text, [late[bound]], view=late[bound].view)
 
 
 def _no_needless_views(trace: ViewTrace, changes_max: int, out: Findings) -> None:
@@ -101,17 +101,17 @@ def _no_needless_views(trace: ViewTrace, changes_max: int, out: Findings) -> Non
                 f"for more than {changes_max + 1}"
             )
             row = installs[changes_max + 1]
-            out.violated("bounded-views", text, [row], vid=row.vid)
+            out.violated("bounded-views", text, [row], view=row.view)
 
 
 def _termination(trace: ViewTrace, member: Member, out: Findings) -> None:
     """A change ends with the installation of a view, unless a merge goes on through it (the view
     was closed outside of stage IDLE), or with FORGET."""
-    open_: CtxStep | None = None
+    open_: ViewChangeStep | None = None
     transit = False
-    events: list[CtxStep | ViewInstall] = [*trace.steps[member], *trace.installs[member]]
+    events: list[ViewChangeStep | ViewInstalled] = [*trace.steps[member], *trace.installs[member]]
     for row in sorted(events, key=lambda r: r.lseq):
-        if isinstance(row, ViewInstall):
+        if isinstance(row, ViewInstalled):
             open_, transit = (open_ if transit else None), False
         elif row.action == "FORGET":
             open_ = None
@@ -143,13 +143,13 @@ def _false_removals(trace: ViewTrace) -> int:
     """Members that a view change removed while they were alive and within reach."""
     found: set[tuple[str, str, Member]] = set()
     for (member, before), row in trace.successor.items():
-        gone = trace.inside.get(before, frozenset()) - trace.inside[row.vid]
+        gone = trace.inside.get(before, frozenset()) - trace.inside[row.view]
         if not gone or row.sim_ns is None:
             continue
         reach = trace.lives.reach(member, row.sim_ns) or ()
         for other in gone:
             if other[0] in reach and not trace.lives.gone_by(other, row.sim_ns):
-                found.add((before, row.vid, other))
+                found.add((before, row.view, other))
     return len(found)
 
 
@@ -185,11 +185,11 @@ def _hold_gap(trace: Trace, member: Member) -> int:
 
 def _changes(trace: Trace, member: Member) -> list[tuple[int, int]]:
     """Each view change as (begin, end): from its first step to the installation or FORGET."""
-    events: list[CtxStep | ViewInstall] = [*trace.steps[member], *trace.installs[member]]
+    events: list[ViewChangeStep | ViewInstalled] = [*trace.steps[member], *trace.installs[member]]
     found: list[tuple[int, int]] = []
     began: int | None = None
     for row in sorted(events, key=lambda r: r.lseq):
-        ends = isinstance(row, ViewInstall) or row.action == "FORGET"
+        ends = isinstance(row, ViewInstalled) or row.action == "FORGET"
         if ends and began is not None:
             found.append((began, row.t_ns))
             began = None

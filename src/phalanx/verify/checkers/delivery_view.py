@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from phalanx.journal.schema import Send, TransMarker
+from phalanx.journal.schema import Sent, Transitional
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
@@ -34,15 +34,15 @@ def check_delivery_view(trace: Trace, mode: Mode | None, out: Findings) -> None:
             if send is None:
                 continue
             judged += 1
-            if row.vid != send.vid:
+            if row.view != send.view:
                 moved.append(part)
             if row.service != "BASIC":
                 key = part.sender, part.at
                 if key not in views:
-                    views[key] = row.vid
+                    views[key] = row.view
                 else:
                     same += 1
-                    if views[key] != row.vid:
+                    if views[key] != row.view:
                         several.add(key)
     out.report.statistics["other-view-deliveries"] = len(moved)
     out.evaluated("same-view", same)
@@ -64,22 +64,22 @@ def _initial_view(trace: Trace, out: Findings) -> None:
     for member, sends in trace.sends.items():
         if member not in torn:
             out.evaluated("initial-view", len(sends.values) + len(trace.deliveries[member]))
-    for row, vid in trace.misplaced:
-        member = (row.node, row.inc)
+    for row, view in trace.misplaced:
+        member = (row.member, row.incarnation)
         if member in torn:
             continue
-        if isinstance(row, TransMarker):
+        if isinstance(row, Transitional):
             did = "marked the end"
         else:
-            did = f"{'sent' if isinstance(row, Send) else 'delivered'} {row.first}..{row.last}"
-        text = f"{label(member)} {did} in {row.vid} while in {vid}"
+            did = f"{'sent' if isinstance(row, Sent) else 'delivered'} {row.first}..{row.last}"
+        text = f"{label(member)} {did} in {row.view} while in {view}"
         out.violated("initial-view", text, [row])
 
 
 def _moved(part: DeliveredRange, mode: Mode | None, out: Findings) -> None:
     send, row = part.send, part.row
     assert send is not None
-    text = f"{label(part.member)} delivered {part} in {row.vid}, it was sent in {send.vid}"
+    text = f"{label(part.member)} delivered {part} in {row.view}, it was sent in {send.view}"
     if mode == "hold":
         out.violated("sending-view", text, [send, row])
     elif send.phase == 0 and row.service != "BASIC":
@@ -90,14 +90,14 @@ def _moved(part: DeliveredRange, mode: Mode | None, out: Findings) -> None:
 def _one_view(trace: Trace, parts: list[DeliveredRange], mode: Mode | None, out: Findings) -> None:
     for i, a in enumerate(parts):
         for b in parts[i + 1 :]:
-            if a.row.vid == b.row.vid or a.first > b.last or b.first > a.last:
+            if a.row.view == b.row.view or a.first > b.last or b.first > a.last:
                 continue
             together = (
-                b.row.vid in trace.installed[a.member] and a.row.vid in trace.installed[b.member]
+                b.row.view in trace.installed[a.member] and a.row.view in trace.installed[b.member]
             )
             if mode == "hold" or together:
                 text = (
-                    f"{label(a.member)} delivered {a} in {a.row.vid}, "
-                    f"{label(b.member)} {b} in {b.row.vid}"
+                    f"{label(a.member)} delivered {a} in {a.row.view}, "
+                    f"{label(b.member)} {b} in {b.row.view}"
                 )
                 out.violated("same-view", text, [a.row, b.row], a.sender[0])

@@ -18,8 +18,8 @@ VIOLATIONS_KEPT_MAX = 100
 class RowPlace:
     """A row of a journal."""
 
-    node: str
-    inc: int
+    member: str
+    incarnation: int
     lseq: int
     sim_ns: int | None
 
@@ -30,14 +30,14 @@ class Violation:
 
     property: str
     text: str
-    nodes: tuple[str, ...]
+    members: tuple[str, ...]
     places: tuple[RowPlace, ...]
-    vid: str | None = None
+    view: str | None = None
     """The view concerned, where the checker names one."""
 
     def __str__(self) -> str:
         rows = ", ".join(
-            f"{p.node}.{p.inc} row {p.lseq}"
+            f"{p.member}.{p.incarnation} row {p.lseq}"
             + ("" if p.sim_ns is None else f" at {p.sim_ns / 1e6:.3f} ms")
             for p in self.places
         )
@@ -96,13 +96,13 @@ class Findings:
         self._results[name].evaluated += times
 
     def violated(
-        self, name: str, text: str, rows: Sequence[Row], *others: str, vid: str | None = None
+        self, name: str, text: str, rows: Sequence[Row], *others: str, view: str | None = None
     ) -> None:
-        """`others` are nodes involved without a row, such as a member that lacks a message."""
+        """`others` are members involved without a row, such as a member that lacks a message."""
         result = self._results[name]
         result.found += 1
         if len(result.violations) >= self._kept_max:
             return
-        places = tuple(RowPlace(r.node, r.inc, r.lseq, r.sim_ns) for r in rows)
-        nodes = tuple(dict.fromkeys((*(p.node for p in places), *others)))
-        result.violations.append(Violation(name, text, nodes, places, vid))
+        places = tuple(RowPlace(r.member, r.incarnation, r.lseq, r.sim_ns) for r in rows)
+        members = tuple(dict.fromkeys((*(p.member for p in places), *others)))
+        result.violations.append(Violation(name, text, members, places, view))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from phalanx.journal.schema import Deliver, Send, Submit
+from phalanx.journal.schema import Accepted, Deliver, Sent
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, addressed, label, messages
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
@@ -23,7 +23,7 @@ Contents = Callable[[str, int, int, int], int]
 
 
 def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> None:
-    digests: dict[tuple[Member, int, int], Submit | Deliver] = {
+    digests: dict[tuple[Member, int, int], Accepted | Deliver] = {
         (member, row.first, row.last): row
         for member, rows in trace.submits.items()
         for row in rows
@@ -55,8 +55,8 @@ def _is_plain(trace: Trace, part: DeliveredRange) -> bool:
         and row.to is None
         and row.service == send.service
         and row.frame == send.frame
-        and row.origin_vid == send.vid
-        and part.sender in trace.inside.get(row.vid, ())
+        and row.origin == send.view
+        and part.sender in trace.inside.get(row.view, ())
         and part.member != part.sender
         and row.sim_ns is not None
         and send.sim_ns is not None
@@ -79,12 +79,12 @@ def _judge(trace: Trace, part: DeliveredRange, out: Findings) -> None:
 def _stranger(trace: Trace, part: DeliveredRange) -> str | None:
     """The sender of a message is in the view of its delivery and in the view of its sending. This
     can be judged even if the sender has no journal."""
-    vids = [part.row.vid]
+    vids = [part.row.view]
     if part.sender not in trace.journals:
-        vids.append(part.row.origin_vid)
-    for vid in vids:
-        if part.sender not in trace.inside.get(vid, (part.sender,)):
-            return f"{label(part.member)} delivered {part}, whose sender is not in {vid}"
+        vids.append(part.row.origin)
+    for view in vids:
+        if part.sender not in trace.inside.get(view, (part.sender,)):
+            return f"{label(part.member)} delivered {part}, whose sender is not in {view}"
     return None
 
 
@@ -102,8 +102,8 @@ def _faults(trace: Trace, part: DeliveredRange) -> Iterator[str]:
         yield f"{who} delivered {part} as {row.service}, it was sent as {send.service}"
     if row.frame != send.frame:
         yield f"{who} delivered {part} from frame {row.frame}, it left in frame {send.frame}"
-    if row.origin_vid != send.vid:
-        yield f"{who} delivered {part} as sent in {row.origin_vid}, it was sent in {send.vid}"
+    if row.origin != send.view:
+        yield f"{who} delivered {part} as sent in {row.origin}, it was sent in {send.view}"
     if member == part.sender:
         early = row.step < send.step
     elif row.sim_ns is None or send.sim_ns is None:
@@ -114,20 +114,20 @@ def _faults(trace: Trace, part: DeliveredRange) -> Iterator[str]:
         yield f"{who} delivered {part} before it was sent"
 
 
-def _same_receivers(trace: Trace, send: Send, row: Deliver) -> bool:
+def _same_receivers(trace: Trace, send: Sent, row: Deliver) -> bool:
     """A carried message may name only those of its receivers that are in the next view."""
     if send.to is None or row.to is None:
         return send.to is row.to
-    if send.to_incs is None or row.to_incs is None:
+    if send.to_incarnations is None or row.to_incarnations is None:
         return sorted(send.to) == sorted(row.to)
-    meant = sorted(zip(send.to, send.to_incs, strict=True))
-    named = sorted(zip(row.to, row.to_incs, strict=True))
+    meant = sorted(zip(send.to, send.to_incarnations, strict=True))
+    named = sorted(zip(row.to, row.to_incarnations, strict=True))
     if named == meant:
         return True
-    here = trace.inside.get(row.vid)
+    here = trace.inside.get(row.view)
     if here is None:  # the installation is missing
         return set(named) <= set(meant)
-    return row.vid != send.vid and named == [m for m in meant if m in here]
+    return row.view != send.view and named == [m for m in meant if m in here]
 
 
 def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
@@ -146,54 +146,59 @@ def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:
                 out.violated("integrity", text, [submit, send])
 
 
-def _for_the_same(trace: Trace, sender: Member, submit: Submit, send: Send) -> bool:
+def _for_the_same(trace: Trace, sender: Member, submit: Accepted, send: Sent) -> bool:
     if submit.to is None or send.to is None:
         return submit.to is send.to
-    if submit.to_incs is None or send.to_incs is None:
+    if submit.to_incarnations is None or send.to_incarnations is None:
         return set(send.to) <= set(submit.to)
-    meant = set(zip(submit.to, submit.to_incs, strict=True))
-    named = set(zip(send.to, send.to_incs, strict=True))
+    meant = set(zip(submit.to, submit.to_incarnations, strict=True))
+    named = set(zip(send.to, send.to_incarnations, strict=True))
     installs = [row for row in trace.installs[sender] if row.lseq < send.lseq]
     begun = sum(row.lseq < submit.lseq for row in installs)
-    here = [trace.inside[row.vid] for row in installs[max(0, begun - 1) :]]
+    here = [trace.inside[row.view] for row in installs[max(0, begun - 1) :]]
     stayed = meant.intersection(*here)
     return stayed <= named <= meant
 
 
-def _to(row: Submit | Send | Deliver) -> str:
+def _to(row: Accepted | Sent | Deliver) -> str:
     if row.to is None:
         return "all"
-    if row.to_incs is None:
+    if row.to_incarnations is None:
         return ", ".join(row.to)
-    return ", ".join(label(m) for m in zip(row.to, row.to_incs, strict=True))
+    return ", ".join(label(m) for m in zip(row.to, row.to_incarnations, strict=True))
 
 
 def _content(
     row: Deliver,
     digest: int,
     contents: Contents | None,
-    seen: dict[tuple[Member, int, int], Submit | Deliver],
+    seen: dict[tuple[Member, int, int], Accepted | Deliver],
     out: Findings,
 ) -> None:
     """Compare the bodies with the simulator's, or else with those that were submitted or that other
     members delivered as the same range."""
-    sender = (row.sender, row.sender_inc)
+    sender = (row.sender, row.sender_incarnation)
     out.evaluated("integrity")
     if contents is not None:
-        if contents(row.sender, row.sender_inc, row.first, row.last) != digest:
+        if contents(row.sender, row.sender_incarnation, row.first, row.last) != digest:
             what = messages(sender, row.first, row.last)
-            text = f"{row.node}.{row.inc} delivered {what} with other bodies than were sent"
+            text = (
+                f"{row.member}.{row.incarnation} delivered {what} with other bodies than were sent"
+            )
             out.violated("integrity", text, [row], row.sender)
         return
     first = seen.setdefault((sender, row.first, row.last), row)
     if first.digest == digest:
         return
     what = messages(sender, row.first, row.last)
-    if isinstance(first, Submit):
-        text = f"{row.node}.{row.inc} delivered {what} with other bodies than were submitted"
+    if isinstance(first, Accepted):
+        text = (
+            f"{row.member}.{row.incarnation} delivered {what} with other bodies than were submitted"
+        )
         out.violated("integrity", text, [row, first], row.sender)
     else:
-        text = f"{first.node}.{first.inc} and {row.node}.{row.inc} got different bodies of {what}"
+        one, other = f"{first.member}.{first.incarnation}", f"{row.member}.{row.incarnation}"
+        text = f"{one} and {other} got different bodies of {what}"
         out.violated("integrity", text, [first, row], row.sender)
 
 
@@ -202,12 +207,13 @@ def _no_duplication(trace: Trace, out: Findings) -> None:
     for deliveries in trace.deliveries.values():
         out.evaluated("no-duplication", len(deliveries))
     for first, again in trace.repeated:
-        what = messages((again.sender, again.sender_inc), again.first, again.last)
-        text = f"{again.node}.{again.inc} delivered {what} again, in {again.vid}"
+        what = messages((again.sender, again.sender_incarnation), again.first, again.last)
+        text = f"{again.member}.{again.incarnation} delivered {what} again, in {again.view}"
         for name in (
             ("no-duplication", "basic") if again.service == "BASIC" else ("no-duplication",)
         ):
             out.violated(name, text, [first, again], again.sender)
     for row in trace.resent:
-        text = f"{messages((row.node, row.inc), row.first, row.last)} was sent twice, in {row.vid}"
+        what = messages((row.member, row.incarnation), row.first, row.last)
+        text = f"{what} was sent twice, in {row.view}"
         out.violated("no-duplication", text, [row])

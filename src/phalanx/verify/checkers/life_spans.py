@@ -9,7 +9,7 @@ no clock cannot be compared in time, so there each member that stopped counts as
 
 from __future__ import annotations
 
-from phalanx.journal.schema import CtxStep, Event, Life, Topology
+from phalanx.journal.schema import Event, Life, Topology, ViewChangeStep
 from phalanx.verify.checkers.member_names import Member
 
 
@@ -34,11 +34,11 @@ class LifeSpans:
         self.began_ns[member] = began_ns
         self._end_ns = max(self._end_ns, end_ns or 0)
 
-    def note(self, member: Member, row: Life | Topology | CtxStep) -> None:
+    def note(self, member: Member, row: Life | Topology | ViewChangeStep) -> None:
         """Read the next row of a member that may show a start, an end or a topology."""
         if isinstance(row, Topology):
             self.topology.setdefault(member, []).append(row)
-        elif isinstance(row, CtxStep):
+        elif isinstance(row, ViewChangeStep):
             if row.action == "LEAVE":
                 self.left.setdefault(member, row)
             return

@@ -16,7 +16,7 @@ that left the home of a message. docs/protocol/properties.md states the properti
 
 from __future__ import annotations
 
-from phalanx.journal.schema import NotSent, Send, Submit
+from phalanx.journal.schema import Accepted, NotSent, Sent
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, addressed, label, messages
 from phalanx.verify.checkers.range_map import RangeMap
@@ -42,30 +42,30 @@ def check_liveness(trace: Trace, out: Findings) -> None:
         out.evaluated(name, times)
 
 
-def _self_delivery(trace: Trace, sender: Member, send: Send, out: Findings) -> None:
+def _self_delivery(trace: Trace, sender: Member, send: Sent, out: Findings) -> None:
     gap = trace.lacks(sender, sender, send.first, send.last)
     if gap is not None:
         text = (
-            f"{label(sender)} never delivered its own {messages(sender, *gap)}, sent in {send.vid}"
+            f"{label(sender)} never delivered its own {messages(sender, *gap)}, sent in {send.view}"
         )
         out.violated("self-delivery", text, [send])
 
 
 def _deliveries(
-    trace: Trace, sender: Member, send: Send, owed: dict[str, int], out: Findings
+    trace: Trace, sender: Member, send: Sent, owed: dict[str, int], out: Findings
 ) -> None:
-    vid = trace.last_view(sender)
-    if vid is None:
+    view = trace.last_view(sender)
+    if view is None:
         return
     reach = trace.lives.reach(sender)
-    for other in trace.views[vid]:
+    for other in trace.views[view]:
         if other not in trace.journals or other in trace.lives.torn:
             continue
         if not addressed(other, send):
             continue
         names = ["termination-of-delivery"]
         apart = reach is not None and other[0] not in reach
-        if not apart and trace.lives.alive(other) and trace.last_view(other) == vid:
+        if not apart and trace.lives.alive(other) and trace.last_view(other) == view:
             names.append("multicast-liveness")
             if send.service == "SAFE":
                 names.append("safe-indication-liveness")
@@ -78,12 +78,12 @@ def _deliveries(
             if gap is not None:
                 text = (
                     f"{label(other)} never delivered {messages(sender, *gap)} "
-                    f"({send.service}), sent in {send.vid}"
+                    f"({send.service}), sent in {send.view}"
                 )
                 out.violated(name, text, [send], other[0])
 
 
-def _indication(trace: Trace, sender: Member, send: Send, other: Member, out: Findings) -> None:
+def _indication(trace: Trace, sender: Member, send: Sent, other: Member, out: Findings) -> None:
     """In a view that lasts, a safe message is delivered as regular."""
     spans = trace.delivered[other].get(sender)
     for lo, hi, at in () if spans is None else spans.within(send.first, send.last):
@@ -92,7 +92,7 @@ def _indication(trace: Trace, sender: Member, send: Send, other: Member, out: Fi
         if row.region != "REGULAR":
             text = (
                 f"{label(other)} delivered {messages(sender, lo, hi)} without knowing that all of "
-                f"{row.vid} have it, though the view stayed"
+                f"{row.view} have it, though the view stayed"
             )
             out.violated("safe-indication-liveness", text, [send, row])
 
@@ -124,12 +124,18 @@ def _accepted(trace: Trace, sender: Member, out: Findings) -> None:
 
 
 def _reported(
-    trace: Trace, sender: Member, submit: Submit, first: int, last: int, row: NotSent, out: Findings
+    trace: Trace,
+    sender: Member,
+    submit: Accepted,
+    first: int,
+    last: int,
+    row: NotSent,
+    out: Findings,
 ) -> None:
     """The views from that of the submission to that at the end of the reporting step count."""
     installs = [r for r in trace.installs[sender] if r.step <= row.step]
     before = [r for r in installs if r.lseq < submit.lseq]
-    counted = [trace.inside[r.vid] for r in installs[max(0, len(before) - 1) :]]
+    counted = [trace.inside[r.view] for r in installs[max(0, len(before) - 1) :]]
     here = counted[0].intersection(*counted) if counted else frozenset[Member]()
     stayed = [m for m in sorted(here) if addressed(m, submit)]
     if stayed:

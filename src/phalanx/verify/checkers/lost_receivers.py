@@ -12,7 +12,7 @@ receivers, without names. docs/protocol/properties.md states the property in ful
 
 from __future__ import annotations
 
-from phalanx.journal.schema import NotSent, Submit
+from phalanx.journal.schema import Accepted, NotSent
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, addressed, label, messages, named
 from phalanx.verify.checkers.range_map import RangeMap
@@ -38,7 +38,7 @@ class _Reports:
         """Per member, the messages reported as not sent to it."""
         self._nobody: RangeMap[None] = RangeMap()
         """Messages that older rows, without names, report as sent to no member."""
-        self._submits: RangeMap[Submit] = RangeMap()
+        self._submits: RangeMap[Accepted] = RangeMap()
         if self._rows:
             for submit in trace.submits[sender]:
                 self._submits.add(submit.first, submit.last, submit)
@@ -63,7 +63,7 @@ class _Reports:
         for first, last, at in sends.within(row.first, row.last):
             if sends.values[at].lseq > row.lseq:
                 unsent.append((first, last))
-        gone = named(row.to, row.to_incs)
+        gone = named(row.members, row.member_incarnations)
         asked = gone if gone is not None and row.rest else trace.journals.keys()
         for member in sorted(asked & trace.journals.keys() if unsent else ()):
             spans = trace.delivered[member].get(sender)
@@ -74,9 +74,9 @@ class _Reports:
                     text += f"to {label(member)}, which delivered it"
                     self._out.violated(NAME, text, [row], member[0])
 
-    def _as_submitted(self, row: NotSent, first: int, last: int, submit: Submit) -> None:
+    def _as_submitted(self, row: NotSent, first: int, last: int, submit: Accepted) -> None:
         """The reported members were addressed, and were missing from a view since."""
-        gone = named(row.to, row.to_incs)
+        gone = named(row.members, row.member_incarnations)
         if gone is None:
             self._nobody.add(first, last, None)
             return
@@ -87,7 +87,7 @@ class _Reports:
                 what = messages(self._sender, first, last)
                 text = f"{label(self._sender)} was told that {what} does not go to {label(member)},"
                 self._out.violated(NAME, f"{text} which {why}", [submit, row], member[0])
-        meant = named(submit.to, submit.to_incs)
+        meant = named(submit.to, submit.to_incarnations)
         if meant is None:
             return
         rest = [m for m in meant if m not in self._gone or self._gone[m].index(first) < 0]
@@ -97,7 +97,7 @@ class _Reports:
             text += f"but there are {len(rest)}"
             self._out.violated(NAME, text, [submit, row])
 
-    def _wrong(self, row: NotSent, number: int, member: Member, submit: Submit) -> str | None:
+    def _wrong(self, row: NotSent, number: int, member: Member, submit: Accepted) -> str | None:
         """Why a report about a member is wrong; None if it is right. A message that was sent before
         the report is lost to members that are not in its home; another one, to members that were
         missing from a view between the submission and the end of the reporting step."""
@@ -115,15 +115,15 @@ class _Reports:
         installs = trace.installs[sender]
         begun = sum(install.lseq < submit.lseq for install in installs)
         since = [i for i in installs[max(0, begun - 1) :] if i.step <= row.step]
-        if since and all(member in trace.inside[install.vid] for install in since):
+        if since and all(member in trace.inside[install.view] for install in since):
             return "was in its view all the time"
         return None
 
     # ------------------------------------------------------------------ reports are complete
 
-    def _all_reported(self, submit: Submit) -> None:
+    def _all_reported(self, submit: Accepted) -> None:
         trace, sender = self._trace, self._sender
-        meant = named(submit.to, submit.to_incs)
+        meant = named(submit.to, submit.to_incarnations)
         if meant is None:
             return
         sends = trace.sends[sender]

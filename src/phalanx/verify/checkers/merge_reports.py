@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Container
 
-from phalanx.journal.schema import CtxStep, MergeSide, ViewInstall
+from phalanx.journal.schema import MergedComponent, ViewChangeStep, ViewInstalled
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label, labels, messages
 from phalanx.verify.checkers.trace import Trace
@@ -25,7 +25,7 @@ REMEMBERED_MAX = 1024
 
 
 def check_merges(trace: Trace, out: Findings) -> None:
-    first: dict[str, list[MergeSide]] = {}
+    first: dict[str, list[MergedComponent]] = {}
     for member, installs in trace.installs.items():
         if member in trace.lives.torn or not trace.reports_all(member):
             continue
@@ -33,57 +33,73 @@ def check_merges(trace: Trace, out: Findings) -> None:
             if len(install.components) < 2 or not trace.step_ended(install):
                 continue
             out.evaluated(MERGE)
-            sides = trace.sides[member].get(install.vid, [])
-            if sorted(side.side_vid for side in sides) != sorted(install.components):
-                text = f"{label(member)} got no report of each component of {install.vid}"
+            sides = trace.sides[member].get(install.view, [])
+            if sorted(side.component for side in sides) != sorted(install.components):
+                text = f"{label(member)} got no report of each component of {install.view}"
                 out.violated(MERGE, text, [install, *sides])
-            elif install.vid not in first:
-                first[install.vid] = sides
+            elif install.view not in first:
+                first[install.view] = sides
             else:
-                theirs = first[install.vid]
+                theirs = first[install.view]
                 if [_content(side) for side in sides] != [_content(side) for side in theirs]:
-                    text = f"{label(member)} and {theirs[0].node}.{theirs[0].inc} got different "
-                    text += f"reports of {install.vid}"
+                    other = f"{theirs[0].member}.{theirs[0].incarnation}"
+                    text = f"{label(member)} and {other} got different reports of {install.view}"
                     out.violated(MERGE, text, [sides[0], theirs[0]])
     proposed = _Proposed(trace, first)
-    for vid, sides in first.items():
-        _merge(trace, vid, sides, proposed, out)
+    for view, sides in first.items():
+        _merge(trace, view, sides, proposed, out)
 
 
-def _content(side: MergeSide) -> tuple[object, ...]:
-    lists = (side.members, side.member_incs, side.senders, side.sender_incs, side.upto)
-    alone = (side.alone, side.alone_incs, side.alone_first, side.alone_last)
-    return (side.side_vid, *lists, *alone)
+def _content(side: MergedComponent) -> tuple[object, ...]:
+    lists = (
+        side.members,
+        side.member_incarnations,
+        side.delivered,
+        side.delivered_incarnations,
+        side.delivered_upto,
+    )
+    alone = (side.alone, side.alone_incarnations, side.alone_first, side.alone_last)
+    return (side.component, *lists, *alone)
 
 
 def _merge(
-    trace: Trace, vid: str, sides: list[MergeSide], proposed: _Proposed, out: Findings
+    trace: Trace, view: str, sides: list[MergedComponent], proposed: _Proposed, out: Findings
 ) -> None:
     """Compare the report on each component with the deliveries of its members."""
     reported: list[dict[Member, int]] = []
     for side in sides:
         out.evaluated(MERGE)
-        said = dict(zip(zip(side.senders, side.sender_incs, strict=True), side.upto, strict=True))
+        said = dict(
+            zip(
+                zip(side.delivered, side.delivered_incarnations, strict=True),
+                side.delivered_upto,
+                strict=True,
+            )
+        )
         reported.append(said)
-        members = list(zip(side.members, side.member_incs, strict=True))
-        here = trace.inside.get(side.side_vid)
+        members = list(zip(side.members, side.member_incarnations, strict=True))
+        here = trace.inside.get(side.component)
         if here is not None and here != set(members):
-            text = f"{vid} reports that {side.side_vid} was of {labels(frozenset(members))}, "
+            text = f"{view} reports that {side.component} was of {labels(frozenset(members))}, "
             out.violated(MERGE, f"{text}but it was of {labels(here)}", [side])
             continue
-        _progress(trace, vid, side, said, proposed, out)
+        _progress(trace, view, side, said, proposed, out)
     for index, side in enumerate(sides):
         wanted = _alone(reported, index)
-        ranges = zip(side.alone, side.alone_incs, side.alone_first, side.alone_last, strict=True)
-        if [((name, inc), first, last) for name, inc, first, last in ranges] != wanted:
-            text = f"{vid} reports wrongly what only {side.side_vid} had delivered"
+        ranges = zip(
+            side.alone, side.alone_incarnations, side.alone_first, side.alone_last, strict=True
+        )
+        if [
+            ((name, incarnation), first, last) for name, incarnation, first, last in ranges
+        ] != wanted:
+            text = f"{view} reports wrongly what only {side.component} had delivered"
             out.violated(MERGE, text, [side])
 
 
 def _progress(
     trace: Trace,
-    vid: str,
-    side: MergeSide,
+    view: str,
+    side: MergedComponent,
     said: dict[Member, int],
     proposed: _Proposed,
     out: Findings,
@@ -91,13 +107,13 @@ def _progress(
     """Compare the reported progress with the deliveries of the members that come to the view."""
     best: dict[Member, int] = {}
     complete = True
-    for member in zip(side.members, side.member_incs, strict=True):
-        if member not in trace.inside.get(vid, ()):
+    for member in zip(side.members, side.member_incarnations, strict=True):
+        if member not in trace.inside.get(view, ()):
             continue
-        origin = trace.before.get((member, vid))
-        if origin is not None and origin != side.side_vid:
+        origin = trace.before.get((member, view))
+        if origin is not None and origin != side.component:
             continue
-        delivered = proposed.delivered.get((member, vid))
+        delivered = proposed.delivered.get((member, view))
         if delivered is None:
             complete = False
             continue
@@ -106,7 +122,7 @@ def _progress(
     for sender in sorted(best.keys() | said.keys()):
         stated, real = said.get(sender, 0), best.get(sender, 0)
         if stated < real or (complete and stated > real):
-            text = f"{vid} reports that {side.side_vid} had delivered "
+            text = f"{view} reports that {side.component} had delivered "
             text += f"{messages(sender, stated, stated)}, but it was {messages(sender, real, real)}"
             out.violated(MERGE, text, [side])
 
@@ -137,22 +153,22 @@ class _Proposed:
         stops: list[tuple[int, str]] = []
         met: set[Member] = set()
         for install in trace.installs[member]:
-            met |= trace.inside[install.vid]
-            issued = _issue(trace.steps[member], install) if install.vid in vids else None
+            met |= trace.inside[install.view]
+            issued = _issue(trace.steps[member], install) if install.view in vids else None
             if issued is not None and len(met) <= REMEMBERED_MAX:
-                stops.append((issued.lseq, install.vid))
+                stops.append((issued.lseq, install.view))
         deliveries, at = trace.deliveries[member], 0
         best: dict[Member, int] = {}
-        for lseq, vid in sorted(stops):
+        for lseq, view in sorted(stops):
             while at < len(deliveries) and deliveries[at].lseq < lseq:
                 row = deliveries[at]
-                sender = (row.sender, row.sender_inc)
+                sender = (row.sender, row.sender_incarnation)
                 best[sender] = max(best.get(sender, 0), row.last)
                 at += 1
-            self.delivered.setdefault((member, vid), dict(best))
+            self.delivered.setdefault((member, view), dict(best))
 
 
-def _issue(steps: list[CtxStep], install: ViewInstall) -> CtxStep | None:
+def _issue(steps: list[ViewChangeStep], install: ViewInstalled) -> ViewChangeStep | None:
     """The step by which a member proposed the view that it installs."""
     for at in range(bisect_left(steps, install.lseq, key=lambda s: s.lseq) - 1, -1, -1):
         if steps[at].action in ISSUES and steps[at].context == install.context:

@@ -53,7 +53,7 @@ def check_order(trace: Trace, ways: Sequence[ViewTransition], out: Findings) -> 
             if broken:
                 _weak_total_order(route, group, out)
         for place, part in places.items():
-            by_view[route.vid].setdefault(place, part)
+            by_view[route.view].setdefault(place, part)
     one = clean and _fits_together(by_view)
     out.report.statistics["strong-total-order"] = 0 if one else _on_cycles(trace)
 
@@ -69,12 +69,12 @@ def _positions(
         for part in parts:
             pos = part.pos
             if pos is None:
-                text = f"{label(member)} delivered {part} in {route.vid} without a position"
+                text = f"{label(member)} delivered {part} in {route.view} without a position"
                 out.violated(PREFIX, text, [part.row])
                 continue
             if pos <= highest and before is not None:
                 text = (
-                    f"{label(member)} delivered {part} at position {pos} of {route.vid} "
+                    f"{label(member)} delivered {part} at position {pos} of {route.view} "
                     f"after {before} up to {highest}"
                 )
                 out.violated(PREFIX, text, [before.row, part.row])
@@ -86,7 +86,7 @@ def _positions(
         if (id(a), id(b)) not in reported:
             reported.add((id(a), id(b)))
             text = (
-                f"{label(a.member)} has {a} at position {a.pos} of {route.vid}, "
+                f"{label(a.member)} has {a} at position {a.pos} of {route.view}, "
                 f"{label(b.member)} has {b} at {b.pos}"
             )
             out.violated(PREFIX, text, [a.row, b.row])
@@ -127,7 +127,7 @@ def _holes(
                 other = agreed.values[at]
                 if other.member != member and addressed(member, other.row):
                     text = (
-                        f"{label(member)} skipped {other} at position {lo}..{hi} of {route.vid}, "
+                        f"{label(member)} skipped {other} at position {lo}..{hi} of {route.view}, "
                         f"which {label(other.member)} delivered"
                     )
                     out.violated(PREFIX, text, [other.row, part.row])
@@ -170,11 +170,11 @@ def _fits_together(by_view: dict[str, Places]) -> bool:
     """Whether one order of all messages trivially exists: each view has one order, and no message
     is in two views, since the views of a member follow each other."""
     where: dict[tuple[Member, int], str] = {}
-    for vid, places in by_view.items():
+    for view, places in by_view.items():
         if _contradictions(places)[1]:
             return False
         for part in places.values():
-            if part.at < 0 or where.setdefault((part.sender, part.at), vid) != vid:
+            if part.at < 0 or where.setdefault((part.sender, part.at), view) != view:
                 return False
     return True
 
@@ -192,25 +192,25 @@ def _on_cycles(trace: Trace) -> int:
     places = {s: {n: i for i, n in enumerate(c)} for s, c in cuts.items()}
     after: defaultdict[tuple[Member, int], set[tuple[Member, int]]] = defaultdict(set)
     before: defaultdict[tuple[Member, int], set[tuple[Member, int]]] = defaultdict(set)
-    nodes: set[tuple[Member, int]] = set()
+    members: set[tuple[Member, int]] = set()
     for parts in paths:
         previous = None
         for part in parts:
             s, at = part.sender, places[part.sender]
             for i in range(at[part.first], at[part.last + 1]):
                 here = (s, i)
-                nodes.add(here)
+                members.add(here)
                 if previous is not None:
                     after[previous].add(here)
                     before[here].add(previous)
                 previous = here
     for towards, back in ((after, before), (before, after)):
-        free = [n for n in nodes if not back[n]]
+        free = [n for n in members if not back[n]]
         while free:
-            node = free.pop()
-            nodes.discard(node)
-            for other in towards[node]:
-                back[other].discard(node)
-                if not back[other] and other in nodes:
+            member = free.pop()
+            members.discard(member)
+            for other in towards[member]:
+                back[other].discard(member)
+                if not back[other] and other in members:
                     free.append(other)
-    return sum(cuts[s][i + 1] - cuts[s][i] for s, i in nodes)
+    return sum(cuts[s][i + 1] - cuts[s][i] for s, i in members)

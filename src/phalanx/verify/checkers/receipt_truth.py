@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from phalanx.journal.schema import AllDelivered, Ordered, Send, Stable, ViewInstall
+from phalanx.journal.schema import AllDelivered, Ordered, Sent, Stable, ViewInstalled
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, addressed, label, labels, messages, named
 from phalanx.verify.checkers.range_map import RangeMap
@@ -30,7 +30,7 @@ from phalanx.verify.checkers.trace import DeliveredRange, Trace
 Inserted = Mapping[tuple[str, int, str, int, int], int]
 """(holder's name, its incarnation, sender's name, its incarnation, frame number) to the
 simulator's time at which the holder had the frame."""
-Covered = list[tuple[Send, int, int]]
+Covered = list[tuple[Sent, int, int]]
 """Send rows, each with the range of its messages that is covered."""
 R = TypeVar("R", Stable, Ordered)
 
@@ -71,11 +71,13 @@ def _covered(
             for lo, hi, at in sends.within(first, upto):
                 send = sends.values[at]
                 home = trace.home(sender, send)
-                if home is None or home == row.vid:
+                if home is None or home == row.view:
                     covered.append((send, lo, hi))
                 elif trace.reports_all(sender):
                     what = messages(sender, lo, hi)
-                    text = f"{label(sender)} has a receipt for {what} in {row.vid}, but it belongs "
+                    text = (
+                        f"{label(sender)} has a receipt for {what} in {row.view}, but it belongs "
+                    )
                     out.violated(TRUTH, f"{text}to {home}", [send, row])
         yield row, covered
 
@@ -86,8 +88,9 @@ def _covered(
 def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findings) -> None:
     blamed: set[tuple[Member, int]] = set()
     for row, covered in _covered(trace, sender, trace.stables[sender], out):
-        if (row.sender, row.sender_inc) != sender:
-            text = f"{label(sender)} has a receipt for messages of {row.sender}.{row.sender_inc}"
+        if (row.sender, row.sender_incarnation) != sender:
+            text = f"{label(sender)} has a receipt for messages of "
+            text += label((row.sender, row.sender_incarnation))
             out.violated(TRUTH, text, [row])
             continue
         members, after = _promised(trace, sender, row, out)
@@ -101,31 +104,31 @@ def _stables(trace: Trace, sender: Member, inserted: Inserted | None, out: Findi
                 if lacks:
                     blamed.add((other, send.frame))
                     what = messages(sender, lo, hi)
-                    text = f"{label(sender)} has a receipt that {what} is stable in {row.vid}, "
+                    text = f"{label(sender)} has a receipt that {what} is stable in {row.view}, "
                     out.violated(TRUTH, f"{text}but {lacks}", [send, row], other[0])
 
 
 def _promised(
     trace: Trace, sender: Member, row: Stable, out: Findings
-) -> tuple[Collection[Member], ViewInstall | None]:
+) -> tuple[Collection[Member], ViewInstalled | None]:
     """The members that a receipt is about. If the view ends with this step, they are the
     transitional set of the next view, which is returned too."""
-    members = named(row.members, row.member_incs)
-    after = trace.successor.get((sender, row.vid))
+    members = named(row.members, row.member_incarnations)
+    after = trace.successor.get((sender, row.view))
     ends = after is not None and after.step == row.step
     if members is None and trace.reports_all(sender):
-        return trace.views.get(row.vid, ()), None
+        return trace.views.get(row.view, ()), None
     if not ends and not trace.step_ended(row):
         return (), None  # the next view may be among the missing rows
     if after is None or not ends:
         if members is None:
-            return trace.views.get(row.vid, ()), None
+            return trace.views.get(row.view, ()), None
         together = None
     else:
-        together = frozenset(zip(after.trans, after.trans_incs, strict=True))
+        together = frozenset(zip(after.transitional, after.transitional_incarnations, strict=True))
         if members is None or members == together:
             return together, after
-    text = f"{label(sender)} has a receipt that names {labels(members)} at the end of {row.vid}, "
+    text = f"{label(sender)} has a receipt that names {labels(members)} at the end of {row.view}, "
     if together is None:
         text += "but the view did not end there"
     else:
@@ -137,18 +140,18 @@ def _promised(
 def _lacks(
     trace: Trace,
     row: Stable,
-    after: ViewInstall | None,
-    send: Send,
+    after: ViewInstalled | None,
+    send: Sent,
     numbers: tuple[int, int],
     other: Member,
     inserted: Inserted | None,
     out: Findings,
 ) -> str | None:
     """What contradicts a receipt about one member; None if nothing does."""
-    sender = (row.sender, row.sender_inc)
+    sender = (row.sender, row.sender_incarnation)
     by_ns = row.sim_ns
     if after is not None:
-        at = trace.installed.get(other, {}).get(after.vid)
+        at = trace.installed.get(other, {}).get(after.view)
         if at is None:
             return None  # it did not come to the next view
         by_ns = trace.installs[other][at].sim_ns
@@ -160,28 +163,28 @@ def _lacks(
     lives = trace.lives
     if other not in trace.journals or other in lives.torn:
         return None
-    if row.vid not in trace.installed[other]:
+    if row.view not in trace.installed[other]:
         # A crash loses the end of a journal, except in a simulation.
         if lives.whole(other) or (inserted is not None and other in lives.crashed):
             out.evaluated(TRUTH)
             return f"{label(other)} never installed it"
         return None
-    stays = trace.over and lives.alive(other) and trace.last_view(other) == row.vid
-    if (stays or trace.closed(other, row.vid)) and addressed(other, send):
+    stays = trace.over and lives.alive(other) and trace.last_view(other) == row.view
+    if (stays or trace.closed(other, row.view)) and addressed(other, send):
         out.evaluated(TRUTH)
-        if not _delivered_in(trace, other, sender, *numbers, row.vid):
+        if not _delivered_in(trace, other, sender, *numbers, row.view):
             return f"{label(other)} did not deliver it there"
     return None
 
 
 def _delivered_in(
-    trace: Trace, member: Member, sender: Member, first: int, last: int, vid: str
+    trace: Trace, member: Member, sender: Member, first: int, last: int, view: str
 ) -> bool:
     spans = trace.delivered[member].get(sender)
     if spans is None or spans.missing(first, last):
         return False
     rows = trace.deliveries[member]
-    return all(rows[spans.values[at]].vid == vid for _, _, at in spans.within(first, last))
+    return all(rows[spans.values[at]].view == view for _, _, at in spans.within(first, last))
 
 
 # ---------------------------------------------------------------------------- ordered
@@ -194,13 +197,13 @@ def _orders(trace: Trace, sender: Member, inserted: Inserted | None, out: Findin
             continue
         if not arrivals:
             arrivals = {v: _Arrivals(p, inserted) for v, p in _placed(trace, sender).items()}
-        here = arrivals.get(row.vid)
+        here = arrivals.get(row.view)
         for send, lo, hi in covered if here is not None else ():
             assert here is not None
             for part, before_ns in here.of_own(lo, hi):
                 out.evaluated(TRUTH)
                 if before_ns > row.sim_ns:
-                    text = f"{label(sender)} has a receipt that {part} is ordered in {row.vid}, "
+                    text = f"{label(sender)} has a receipt that {part} is ordered in {row.view}, "
                     text += "but something that comes before it had not arrived"
                     out.violated(TRUTH, text, [send, row, part.row])
 
@@ -228,7 +231,7 @@ def _placed(trace: Trace, member: Member) -> dict[str, list[DeliveredRange]]:
     found: dict[str, list[DeliveredRange]] = {}
     for part in trace.parts[member]:
         if part.pos is not None:
-            found.setdefault(part.row.vid, []).append(part)
+            found.setdefault(part.row.view, []).append(part)
     return found
 
 
@@ -241,20 +244,20 @@ def _all_delivered(trace: Trace, sender: Member, out: Findings) -> None:
     """Per view and member, the last message that was checked."""
     for row in trace.all_delivered[sender]:
         out.evaluated(TRUTH)
-        members = named(row.members, row.member_incs)
-        for other in members if members is not None else trace.views.get(row.vid, ()):
+        members = named(row.members, row.member_incarnations)
+        for other in members if members is not None else trace.views.get(row.view, ()):
             if other not in trace.journals or other in trace.lives.torn:
                 continue
-            first = checked.get((row.vid, other), 0) + 1
-            checked[row.vid, other] = max(first - 1, row.upto)
+            first = checked.get((row.view, other), 0) + 1
+            checked[row.view, other] = max(first - 1, row.upto)
             for lo, hi, at in sends.within(first, row.upto) if first <= row.upto else ():
                 send = sends.values[at]
-                if trace.home(sender, send) == row.vid and addressed(other, send):
+                if trace.home(sender, send) == row.view and addressed(other, send):
                     out.evaluated(TRUTH)
                     if not _delivered_by(trace, other, sender, (lo, hi), row):
                         what = messages(sender, lo, hi)
                         text = f"{label(sender)} has a receipt that {what} is delivered by all of "
-                        text += f"{row.vid}, but {label(other)} had not delivered it there"
+                        text += f"{row.view}, but {label(other)} had not delivered it there"
                         out.violated(TRUTH, text, [send, row], other[0])
 
 
@@ -263,7 +266,7 @@ def _delivered_by(
 ) -> bool:
     """Whether a member had delivered messages when the receipt was given. True if it may have:
     there is no common clock and the end of its journal may be missing."""
-    if not _delivered_in(trace, member, sender, *numbers, row.vid):
+    if not _delivered_in(trace, member, sender, *numbers, row.view):
         return row.sim_ns is None and not trace.lives.whole(member)
     if row.sim_ns is None:
         return True

@@ -26,11 +26,11 @@ def check_safe(trace: Trace, inserted: Inserted | None, out: Findings) -> None:
     """The others owe the same whichever member delivered: each range is checked once, for its
     earliest delivery."""
     earliest: dict[tuple[str, Member, int, int], DeliveredRange] = {}
-    for vid, by_member in trace.by_view.items():
+    for view, by_member in trace.by_view.items():
         for parts in by_member.values():
             for part in parts:
                 if part.row.service == "SAFE" and part.row.region == "REGULAR":
-                    key = vid, part.sender, part.first, part.last
+                    key = view, part.sender, part.first, part.last
                     known = earliest.get(key)
                     if known is None or (part.row.sim_ns or 0) < (known.row.sim_ns or 0):
                         earliest[key] = part
@@ -50,23 +50,23 @@ def _all_deliver(
     reported: set[tuple[Member, Member, int]],
     out: Findings,
 ) -> None:
-    vid = part.row.vid
+    view = part.row.view
     lives = trace.lives
-    for other in trace.views.get(vid, ()):
+    for other in trace.views.get(view, ()):
         if other not in trace.journals or other in lives.torn:
             continue
-        if vid not in trace.installed[other]:
+        if view not in trace.installed[other]:
             # A crash loses the end of a journal, except in a simulation.
             if lives.whole(other) or (simulated and other in lives.crashed):
                 out.evaluated(NAME)
-                if (vid, other) not in absent:
-                    absent.add((vid, other))
-                    text = f"{label(part.member)} delivered {part} as safe in {vid}, "
+                if (view, other) not in absent:
+                    absent.add((view, other))
+                    text = f"{label(part.member)} delivered {part} as safe in {view}, "
                     text += f"which {label(other)} never installed"
                     out.violated(NAME, text, [part.row], other[0], part.sender[0])
             continue
-        settled = trace.over and lives.alive(other) and trace.last_view(other) == vid
-        if (settled or trace.closed(other, vid)) and addressed(other, part.row):
+        settled = trace.over and lives.alive(other) and trace.last_view(other) == view
+        if (settled or trace.closed(other, view)) and addressed(other, part.row):
             out.evaluated(NAME)
             _delivers(trace, part, other, reported, out)
 
@@ -78,17 +78,17 @@ def _delivers(
     reported: set[tuple[Member, Member, int]],
     out: Findings,
 ) -> None:
-    vid = part.row.vid
+    view = part.row.view
     gap = trace.lacks(other, part.sender, part.first, part.last)
     if gap is None:
         spans, rows = trace.delivered[other][part.sender], trace.deliveries[other]
         at = spans.index(part.first)
-        if spans.lasts[at] >= part.last and rows[spans.values[at]].vid == vid:
+        if spans.lasts[at] >= part.last and rows[spans.values[at]].view == view:
             return
         elsewhere = [
             (lo, hi)
             for lo, hi, at in spans.within(part.first, part.last)
-            if rows[spans.values[at]].vid != vid
+            if rows[spans.values[at]].view != view
         ]
         if not elsewhere:
             return
@@ -97,7 +97,7 @@ def _delivers(
         return
     reported.add((other, part.sender, gap[0]))
     text = (
-        f"{label(part.member)} delivered {messages(part.sender, *gap)} as safe in {vid}, "
+        f"{label(part.member)} delivered {messages(part.sender, *gap)} as safe in {view}, "
         f"{label(other)} did not deliver it there"
     )
     out.violated(NAME, text, [part.row], other[0], part.sender[0])
@@ -108,7 +108,7 @@ def _all_have(trace: Trace, part: DeliveredRange, inserted: Inserted, out: Findi
     now = part.row.sim_ns
     if now is None:
         return
-    for other in trace.views.get(part.row.vid, ()):
+    for other in trace.views.get(part.row.view, ()):
         if other == part.sender:
             continue
         out.evaluated(NAME)
@@ -116,7 +116,7 @@ def _all_have(trace: Trace, part: DeliveredRange, inserted: Inserted, out: Findi
         if had is None or had > now:
             when = "never had it" if had is None else f"had it only at {had}"
             text = (
-                f"{label(part.member)} delivered {part} as safe in {part.row.vid} at {now}, "
+                f"{label(part.member)} delivered {part} as safe in {part.row.view} at {now}, "
                 f"{label(other)} {when} (frame {part.row.frame})"
             )
             out.violated(NAME, text, [part.row], other[0], part.sender[0])

@@ -59,7 +59,7 @@ def _number(part: DeliveredRange) -> int:
 
 
 def _name(part: DeliveredRange) -> str:
-    return f"batch {part.row.batch} of {part.row.vid}"
+    return f"batch {part.row.batch} of {part.row.view}"
 
 
 def _inside(

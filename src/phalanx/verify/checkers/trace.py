@@ -15,22 +15,22 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from phalanx.journal.schema import (
+    Accepted,
     AllDelivered,
     Corrupt,
-    CtxStep,
     Deliver,
     Event,
     Gap,
     Life,
-    MergeSide,
+    MergedComponent,
     NotSent,
     Ordered,
     Queue,
-    Send,
-    Submit,
+    Sent,
     Topology,
-    TransMarker,
-    ViewInstall,
+    Transitional,
+    ViewChangeStep,
+    ViewInstalled,
     Window,
 )
 from phalanx.journal.schema import Stable as StableRow
@@ -49,7 +49,7 @@ class DeliveredRange(NamedTuple):
     last: int
     row: Deliver
     nth: int
-    send: Send | None
+    send: Sent | None
     at: int
     """Index of the send row among the sender's; -1 if there is none."""
 
@@ -68,9 +68,9 @@ class Trace:
         self.over = over
         self.lives = LifeSpans(over)
         self.journals = _journals(rows)
-        self.installs: dict[Member, list[ViewInstall]] = {m: [] for m in self.journals}
-        self.sends: dict[Member, RangeMap[Send]] = {m: RangeMap() for m in self.journals}
-        self.submits: dict[Member, list[Submit]] = {m: [] for m in self.journals}
+        self.installs: dict[Member, list[ViewInstalled]] = {m: [] for m in self.journals}
+        self.sends: dict[Member, RangeMap[Sent]] = {m: RangeMap() for m in self.journals}
+        self.submits: dict[Member, list[Accepted]] = {m: [] for m in self.journals}
         self.not_sent: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
         self.lost_receivers: dict[Member, list[NotSent]] = {m: [] for m in self.journals}
         """Reports that name lost receivers of messages with other receivers left."""
@@ -78,16 +78,16 @@ class Trace:
         self.stables: dict[Member, list[StableRow]] = {m: [] for m in self.journals}
         self.orders: dict[Member, list[Ordered]] = {m: [] for m in self.journals}
         self.all_delivered: dict[Member, list[AllDelivered]] = {m: [] for m in self.journals}
-        self.sides: dict[Member, dict[str, list[MergeSide]]] = {m: {} for m in self.journals}
+        self.sides: dict[Member, dict[str, list[MergedComponent]]] = {m: {} for m in self.journals}
         """Per merged view, the reports about its components."""
         self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
-        self.steps: dict[Member, list[CtxStep]] = {m: [] for m in self.journals}
+        self.steps: dict[Member, list[ViewChangeStep]] = {m: [] for m in self.journals}
         self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
-        self.markers: dict[tuple[Member, str], TransMarker] = {}
-        self.resent: list[Send] = []
-        self.misplaced: list[tuple[Send | Deliver | TransMarker, str | None]] = []
+        self.markers: dict[tuple[Member, str], Transitional] = {}
+        self.resent: list[Sent] = []
+        self.misplaced: list[tuple[Sent | Deliver | Transitional, str | None]] = []
         """Rows that name another view than the member was in, with the view it was in."""
-        self.wrong_region: list[tuple[Deliver, TransMarker | None]] = []
+        self.wrong_region: list[tuple[Deliver, Transitional | None]] = []
         """Deliveries whose region contradicts their place before or after the marker."""
         for member, journal in self.journals.items():
             self._read(member, journal)
@@ -114,21 +114,21 @@ class Trace:
         if [row.lseq for row in journal] != list(range(1, len(journal) + 1)):
             self.lives.torn.add(member)
         self.lives.add(member, journal[0].sim_ns, journal[-1].sim_ns)
-        vid: str | None = None
-        marker: TransMarker | None = None
+        view: str | None = None
+        marker: Transitional | None = None
         for row in journal:
             if isinstance(row, Deliver):
                 self.deliveries[member].append(row)
-                if row.vid != vid:
-                    self.misplaced.append((row, vid))
+                if row.view != view:
+                    self.misplaced.append((row, view))
                 if (row.region == "TRANSITIONAL") is not (marker is not None):
                     self.wrong_region.append((row, marker))
-            elif isinstance(row, Send):
+            elif isinstance(row, Sent):
                 if self.sends[member].add(row.first, row.last, row) != [(row.first, row.last)]:
                     self.resent.append(row)
-                if row.vid != vid:
-                    self.misplaced.append((row, vid))
-            elif isinstance(row, Submit):
+                if row.view != view:
+                    self.misplaced.append((row, view))
+            elif isinstance(row, Accepted):
                 self.submits[member].append(row)
             elif isinstance(row, StableRow):
                 self.stables[member].append(row)
@@ -136,20 +136,20 @@ class Trace:
                 self.orders[member].append(row)
             elif isinstance(row, AllDelivered):
                 self.all_delivered[member].append(row)
-            elif isinstance(row, ViewInstall):
+            elif isinstance(row, ViewInstalled):
                 self.installs[member].append(row)
-                vid, marker = row.vid, None
-            elif isinstance(row, TransMarker):
-                self.markers.setdefault((member, row.vid), row)
+                view, marker = row.view, None
+            elif isinstance(row, Transitional):
+                self.markers.setdefault((member, row.view), row)
                 marker = row
-                if row.vid != vid:
-                    self.misplaced.append((row, vid))
+                if row.view != view:
+                    self.misplaced.append((row, view))
             else:
                 self._read_seldom(member, row)
 
     def _read_seldom(self, member: Member, row: Event) -> None:
         match row:
-            case CtxStep():
+            case ViewChangeStep():
                 self.steps[member].append(row)
                 self.lives.note(member, row)
             case Life() | Topology():
@@ -157,8 +157,8 @@ class Trace:
             case NotSent():
                 rows = self.lost_receivers if row.rest else self.not_sent
                 rows[member].append(row)
-            case MergeSide():
-                self.sides[member].setdefault(row.vid, []).append(row)
+            case MergedComponent():
+                self.sides[member].setdefault(row.view, []).append(row)
             case Queue():
                 self.queues[member].append(row)
             case Window():
@@ -173,9 +173,9 @@ class Trace:
     def _cut(self, member: Member) -> None:
         seen: dict[Member, RangeMap[int]] = {}
         parts: list[DeliveredRange] = []
-        vid, here = "", parts
+        view, here = "", parts
         for nth, row in enumerate(self.deliveries[member]):
-            sender = (row.sender, row.sender_inc)
+            sender = (row.sender, row.sender_incarnation)
             spans = seen.get(sender)
             if spans is None:
                 spans = seen[sender] = RangeMap()
@@ -197,9 +197,9 @@ class Trace:
             parts += cut
             if row.service == "BASIC":
                 continue
-            if row.vid != vid:
-                vid = row.vid
-                here = self.by_view.setdefault(vid, {}).setdefault(member, [])
+            if row.view != view:
+                view = row.view
+                here = self.by_view.setdefault(view, {}).setdefault(member, [])
             here += cut
         self.delivered[member] = seen
         self.parts[member] = parts
@@ -238,21 +238,21 @@ class Trace:
     def step_ended(self, row: Event) -> bool:
         """Whether all rows of this row's step are there: the journal goes on after the step, or it
         is whole."""
-        member = (row.node, row.inc)
+        member = (row.member, row.incarnation)
         return self.journals[member][-1].step > row.step or self.lives.whole(member)
 
-    def closed(self, member: Member, vid: str) -> bool:
+    def closed(self, member: Member, view: str) -> bool:
         """Whether a member went on from a view, so that all it did in the view is recorded."""
-        return (member, vid) in self.successor and member not in self.lives.torn
+        return (member, view) in self.successor and member not in self.lives.torn
 
-    def home(self, sender: Member, send: Send) -> str | None:
+    def home(self, sender: Member, send: Sent) -> str | None:
         """The view that a message belongs to; None if it is unknown."""
         if send.phase == 0:
-            return send.vid
-        after = self.successor.get((sender, send.vid))
+            return send.view
+        after = self.successor.get((sender, send.view))
         if after is not None:
-            return after.vid
-        return send.vid if self.over and self.lives.alive(sender) else None
+            return after.view
+        return send.view if self.over and self.lives.alive(sender) else None
 
     def sent_all(self, sender: Member, number: int) -> bool:
         """Whether the send row of this message would be there if the message had been sent."""
@@ -279,7 +279,7 @@ def _journals(rows: Iterable[Event]) -> dict[Member, list[Event]]:
     journals: dict[Member, list[Event]] = {}
     groups = set()
     for row in rows:
-        journals.setdefault((row.node, row.inc), []).append(row)
+        journals.setdefault((row.member, row.incarnation), []).append(row)
         groups.add((row.run, row.group))
     if len(groups) > 1:
         raise ValueError(f"rows of {len(groups)} runs or groups: check one at a time")

@@ -15,40 +15,40 @@ from phalanx.verify.checkers.trace import DeliveredRange, Trace
 
 
 class ViewTransition(NamedTuple):
-    """Members that installed `after` directly after `vid`, or ended in `vid` (None), with their
+    """Members that installed `after` directly after `view`, or ended in `view` (None), with their
     deliveries in it except basic messages."""
 
-    vid: str
+    view: str
     after: str | None
     parts: dict[Member, list[DeliveredRange]]
 
     def __str__(self) -> str:
-        return self.vid if self.after is None else f"{self.vid} before {self.after}"
+        return self.view if self.after is None else f"{self.view} before {self.after}"
 
 
 def routes(trace: Trace) -> list[ViewTransition]:
     through: dict[str, dict[str | None, list[Member]]] = {}
     for member, installed in trace.installed.items():
-        for vid in installed:
-            after = trace.successor.get((member, vid))
-            to = after.vid if after is not None else None
-            through.setdefault(vid, {}).setdefault(to, []).append(member)
+        for view in installed:
+            after = trace.successor.get((member, view))
+            to = after.view if after is not None else None
+            through.setdefault(view, {}).setdefault(to, []).append(member)
     for (
-        vid,
+        view,
         by_member,
     ) in trace.by_view.items():  # deliveries in views that the member never installed
         for member in by_member:
-            if vid not in trace.installed[member]:
-                through.setdefault(vid, {}).setdefault(None, []).append(member)
+            if view not in trace.installed[member]:
+                through.setdefault(view, {}).setdefault(None, []).append(member)
     found = []
     lives = trace.lives
-    for vid, ways in through.items():
-        delivered = trace.by_view.get(vid, {})
+    for view, ways in through.items():
+        delivered = trace.by_view.get(view, {})
         for to, members in ways.items():
             if to is None:
                 members = [m for m in members if m not in lives.torn]
                 if len(ways) > 1:
                     members = [m for m in members if lives.alive(m) and lives.whole(m)]
             if members:
-                found.append(ViewTransition(vid, to, {m: delivered.get(m, []) for m in members}))
+                found.append(ViewTransition(view, to, {m: delivered.get(m, []) for m in members}))
     return found

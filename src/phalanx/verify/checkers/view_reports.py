@@ -15,7 +15,7 @@ so the audit runs `check_view_reports` too.
 
 from __future__ import annotations
 
-from phalanx.journal.schema import CtxStep, Life
+from phalanx.journal.schema import Life, ViewChangeStep
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label, labels, named
 from phalanx.verify.checkers.trace import Trace
@@ -48,8 +48,11 @@ def check_queues(trace: Trace, out: Findings) -> None:
 def _deltas(trace: ViewTrace, member: Member, out: Findings) -> None:
     before: frozenset[Member] | None = None
     for row in trace.installs[member]:
-        here = frozenset(zip(row.members, row.member_incs, strict=True))
-        joined, left = named(row.joined, row.joined_incs), named(row.left, row.left_incs)
+        here = frozenset(zip(row.members, row.member_incarnations, strict=True))
+        joined, left = (
+            named(row.joined, row.joined_incarnations),
+            named(row.left, row.left_incarnations),
+        )
         if joined is not None and left is not None:
             out.evaluated(DELTA)
             came, went = NOBODY, NOBODY  # a first view reports no changes
@@ -57,8 +60,8 @@ def _deltas(trace: ViewTrace, member: Member, out: Findings) -> None:
                 came, went = here - before, before - here
             if (joined, left) != (came, went):
                 text = f"{label(member)} was told that {labels(joined)} joined and {labels(left)} "
-                text += f"left with {row.vid}; {labels(came)} did, and {labels(went)}"
-                out.violated(DELTA, text, [row], vid=row.vid)
+                text += f"left with {row.view}; {labels(came)} did, and {labels(went)}"
+                out.violated(DELTA, text, [row], view=row.view)
         before = here
 
 
@@ -74,7 +77,7 @@ def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings)
         if view is not None and len(view.members) > 1:
             out.evaluated(STOP)
             text = f"{label(member)} stopped because its name is in use, though it was accepted in "
-            out.violated(STOP, text + view.vid, [view, row], vid=view.vid)
+            out.violated(STOP, text + view.view, [view, row], view=view.view)
             return
         rivals = [m for m in trace.installs if m != member and m[0] == member[0]]
         if not rivals and not (trace.over and row.sim_ns is not None):
@@ -92,10 +95,12 @@ def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings)
             _waits(trace, member, asked, row, out)
 
 
-def _waits(trace: ViewTrace, member: Member, asked: CtxStep, stop: Life, out: Findings) -> None:
+def _waits(
+    trace: ViewTrace, member: Member, asked: ViewChangeStep, stop: Life, out: Findings
+) -> None:
     """A member that stops before its time to leave is over waits until the others it counts, except
     those that leave too (`gone_by`), have removed it."""
-    for other in trace.views[trace.installs[member][-1].vid]:
+    for other in trace.views[trace.installs[member][-1].view]:
         if other == member or label(other) in asked.failed_after or other not in trace.installs:
             continue
         if other in trace.lives.torn or trace.lives.gone_by(other, stop.sim_ns or 0):
@@ -112,7 +117,7 @@ def _has_left_out(trace: ViewTrace, other: Member, member: Member, stop: Life) -
         (step.sim_ns or 0) <= by_ns and label(member) in step.failed_after
         for step in trace.steps[other]
     ) or any(
-        (row.sim_ns or 0) <= by_ns and member not in trace.inside[row.vid]
+        (row.sim_ns or 0) <= by_ns and member not in trace.inside[row.view]
         for row in trace.installs[other][1:]
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phalanx.journal.schema import CtxStep, ViewInstall
+from phalanx.journal.schema import ViewChangeStep, ViewInstalled
 from phalanx.verify.checkers.life_spans import LifeSpans
 from phalanx.verify.checkers.member_names import Member
 
@@ -20,8 +20,8 @@ class ViewTrace:
     def __init__(
         self,
         lives: LifeSpans,
-        installs: Mapping[Member, list[ViewInstall]],
-        steps: Mapping[Member, list[CtxStep]],
+        installs: Mapping[Member, list[ViewInstalled]],
+        steps: Mapping[Member, list[ViewChangeStep]],
     ) -> None:
         """The rows of each member are in the order of its journal. `lives` is closed."""
         self.over = lives.over
@@ -34,7 +34,7 @@ class ViewTrace:
         """The same as sets."""
         self.installed: dict[Member, dict[str, int]] = {}
         """Per member and view it installed, the index of the first row that does."""
-        self.successor: dict[tuple[Member, str], ViewInstall] = {}
+        self.successor: dict[tuple[Member, str], ViewInstalled] = {}
         """Per member and view, the installation of its next view."""
         self.before: dict[tuple[Member, str], str] = {}
         """Per member and view, its previous view."""
@@ -46,17 +46,17 @@ class ViewTrace:
         installed = self.installed[member] = {}
         last: str | None = None
         for i, row in enumerate(self.installs[member]):
-            if row.vid not in self.views:
-                here = tuple(zip(row.members, row.member_incs, strict=True))
-                self.views[row.vid] = here
-                self.inside[row.vid] = frozenset(here)
-            installed.setdefault(row.vid, i)
-            before = row.prev_vid if member in self.lives.torn else last
+            if row.view not in self.views:
+                here = tuple(zip(row.members, row.member_incarnations, strict=True))
+                self.views[row.view] = here
+                self.inside[row.view] = frozenset(here)
+            installed.setdefault(row.view, i)
+            before = row.previous if member in self.lives.torn else last
             if before is not None:
                 self.successor.setdefault((member, before), row)
-                self.before.setdefault((member, row.vid), before)
-            last = row.vid
+                self.before.setdefault((member, row.view), before)
+            last = row.view
 
     def last_view(self, member: Member) -> str | None:
         installs = self.installs.get(member)
-        return installs[-1].vid if installs else None
+        return installs[-1].view if installs else None

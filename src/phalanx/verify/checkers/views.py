@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import combinations, pairwise
 
-from phalanx.journal.schema import ViewInstall
+from phalanx.journal.schema import ViewInstalled
 from phalanx.verify.checkers.findings import Findings
 from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.view_trace import ViewTrace
 
-Movers = dict[Member, ViewInstall]
+Movers = dict[Member, ViewInstalled]
 
 
 def check_views(trace: ViewTrace, out: Findings) -> None:
@@ -33,44 +33,44 @@ def check_views(trace: ViewTrace, out: Findings) -> None:
     _transitional_set(trace, out)
 
 
-def _self_inclusion(member: Member, installs: list[ViewInstall], out: Findings) -> None:
+def _self_inclusion(member: Member, installs: list[ViewInstalled], out: Findings) -> None:
     for row in installs:
         out.evaluated("self-inclusion")
-        if member not in zip(row.members, row.member_incs, strict=True):
-            text = f"{label(member)} installed {row.vid} without being in it"
-            out.violated("self-inclusion", text, [row], vid=row.vid)
+        if member not in zip(row.members, row.member_incarnations, strict=True):
+            text = f"{label(member)} installed {row.view} without being in it"
+            out.violated("self-inclusion", text, [row], view=row.view)
 
 
 def _local_monotonicity(
-    member: Member, installs: list[ViewInstall], torn: bool, out: Findings
+    member: Member, installs: list[ViewInstalled], torn: bool, out: Findings
 ) -> None:
     for a, b in pairwise(installs):
         out.evaluated("local-monotonicity")
         if (b.joins, b.removals) <= (a.joins, a.removals):
-            text = f"{label(member)} installed {b.vid} after {a.vid}: the epoch did not grow"
-            out.violated("local-monotonicity", text, [a, b], vid=b.vid)
-        elif b.prev_vid != a.vid and not torn:
-            text = f"{label(member)} says it came to {b.vid} from {b.prev_vid}, not from {a.vid}"
-            out.violated("local-monotonicity", text, [a, b], vid=b.vid)
-    if installs and installs[0].prev_vid is not None and not torn:
+            text = f"{label(member)} installed {b.view} after {a.view}: the epoch did not grow"
+            out.violated("local-monotonicity", text, [a, b], view=b.view)
+        elif b.previous != a.view and not torn:
+            text = f"{label(member)} says it came to {b.view} from {b.previous}, not from {a.view}"
+            out.violated("local-monotonicity", text, [a, b], view=b.view)
+    if installs and installs[0].previous is not None and not torn:
         row = installs[0]
-        text = f"{label(member)} says it came to {row.vid} from {row.prev_vid}, which it never had"
-        out.violated("local-monotonicity", text, [row], vid=row.vid)
+        text = f"{label(member)} says it came to {row.view} from {row.previous}, which it never had"
+        out.violated("local-monotonicity", text, [row], view=row.view)
 
 
 def _vid_sanity(trace: ViewTrace, out: Findings) -> None:
-    known: dict[str, ViewInstall] = {}
+    known: dict[str, ViewInstalled] = {}
     for installs in trace.installs.values():
         for row in installs:
             out.evaluated("vid-sanity")
-            first = known.setdefault(row.vid, row)
+            first = known.setdefault(row.view, row)
             if first is not row and _content(row) != _content(first):
-                text = f"{row.vid} means one view at {first.node} and another at {row.node}"
-                out.violated("vid-sanity", text, [first, row], vid=row.vid)
+                text = f"{row.view} means one view at {first.member} and another at {row.member}"
+                out.violated("vid-sanity", text, [first, row], view=row.view)
 
 
-def _content(row: ViewInstall) -> tuple[object, ...]:
-    members = sorted(zip(row.members, row.member_incs, strict=True))
+def _content(row: ViewInstalled) -> tuple[object, ...]:
+    members = sorted(zip(row.members, row.member_incarnations, strict=True))
     return members, row.joins, row.removals, row.context, row.cause, sorted(row.components)
 
 
@@ -78,9 +78,9 @@ def _mutual_agreement(trace: ViewTrace, out: Findings) -> None:
     """Members that leave a view for views that contain both install the same one (S0 P.1)."""
     after: defaultdict[str, defaultdict[str, Movers]]
     after = defaultdict(lambda: defaultdict(dict))
-    for (member, vid), row in trace.successor.items():
-        after[vid][row.vid][member] = row
-    for vid, ways in after.items():
+    for (member, view), row in trace.successor.items():
+        after[view][row.view][member] = row
+    for view, ways in after.items():
         for movers in ways.values():
             out.evaluated("mutual-agreement", len(movers) - 1)
         for (w, to_w), (u, to_u) in combinations(ways.items(), 2):
@@ -88,7 +88,7 @@ def _mutual_agreement(trace: ViewTrace, out: Findings) -> None:
             ps = [p for p in to_w if p in trace.inside[u]]
             qs = [q for q in to_u if q in trace.inside[w]]
             if ps and qs:
-                _disagreed(f"after {vid}", to_w[ps[0]], to_u[qs[0]], out)
+                _disagreed(f"after {view}", to_w[ps[0]], to_u[qs[0]], out)
 
 
 def _joint_agreement(trace: ViewTrace, out: Findings) -> None:
@@ -99,9 +99,9 @@ def _joint_agreement(trace: ViewTrace, out: Findings) -> None:
     for member, installs in trace.installs.items():
         for row in installs:
             if row.components:
-                joins[row.vid][member] = row
+                joins[row.view][member] = row
                 for component in row.components:
-                    of_component[component][row.vid] = frozenset(row.components)
+                    of_component[component][row.view] = frozenset(row.components)
     reported = set()
     for w, movers in joins.items():
         for p, row in movers.items():
@@ -120,12 +120,13 @@ def _joint_agreement(trace: ViewTrace, out: Findings) -> None:
                         break
 
 
-def _disagreed(where: str, w: ViewInstall, u: ViewInstall, out: Findings) -> None:
+def _disagreed(where: str, w: ViewInstalled, u: ViewInstalled, out: Findings) -> None:
     text = (
-        f"{where}, {w.node}.{w.inc} installed {w.vid} and {u.node}.{u.inc} {u.vid}, "
+        f"{where}, {w.member}.{w.incarnation} installed {w.view} "
+        f"and {u.member}.{u.incarnation} {u.view}, "
         "though each has the other in its view"
     )
-    out.violated("mutual-agreement", text, [w, u], vid=w.vid)
+    out.violated("mutual-agreement", text, [w, u], view=w.view)
 
 
 def _transitional_set(trace: ViewTrace, out: Findings) -> None:
@@ -133,26 +134,30 @@ def _transitional_set(trace: ViewTrace, out: Findings) -> None:
     from the same view; all of it is in both views."""
     into: defaultdict[str, defaultdict[str, Movers]]
     into = defaultdict(lambda: defaultdict(dict))
-    for (member, vid), row in trace.successor.items():
-        into[row.vid][vid][member] = row
+    for (member, view), row in trace.successor.items():
+        into[row.view][view][member] = row
     apart = 0
-    for vid, ways in into.items():
+    for view, ways in into.items():
         came = {q: before for before, movers in ways.items() for q in movers}
         for before, movers in ways.items():
-            both = trace.inside[vid] & trace.inside.get(before, trace.inside[vid])
+            both = trace.inside[view] & trace.inside.get(before, trace.inside[view])
             apart += sum(q in both and origin != before for q, origin in came.items())
             for p, row in movers.items():
-                trans = set(zip(row.trans, row.trans_incs, strict=True))
+                transitional = set(
+                    zip(row.transitional, row.transitional_incarnations, strict=True)
+                )
                 out.evaluated("transitional-set", len(came))
-                if trans <= both and trans & came.keys() == movers.keys():
+                if transitional <= both and transitional & came.keys() == movers.keys():
                     continue
-                for q in sorted((trans - both) | ((trans & came.keys()) ^ movers.keys())):
+                for q in sorted(
+                    (transitional - both) | ((transitional & came.keys()) ^ movers.keys())
+                ):
                     origin = f"from {came[q]}" if q in came else "not at all"
                     text = (
-                        f"{label(p)} came to {vid} from {before} and {label(q)} {origin}, but "
-                        f"{label(q)} is {'in' if q in trans else 'not in'} "
+                        f"{label(p)} came to {view} from {before} and {label(q)} {origin}, but "
+                        f"{label(q)} is {'in' if q in transitional else 'not in'} "
                         f"{label(p)}'s transitional set"
                     )
                     rows = [row, *([ways[came[q]][q]] if q in came else [])]
-                    out.violated("transitional-set", text, rows, q[0], vid=vid)
+                    out.violated("transitional-set", text, rows, q[0], view=view)
     out.report.statistics["successors-apart"] = apart

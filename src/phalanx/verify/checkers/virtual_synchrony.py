@@ -4,7 +4,7 @@ virtual-synchrony   Members with the same next view delivered the same messages 
                     addressed to them.
 safe-marker         Members with the same next view saw the transitional marker at the same
                     position, and the marker names them. Deliveries before it are regular, after it
-                    transitional; in the agreed order exactly the positions from `at_pos` on come
+                    transitional; in the agreed order exactly the positions from `pos` on come
                     after it.
 
 docs/protocol/properties.md states the properties in full.
@@ -68,11 +68,11 @@ def _differences(where: str, group: dict[Member, list[DeliveredRange]], out: Fin
 
 
 def _same_marker(trace: Trace, route: ViewTransition, members: list[Member], out: Findings) -> None:
-    rows = {m: trace.markers.get((m, route.vid)) for m in members}
+    rows = {m: trace.markers.get((m, route.view)) for m in members}
     if not any(rows.values()):
         return
     out.evaluated("safe-marker")
-    places = {m: row.at_pos if row else None for m, row in rows.items()}
+    places = {m: row.pos if row else None for m, row in rows.items()}
     if len(set(places.values())) > 1:
         said = ", ".join(f"{label(m)} at {p}" for m, p in places.items())
         text = f"the transitional marker of {route} is at different positions: {said}"
@@ -83,30 +83,30 @@ def _same_marker(trace: Trace, route: ViewTransition, members: list[Member], out
 def _sides(trace: Trace, out: Findings) -> None:
     torn = trace.lives.torn  # the missing rows may include the marker
     for row, marker in trace.wrong_region:
-        member = (row.node, row.inc)
+        member = (row.member, row.incarnation)
         if member in torn:
             continue
         side = "before any marker" if marker is None else "after the marker"
-        what = messages((row.sender, row.sender_inc), row.first, row.last)
-        text = f"{label(member)} delivered {what} as {row.region} {side} of {row.vid}"
+        what = messages((row.sender, row.sender_incarnation), row.first, row.last)
+        text = f"{label(member)} delivered {what} as {row.region} {side} of {row.view}"
         out.evaluated("safe-marker")
         out.violated("safe-marker", text, [*([marker] if marker else []), row])
-    for (member, vid), marker in trace.markers.items():
-        after = trace.successor.get((member, vid))
-        along = named(marker.members, marker.member_incs)
+    for (member, view), marker in trace.markers.items():
+        after = trace.successor.get((member, view))
+        along = named(marker.members, marker.member_incarnations)
         if after is not None and along is not None and member not in torn:
             out.evaluated("safe-marker")
-            if along != set(zip(after.trans, after.trans_incs, strict=True)):
-                text = f"the marker of {vid} at {label(member)} names others than those that move "
-                out.violated("safe-marker", f"{text}on with it to {after.vid}", [marker, after])
-        for part in trace.by_view.get(vid, {}).get(member, ()):
+            if along != set(zip(after.transitional, after.transitional_incarnations, strict=True)):
+                text = f"the marker of {view} at {label(member)} names others than those that move "
+                out.violated("safe-marker", f"{text}on with it to {after.view}", [marker, after])
+        for part in trace.by_view.get(view, {}).get(member, ()):
             pos = part.pos
             if pos is None or member in torn:
                 continue
             out.evaluated("safe-marker")
-            if (pos >= marker.at_pos) is not (part.row.lseq > marker.lseq):
+            if (pos >= marker.pos) is not (part.row.lseq > marker.lseq):
                 text = (
-                    f"{label(member)} delivered {part} at position {pos} of {vid} on the wrong "
-                    f"side of the marker at {marker.at_pos}"
+                    f"{label(member)} delivered {part} at position {pos} of {view} on the wrong "
+                    f"side of the marker at {marker.pos}"
                 )
                 out.violated("safe-marker", text, [marker, part.row])

@@ -45,7 +45,7 @@ def _member(trace: Trace, member: Member, limits: FlowLimits, out: Findings) -> 
     submits = trace.submits[member]
     lasts = [row.last for row in submits]
     sizes = (
-        row.bytes if 2 * row.bytes <= (row.last - row.first + 1) * limits.frame_bytes else 0
+        row.size if 2 * row.size <= (row.last - row.first + 1) * limits.frame_bytes else 0
         for row in submits
     )
     sums = list(accumulate(sizes, initial=0))

@@ -15,7 +15,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from phalanx.journal.schema import CtxStep, Event, Life, Suspect, TransMarker, ViewInstall
+from phalanx.journal.schema import (
+    Event,
+    Life,
+    PeerSuspicion,
+    Transitional,
+    ViewChangeStep,
+    ViewInstalled,
+)
 
 COLUMNS_MAX = 100
 LABEL_MAX = 14
@@ -23,7 +30,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnpqrstuvwyz"
 """Without x and o, which mark the end of a life."""
 
 Member = tuple[str, int]
-_Told = ViewInstall | TransMarker | CtxStep | Life | Suspect
+_Told = ViewInstalled | Transitional | ViewChangeStep | Life | PeerSuspicion
 
 
 class _Picture:
@@ -31,32 +38,33 @@ class _Picture:
 
     def __init__(self, rows: Iterable[Event]) -> None:
         told: list[_Told] = [
-            r for r in rows if isinstance(r, ViewInstall | TransMarker | CtxStep | Life | Suspect)
+            r
+            for r in rows
+            if isinstance(r, ViewInstalled | Transitional | ViewChangeStep | Life | PeerSuspicion)
         ]
         self.known = bool(told) and all(r.sim_ns is not None for r in told)
         self.lives: dict[Member, list[_Told]] = {}
         for row in told:
-            self.lives.setdefault((row.node, row.inc), []).append(row)
+            self.lives.setdefault((row.member, row.incarnation), []).append(row)
         for journal in self.lives.values():
             journal.sort(key=lambda r: r.lseq)
-        installs = [r for r in told if isinstance(r, ViewInstall)]
-        self.views: dict[str, list[ViewInstall]] = {}
-        for install in sorted(installs, key=lambda r: (_at(r), r.vid)):
-            self.views.setdefault(install.vid, []).append(install)
+        installs = [r for r in told if isinstance(r, ViewInstalled)]
+        self.views: dict[str, list[ViewInstalled]] = {}
+        for install in sorted(installs, key=lambda r: (_at(r), r.view)):
+            self.views.setdefault(install.view, []).append(install)
         self.letters = {
-            vid: LETTERS[i] if i < len(LETTERS) else "*" for i, vid in enumerate(self.views)
+            view: LETTERS[i] if i < len(LETTERS) else "*" for i, view in enumerate(self.views)
         }
         self.end = max(map(_at, told), default=0)
 
-    def ends(self, vid: str) -> int:
+    def ends(self, view: str) -> int:
         """When the last member left the view, or the run ended."""
         latest = 0
-        for install in self.views[vid]:
+        for install in self.views[view]:
             after = [
                 _at(r)
-                for r in self.lives[install.node, install.inc]
-                if r.lseq > install.lseq
-                and (isinstance(r, ViewInstall) or (isinstance(r, Life) and r.op != "RECOVER"))
+                for r in self.lives[install.member, install.incarnation]
+                if r.lseq > install.lseq and isinstance(r, ViewInstalled | Life)
             ]
             latest = max(latest, after[0] if after else self.end)
         return latest
@@ -124,7 +132,7 @@ class _Scale:
 
 
 def _counts(row: _Told) -> bool:
-    return not isinstance(row, Suspect | TransMarker)
+    return not isinstance(row, PeerSuspicion | Transitional)
 
 
 def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, width: int) -> str:
@@ -146,13 +154,13 @@ def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, widt
         column = scale.column(_at(row))
         upto(column)
         match row:
-            case ViewInstall():
-                mark(column, letters[row.vid])
+            case ViewInstalled():
+                mark(column, letters[row.view])
                 fill = "-"
-            case TransMarker():
+            case Transitional():
                 if column and cells[column - 1] in "-.":
                     cells[column - 1] = "!"
-            case CtxStep():
+            case ViewChangeStep():
                 fill = "-" if row.action in ("FORGET", "CLOSED") else "."
             case Life(op="CRASH"):
                 mark(column, "x")
@@ -169,19 +177,19 @@ def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, widt
 
 def life_label(member: Member) -> str:
     """The name of a life, with its incarnation if it is not the first."""
-    name, inc = member
-    tail = "" if inc == 1 else f".{inc}"
+    name, incarnation = member
+    tail = "" if incarnation == 1 else f".{incarnation}"
     room = LABEL_MAX - len(tail)
     return (name if len(name) <= room else name[: room - 1] + "…") + tail
 
 
 def _legend(picture: _Picture, columns: int) -> list[str]:
     lines = []
-    for vid, installs in picture.views.items():
+    for view, installs in picture.views.items():
         row = installs[0]
-        members = zip(row.members, row.member_incs, strict=True)
-        span = f"{_at(row) / 1e6:,.1f} to {picture.ends(vid) / 1e6:,.1f} ms"
-        head = f"{picture.letters[vid]}  {_short(vid):<10} {row.cause.lower():<6} {span:<24}"
+        members = zip(row.members, row.member_incarnations, strict=True)
+        span = f"{_at(row) / 1e6:,.1f} to {picture.ends(view) / 1e6:,.1f} ms"
+        head = f"{picture.letters[view]}  {_short(view):<10} {row.cause:<7} {span:<24}"
         of = " ".join(picture.letters.get(c, _short(c)) for c in row.components)
         tail = f"  of {of}" if of else ""
         room = columns - len(head) - len(tail) - 2
@@ -189,9 +197,9 @@ def _legend(picture: _Picture, columns: int) -> list[str]:
     return lines
 
 
-def _short(vid: str) -> str:
+def _short(view: str) -> str:
     """The epoch and the first digits of the digest, enough to distinguish views of one run."""
-    epoch, _, digest = vid.partition(":")
+    epoch, _, digest = view.partition(":")
     return f"{epoch}:{digest[:4]}" if digest else epoch[:10]
 
 
@@ -214,15 +222,15 @@ def changes(rows: Iterable[Event]) -> list[str]:
     if not picture.known:
         return ["no table: the rows have no common clock"]
     lines = []
-    for vid, installs in picture.views.items():
-        moved = [r for r in installs if r.prev_vid is not None]
+    for view, installs in picture.views.items():
+        moved = [r for r in installs if r.previous is not None]
         if not moved:
             continue
         began = min(_began(picture, row) for row in moved)
         first, last = _at(moved[0]), _at(moved[-1])
-        out = sorted({m for r in moved for m in _members(picture, r.prev_vid)} - set(_of(moved[0])))
+        out = sorted({m for r in moved for m in _members(picture, r.previous)} - set(_of(moved[0])))
         what = f"{len(moved)} of {len(moved[0].members)}"
-        head = f"{picture.letters[vid]}  {moved[0].cause.lower():<6} {what:>8}"
+        head = f"{picture.letters[view]}  {moved[0].cause:<7} {what:>8}"
         times = f"{began / 1e6:>11,.1f}{first / 1e6:>11,.1f}{last / 1e6:>11,.1f}"
         took = f"{(last - began) / 1e6:>11,.1f}"
         room = COLUMNS_MAX - len(head) - len(times) - len(took) - 10
@@ -231,40 +239,42 @@ def changes(rows: Iterable[Event]) -> list[str]:
     if not lines:
         return ["no view changed"]
     head = (
-        f"   {'cause':<6} {'installed':>8}{'began ms':>10}{'first':>11}{'last':>11}{'took ms':>11}"
+        f"   {'cause':<7} {'installed':>8}{'began ms':>10}{'first':>11}{'last':>11}{'took ms':>11}"
     )
     return [head, *lines]
 
 
-def _of(row: ViewInstall) -> list[Member]:
-    return list(zip(row.members, row.member_incs, strict=True))
+def _of(row: ViewInstalled) -> list[Member]:
+    return list(zip(row.members, row.member_incarnations, strict=True))
 
 
-def _members(picture: _Picture, vid: str | None) -> list[Member]:
-    installs = picture.views.get(vid or "", [])
+def _members(picture: _Picture, view: str | None) -> list[Member]:
+    installs = picture.views.get(view or "", [])
     return _of(installs[0]) if installs else []
 
 
-def _began(picture: _Picture, install: ViewInstall) -> int:
+def _began(picture: _Picture, install: ViewInstalled) -> int:
     """The time of the first step of this change at this member, or of the suspicion that caused it
     if that is earlier: the one of a removed member that was never withdrawn."""
     began: int | None = None
     suspected: dict[Member, int] = {}
     here = _of(install)
-    for row in picture.lives[install.node, install.inc]:
+    for row in picture.lives[install.member, install.incarnation]:
         if row.lseq >= install.lseq:
             break
-        if isinstance(row, ViewInstall) or (isinstance(row, CtxStep) and row.action == "FORGET"):
+        if isinstance(row, ViewInstalled) or (
+            isinstance(row, ViewChangeStep) and row.action == "FORGET"
+        ):
             began = None
-        elif isinstance(row, CtxStep):
+        elif isinstance(row, ViewChangeStep):
             began = _at(row) if began is None else began
-        elif isinstance(row, Suspect):
-            target = (row.target, row.target_inc)
+        elif isinstance(row, PeerSuspicion):
+            target = (row.target, row.target_incarnation)
             if row.state == "OPERATIONAL":
                 suspected.pop(target, None)
             else:
                 suspected.setdefault(target, _at(row))
-    before = _members(picture, install.prev_vid)
+    before = _members(picture, install.previous)
     reasons = [t for m, t in suspected.items() if m in before and m not in here]
     reasons += [] if began is None else [began]
     return min(reasons, default=_at(install))

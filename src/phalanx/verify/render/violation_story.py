@@ -8,34 +8,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.journal.schema import (
-    CtxStep,
+    Accepted,
     Deliver,
     Event,
     Life,
     NotSent,
-    Refuse,
-    Send,
-    Submit,
-    Suspect,
+    PeerSuspicion,
+    Refused,
+    Sent,
     Topology,
-    TransMarker,
-    ViewInstall,
+    Transitional,
+    ViewChangeStep,
+    ViewInstalled,
     Window,
 )
 from phalanx.verify.checkers.findings import Violation
 
 _BEFORE, _AFTER = 10, 3
 _TOLD = (
-    Submit,
-    Send,
+    Accepted,
+    Sent,
     Deliver,
-    ViewInstall,
-    TransMarker,
-    CtxStep,
-    Suspect,
+    ViewInstalled,
+    Transitional,
+    ViewChangeStep,
+    PeerSuspicion,
     NotSent,
     Window,
-    Refuse,
+    Refused,
     Life,
     Topology,
 )
@@ -43,11 +43,11 @@ _TOLD = (
 
 def violation_story(rows: Sequence[Event], violation: Violation) -> list[str]:
     """The rows of the members involved just before and after the rows of a violation."""
-    told = [row for row in rows if row.node in violation.nodes and isinstance(row, _TOLD)]
-    blamed = [(place.node, place.inc, place.lseq) for place in violation.places]
+    told = [row for row in rows if row.member in violation.members and isinstance(row, _TOLD)]
+    blamed = [(place.member, place.incarnation, place.lseq) for place in violation.places]
     keep: list[int] = []
     for i, row in enumerate(told):
-        if (row.node, row.inc, row.lseq) in blamed:
+        if (row.member, row.incarnation, row.lseq) in blamed:
             keep += range(max(0, i - _BEFORE), min(len(told), i + _AFTER + 1))
     if not keep:
         keep = list(range(max(0, len(told) - _BEFORE), len(told)))
@@ -60,7 +60,7 @@ def row_lines(rows: Sequence[Event], blamed: Sequence[tuple[str, int, int]] = ()
     width = max((len(_who(row)) for row in rows), default=0)
     lines: list[str] = []
     for row in rows:
-        mark = ">" if (row.node, row.inc, row.lseq) in blamed else " "
+        mark = ">" if (row.member, row.incarnation, row.lseq) in blamed else " "
         at = row.t_ns if row.sim_ns is None else row.sim_ns
         lines.append(f" {mark}{milliseconds(at)}  {_who(row):<{width}}  {words(row)}")
     return lines
@@ -68,54 +68,59 @@ def row_lines(rows: Sequence[Event], blamed: Sequence[tuple[str, int, int]] = ()
 
 def _who(row: Event) -> str:
     """A process by its name, with the incarnation if it is not the first."""
-    return row.node if row.inc == 1 else f"{row.node}.{row.inc}"
+    return row.member if row.incarnation == 1 else f"{row.member}.{row.incarnation}"
 
 
 def words(row: Event) -> str:
     """One row as one short line."""
     match row:
-        case Submit():
-            return f"submits  {_range(row.node, row)} {row.service} {row.bytes} bytes{_to(row)}"
-        case Send():
-            needs = zip(row.dep_nodes, row.dep_numbers, strict=True)
-            after = " ".join(f"{node}#{number}" for node, number in needs)
+        case Accepted():
+            return f"submits  {_range(row.member, row)} {row.service} {row.size} bytes{_to(row)}"
+        case Sent():
+            needs = zip(row.dep_senders, row.dep_numbers, strict=True)
+            after = " ".join(f"{member}#{number}" for member, number in needs)
             tail = f" after {after}" if after else ""
-            return (
-                f"sends    {_range(row.node, row)} {row.service} frame {row.frame}{_to(row)}{tail}"
-            )
+            what = f"{_range(row.member, row)} {row.service} frame {row.frame}"
+            return f"sends    {what}{_to(row)}{tail}"
         case Deliver():
             place = "" if row.pos is None else f" pos {row.pos} batch {row.batch}"
-            sender = row.sender if row.sender_inc == 1 else f"{row.sender}.{row.sender_inc}"
+            sender = (
+                row.sender
+                if row.sender_incarnation == 1
+                else f"{row.sender}.{row.sender_incarnation}"
+            )
             late = " transitional" if row.region == "TRANSITIONAL" else ""
-            late += f" sent in {row.origin_vid}" if row.origin_vid != row.vid else ""
+            late += f" sent in {row.origin}" if row.origin != row.view else ""
             what = f"{_range(sender, row)} {row.service}{place}"
             return f"delivers {what} frame {row.frame}{_to(row)}{late}"
-        case ViewInstall():
+        case ViewInstalled():
             here = " ".join(
-                name if inc == 1 else f"{name}.{inc}"
-                for name, inc in zip(row.members, row.member_incs, strict=True)
+                name if incarnation == 1 else f"{name}.{incarnation}"
+                for name, incarnation in zip(row.members, row.member_incarnations, strict=True)
             )
-            return f"installs view {row.vid}: {here}"
+            return f"installs view {row.view}: {here}"
         case _:
             return _rare_words(row)
 
 
 def _rare_words(row: Event) -> str:
     match row:
-        case TransMarker():
-            return f"marks    the end of {row.vid} at pos {row.at_pos}"
-        case CtxStep():
+        case Transitional():
+            return f"marks    the end of {row.view} at pos {row.pos}"
+        case ViewChangeStep():
             failed = " ".join(row.failed_after or row.failed_before)
             without = f" without {failed}" if failed else ""
             return f"changes  {row.action} in {row.stage}, {row.context}{without}"
-        case Suspect():
+        case PeerSuspicion():
             by = f" by {row.relay}" if row.relay else ""
-            return f"judges   {row.target}.{row.target_inc} {row.state} ({row.evidence}{by})"
+            return (
+                f"judges   {row.target}.{row.target_incarnation} {row.state} ({row.evidence}{by})"
+            )
         case NotSent():
-            return f"gives up {_range(row.node, row)}: nobody is left to get it"
+            return f"gives up {_range(row.member, row)}: nobody is left to get it"
         case Window():
             return f"window {row.op.lower()}, {row.bytes} bytes in {row.frames} frames under way"
-        case Refuse():
+        case Refused():
             return f"refuses  {row.count} x {row.reason}"
         case Life():
             return f"life     {row.op}"
@@ -129,9 +134,9 @@ def milliseconds(ns: int) -> str:
     return f"{ns // 1_000_000:>7}.{ns // 1000 % 1000:03} ms"
 
 
-def _range(sender: str, row: Submit | Send | Deliver | NotSent) -> str:
+def _range(sender: str, row: Accepted | Sent | Deliver | NotSent) -> str:
     return f"{sender}#{row.first}" + (f"..{row.last}" if row.last > row.first else "")
 
 
-def _to(row: Submit | Send | Deliver) -> str:
+def _to(row: Accepted | Sent | Deliver) -> str:
     return "" if row.to is None else f" to {','.join(row.to)}"

@@ -57,9 +57,9 @@ function bandLines(run, i) {
   const when = `${instant(begin[i], run.span)} to ${instant(end[i], run.span)} (${lasting(end[i] - begin[i])})`;
   const known = run.views[view[i]];
   if (!known) return [`${who}: ${plural(count[i], "view")} too short to draw`, when];
-  const cause = { BOOT: "first view", JOIN: "members joined", REMOVE: "members were removed" }[known.cause];
+  const cause = { boot: "first view", join: "members joined", removal: "members were removed" }[known.cause];
   const members = known.members.length === 1 ? "alone" : names(run, known.members);
-  return [`View ${known.label} · ${known.vid}`, members, `${who}: ${when}`, cause];
+  return [`View ${known.label} · ${known.view}`, members, `${who}: ${when}`, cause];
 }
 
 const padded = (a, b, span) => {
@@ -220,8 +220,8 @@ function drawLegend(run) {
 
 function drawViews(run, state) {
   const rows = run.views.map((view) => [
-    [chip(view), " ", el("code", {}, view.vid)],
-    { BOOT: "first", JOIN: "join", REMOVE: "removal" }[view.cause] || view.cause,
+    [chip(view), " ", el("code", {}, view.view)],
+    { boot: "first", join: "join", removal: "removal" }[view.cause] || view.cause,
     name(names(run, view.members)), num(String(view.members.length)),
     num(instant(view.begin, run.span)), num(instant(view.end, run.span)),
     el("button", { type: "button", class: "screen", "aria-label": `Show view ${view.label} in the diagram`, onclick: () => state.choose(...padded(view.begin, view.end, run.span), true) }, "show"),

@@ -39,8 +39,8 @@ function clipped(text, most) {
 const name = (text) => el("bdi", {}, shown(text));
 
 function lifeName(run, life) {
-  const { lane, inc } = run.lives[life];
-  return inc === 1 ? run.lanes[lane] : `${run.lanes[lane]}.${inc}`;
+  const { lane, incarnation } = run.lives[life];
+  return incarnation === 1 ? run.lanes[lane] : `${run.lanes[lane]}.${incarnation}`;
 }
 
 function names(run, lives) {

@@ -59,7 +59,7 @@ function drawHeader(run) {
 function drawJournals(run) {
   const ended = { STOP: "with a stop", CRASH: "with a crash", OPEN: "just ends: killed, or lives on", ABSENT: "there is none" };
   const rows = run.lives.map((life, i) => [
-    name(lifeName(run, i)), num(String(life.inc)), num(whole(life.rows)),
+    name(lifeName(run, i)), num(String(life.incarnation)), num(whole(life.rows)),
     num(life.ended === "ABSENT" ? "" : instant(life.begin, run.span)), num(life.ended === "ABSENT" ? "" : instant(life.end, run.span)),
     ended[life.ended], life.torn ? "rows are missing" : "",
   ]);

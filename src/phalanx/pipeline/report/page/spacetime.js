@@ -137,8 +137,9 @@ function doubtLines(run, i) {
 
 const MINDS = { OPERATIONAL: "trusts again", SUSPECTED: "suspects", SEMI: "reaches only through others", FAULTY: "holds faulty" };
 const EVIDENCE = {
-  SILENCE: "silence", CHANNEL_DOWN: "its channel broke", BITMAP: "others suspect it too", RELAY: "heard through another",
+  SILENCE: "silence", RELAY: "heard through another",
   DIRECT: "heard directly", STALLED: "it does not go on", T_CHANGE: "the change took too long", TOLD: "told by others",
+  MOVED: "it is in another view", REPLACED: "a later process has its name", OPERATOR: "an operator wants it out",
 };
 
 function flowLines(run, i) {
@@ -242,7 +243,7 @@ function listEvents(run, state) {
   }
   for (const i of flows.installs) {
     const view = run.views[run.bands.view[i]];
-    events.push([run.bands.begin[i], run.bands.life[i], "installs", `view ${view.label} (${view.vid}): ${names(run, view.members)}`]);
+    events.push([run.bands.begin[i], run.bands.life[i], "installs", `view ${view.label} (${view.view}): ${names(run, view.members)}`]);
   }
   events.sort((p, q) => p[0] - q[0] || p[1] - q[1]);
   const rows = events.slice(0, EVENTS_MAX).map(([at, life, kind, what]) =>

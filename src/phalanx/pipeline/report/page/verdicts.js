@@ -86,7 +86,7 @@ function brokenPanel(run, state, finding) {
 
 function exampleRows(run, state, example) {
   const rows = example.rows.map((row) => [
-    name(row.inc === 1 ? row.node : `${row.node}.${row.inc}`), num(whole(row.lseq)), num(row.at === null || row.at === undefined ? "" : instant(row.at, run.span / 50)),
+    name(row.incarnation === 1 ? row.member : `${row.member}.${row.incarnation}`), num(whole(row.lseq)), num(row.at === null || row.at === undefined ? "" : instant(row.at, run.span / 50)),
     row.table, name(row.text || " "),
     row.at === null || row.at === undefined ? "" : el("button", {
       type: "button", class: "screen", "aria-label": `Show row ${whole(row.lseq)} in the diagram`, onclick: () => state.choose(...padded(row.at - run.span / 60, row.at + run.span / 60, run.span), true) }, "show"),
