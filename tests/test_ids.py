@@ -1,4 +1,4 @@
-"""Names of members, views and messages: their order, their text, their bytes, their digests."""
+"""Names of members and views: their order, their text, their bytes, their digests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from phalanx.core.ids import (
     MEMBERS_MAX,
     NAME_LENGTH_MAX,
     MemberId,
-    MessageId,
     View,
     ViewId,
     boot_view,
@@ -37,7 +36,6 @@ groups = st.lists(members, min_size=1, max_size=8, unique_by=lambda m: m.name)
 
 def test_ids_read_well() -> None:
     assert str(MemberId("a", 3)) == "a.3"
-    assert str(MessageId(MemberId("a", 3), 7)) == "a.3#7"
     assert str(ViewId(2, 1, bytes(range(8)))) == "2.1:0001020304050607"
 
 
@@ -62,12 +60,6 @@ def test_two_lives_of_one_name_are_two_members() -> None:
 @given(members)
 def test_a_member_survives_a_round_trip(member: MemberId) -> None:
     assert msgspec.msgpack.decode(encode_member(member), type=MemberId) == member
-
-
-@given(members, counters)
-def test_a_message_id_survives_a_round_trip(sender: MemberId, number: int) -> None:
-    message = MessageId(sender, number)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=MessageId) == message
 
 
 @given(groups)

@@ -368,7 +368,7 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A peer's nonsense, counted and dropped. `reason` is one of `frames.REASONS`."""
+    """A peer's nonsense, counted and dropped. `reason` is one of `packets.REASONS`."""
 
     reason: str
     count: int = 1

@@ -1,4 +1,4 @@
-"""Names of members, views and messages.
+"""Names of members and views.
 
 A member is a name and an incarnation; an incarnation is never used twice, so frame and
 message numbers of one MemberId never repeat (S4 section 1; S0 footnote 3). Members are
@@ -41,16 +41,6 @@ class MemberId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
 
     def __str__(self) -> str:
         return f"{self.name}.{self.incarnation}"
-
-
-class MessageId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """The number-th message that `sender` submitted in its life, counted from 1."""
-
-    sender: MemberId
-    number: Counter
-
-    def __str__(self) -> str:
-        return f"{self.sender}#{self.number}"
 
 
 class ViewId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
