@@ -96,11 +96,13 @@ def view_at_command(
 
         click.echo(json.dumps({"answers": msgspec.to_builtins(found)}))
         return
-    told = [one for one in found if one.answer == "in view"] or found
+    answers = [one for one in found if one.answer == "in view"] or found
     several = len({(one.cluster, one.run) for one in found}) > 1
-    stays = [one.stay for one in told if one.stay is not None]
-    names = of_labels([*(one.member for one in told), *(m for stay in stays for m in stay.members)])
-    for one in told:
+    stays = [one.stay for one in answers if one.stay is not None]
+    names = of_labels(
+        [*(one.member for one in answers), *(m for stay in stays for m in stay.members)]
+    )
+    for one in answers:
         for line in _answer_lines(one, several):
             click.echo(one_line(names.in_text(line)))
 

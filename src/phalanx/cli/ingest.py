@@ -121,15 +121,15 @@ def progress(word: str) -> Iterator[Progress]:
     line every ten seconds elsewhere."""
     began = time.monotonic()
     terminal = sys.stderr.isatty()
-    told = began - 10.0 + QUIET_SECONDS
+    printed = began - 10.0 + QUIET_SECONDS
     shown = False
 
     def tell(done: int, total: int) -> None:
-        nonlocal told, shown
+        nonlocal printed, shown
         now = time.monotonic()
-        if now - began < QUIET_SECONDS or (not terminal and now - told < 10.0):
+        if now - began < QUIET_SECONDS or (not terminal and now - printed < 10.0):
             return
-        told, shown = now, True
+        printed, shown = now, True
         line = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB {word}, {now - began:.0f} s"
         click.echo(f"\r{line}" if terminal else line, err=True, nl=not terminal)
 

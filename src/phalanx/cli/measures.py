@@ -71,11 +71,11 @@ def measures(
             name: (frame if as_json else frame.limit(max(rows, COUNTED) + 1)).collect()
             for name, frame in frames.items()
         }
-    told = {name: [row.asDict(recursive=True) for row in some] for name, some in found.items()}
+    measured = {name: [row.asDict(recursive=True) for row in some] for name, some in found.items()}
     if as_json:
-        click.echo(json.dumps({"measures": told}))
+        click.echo(json.dumps({"measures": measured}))
         return
-    for nth, (name, some) in enumerate(told.items()):
+    for nth, (name, some) in enumerate(measured.items()):
         if nth:
             click.echo()
         for line in _table(name, some, rows):

@@ -154,7 +154,7 @@ def damage(rows: Sequence[Event]) -> list[str]:
 
     A member numbers its rows from 1 without gaps. What is missing at the end leaves no gap. What
     a journal itself says it lacks (`gap`, and `corrupt` in the place of what cannot be read) is
-    missing evidence, told by those rows, and not damage.
+    missing evidence, which those rows report, and not damage.
     """
     if not rows:
         return ["there are no rows"]
@@ -171,14 +171,14 @@ def damage(rows: Sequence[Event]) -> list[str]:
             numbers.append(row.lseq)
     found: list[str] = []
     for (member, incarnation), numbers in journals.items():
-        told = f"{member}.{incarnation}"
+        label = f"{member}.{incarnation}"
         explained = lost.get((member, incarnation), [])
         for before, after in pairwise([0, *sorted(numbers)]):
             if after == before:
-                found.append(f"{told}: row {after} is there twice")
+                found.append(f"{label}: row {after} is there twice")
             else:
                 holes = _unexplained(before + 1, after - 1, explained)
-                found += [f"{told}: {_missing(*hole)}" for hole in holes]
+                found += [f"{label}: {_missing(*hole)}" for hole in holes]
     return found
 
 

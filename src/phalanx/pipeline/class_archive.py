@@ -27,7 +27,7 @@ SECONDS_MAX = 300.0
 
 
 def options() -> list[str]:
-    """What Java is told: use the archive, or make it."""
+    """Options for Java: use the archive, or make it."""
     if making := os.environ.get(MAKING):
         return [f"-XX:ArchiveClassesAtExit={making}"]
     path = place()

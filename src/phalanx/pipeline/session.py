@@ -170,8 +170,8 @@ def _reason(error: Exception, log: IO[bytes]) -> str:
         return str(cause).splitlines()[0]
     log.seek(0)
     said = log.read().decode(errors="replace").splitlines()
-    told = [line.strip() for line in said if "rror" in line or "xception" in line]
-    return (told or [str(error)])[0]
+    found = [line.strip() for line in said if "rror" in line or "xception" in line]
+    return (found or [str(error)])[0]
 
 
 def _memory() -> int:

@@ -137,9 +137,9 @@ class Store:
         if version == 0:
             return Snapshot(self.place, Manifest())
         if version not in known:
-            told = f"{known[0]} to {known[-1]}" if known else "none"
+            there = f"{known[0]} to {known[-1]}" if known else "none"
             problem = f"there is no version {version}"
-            raise PipelineError(str(self.place), problem, f"there are {told}")
+            raise PipelineError(str(self.place), problem, f"there are {there}")
         return Snapshot(self.place, _manifest(self.place / MANIFESTS / _name(version)))
 
     @contextmanager

@@ -58,9 +58,9 @@ def last_words(error: PySparkException | Py4JJavaError) -> str:
     """What was raised in Python, if it was: the line below the last traceback. Else the deepest
     cause that Spark has a word for, as of a worker that died."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
-    told = told or [line for line in lines if "SparkException: " in line]
-    return told[-1].removeprefix("Caused by: ") if told else lines[0]
+    found = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
+    found = found or [line for line in lines if "SparkException: " in line]
+    return found[-1].removeprefix("Caused by: ") if found else lines[0]
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:

@@ -175,7 +175,7 @@ def sweep(
     progress: Callable[[Tally], None] | None = None,
     journals: Path | None = None,
 ) -> Tally:
-    """All seeds on `jobs` processes, as many as there are cores unless told. With `journals` they
+    """All seeds on `jobs` processes, by default as many as there are cores. With `journals` they
     are written there, in the layout of `journal.parquet`.
 
     Parts are added up in the order of their seeds: with `until_failure` a sweep ends at the

@@ -173,21 +173,21 @@ class ControlPlane:
             held = self.claim.met(sender, len(view_state.view.members) == 1)
             return ([] if held is None else [held]), []
         ours, inputs = sender in view_state.ranked, list[Input]()
-        told: list[ControlPacket] = (
+        answers: list[ControlPacket] = (
             [IncarnationReused(sender, 0)] if self._starts_again(hello, view_state) else []
         )
         if hello.view != view_state.view.id:  # it is a stranger, lags, or has moved
             said = Statement(sender, hello.number, Component(hello.view, ()))
             inputs.append(Heard(said, False))
             if ours:
-                return told, inputs
+                return answers, inputs
         elif ours:
             self._sign(now, sender, view_state)
         if not ours and self.me in hello.heard:
             self.search.made_contact(now, hello.view)
         if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
             inputs.append(Met(sender, hello.view))
-        return told, inputs
+        return answers, inputs
 
     def _starts_again(self, hello: Hello, view_state: ViewState) -> bool:
         """Whether a member that was met speaks from its first view: it is another process with its

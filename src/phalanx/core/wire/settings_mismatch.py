@@ -18,11 +18,11 @@ PEERS_MAX = 64
 
 
 class SettingsMismatches:
-    __slots__ = ("_config", "_told_ns")
+    __slots__ = ("_config", "_reported_ns")
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._told_ns: dict[tuple[MemberId, bytes], int] = {}
+        self._reported_ns: dict[tuple[MemberId, bytes], int] = {}
         """When a process with these settings was reported last, the latest at the end."""
 
     def heard(self, now: int, refusal: Refusal) -> SettingsDiffer | None:
@@ -30,12 +30,12 @@ class SettingsMismatches:
         lately."""
         if refusal.peer is None:
             return None
-        key, told = (refusal.peer, refusal.settings), self._told_ns
-        if key in told and now - told[key] < REPEAT_NS:
+        key, reported = (refusal.peer, refusal.settings), self._reported_ns
+        if key in reported and now - reported[key] < REPEAT_NS:
             return None
-        while told and now - next(iter(told.values())) >= REPEAT_NS:
-            del told[next(iter(told))]
-        if len(told) >= PEERS_MAX:
+        while reported and now - next(iter(reported.values())) >= REPEAT_NS:
+            del reported[next(iter(reported))]
+        if len(reported) >= PEERS_MAX:
             return None
-        told[key] = now
+        reported[key] = now
         return SettingsDiffer(refusal.peer, differences(self._config, refusal.settings))

@@ -72,8 +72,8 @@ def publish(folder: Path, wave: Wave, table: Any, wall_ms: int) -> None:
     path = folder / wave.file
     # Engines pass over names that begin so, and another driver has another name.
     fresh = path.with_name(f"_{path.name}.{os.getpid()}.tmp")
-    told = {_WALL: str(wall_ms)}
-    ordered = table.cast(schema()).sort_by("seed").replace_schema_metadata(told)
+    metadata = {_WALL: str(wall_ms)}
+    ordered = table.cast(schema()).sort_by("seed").replace_schema_metadata(metadata)
     try:
         pa.parquet.write_table(ordered, fresh, compression="zstd")
         fresh.rename(path)
@@ -120,5 +120,5 @@ def rows(folder: Path, waves: Sequence[Wave]) -> Any:
 def wall_ms(folder: Path, waves: Iterable[Wave]) -> int:
     """How long these waves took, one after the other."""
     pa = arrow()
-    told = (pa.parquet.read_schema(folder / wave.file).metadata or {} for wave in waves)
-    return sum(int(facts.get(_WALL, 0)) for facts in told)
+    found = (pa.parquet.read_schema(folder / wave.file).metadata or {} for wave in waves)
+    return sum(int(facts.get(_WALL, 0)) for facts in found)

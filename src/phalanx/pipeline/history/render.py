@@ -50,13 +50,13 @@ def story(removal: Removal, several: bool = False) -> list[str]:
 
 
 def _fate(removal: Removal) -> str:
-    told = FATE[removal.fate]
+    fate = FATE[removal.fate]
     if removal.fate == "APART":
-        told += f", {removal.own_next_view}"
+        fate += f", {removal.own_next_view}"
     removed = min(observer.removed_ns for observer in removal.observers)
     if removal.fate == "CRASHED" and removal.own_end_sim_ns is not None:
-        told += f" {_span(removed - removal.own_end_sim_ns)} before the first view without it"
-    return told
+        fate += f" {_span(removed - removal.own_end_sim_ns)} before the first view without it"
+    return fate
 
 
 def _timeline(removal: Removal, chain: list[Proof], zero: int) -> list[str]:
@@ -75,9 +75,9 @@ def _timeline(removal: Removal, chain: list[Proof], zero: int) -> list[str]:
 def _proof(removal: Removal, proof: Proof) -> str:
     match proof.kind:
         case "SUSPECT":
-            told = EVIDENCE.get(proof.evidence or "", proof.evidence or "")
+            evidence = EVIDENCE.get(proof.evidence or "", proof.evidence or "")
             through = f", through {proof.relay}" if proof.relay else ""
-            return f"{_state(removal, proof)}: {told}{through}"
+            return f"{_state(removal, proof)}: {evidence}{through}"
         case "STEP":
             return _step(proof)
         case "MARKER":

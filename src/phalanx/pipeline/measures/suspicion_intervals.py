@@ -40,12 +40,12 @@ def suspicions(tables: Tables) -> DataFrame:
     faulty: 1 if it came to FAULTY. ended_by: TRUST, REMOVAL or END. kind: see the module.
     mistake_ns: its length as a mistake, up to when the target went down; null if it was none.
     """
-    told = _intervals(tables)
-    told = with_fate(tables, told, "target", "target_incarnation", "last_view")
+    intervals = _intervals(tables)
+    intervals = with_fate(tables, intervals, "target", "target_incarnation", "last_view")
     kind = _kind()
     until = F.least("to_ns", F.coalesce("down_ns", "to_ns"))
     mistaken = F.when(F.col("kind") == "MISTAKE", until - F.col("from_ns"))
-    return told.withColumn("kind", kind).select(
+    return intervals.withColumn("kind", kind).select(
         *PAIR,
         F.col("_began").alias("spell"),
         *("from_lseq", "from_ns", "to_ns", "evidence", "faulty", "ended_by", "kind"),

@@ -65,8 +65,8 @@ def watches(tables: Tables) -> DataFrame:
     sign = F.greatest(end, "_trusted")
     guessed = ~F.col("simulated") & (F.col("_how") == "OPEN") & F.col("_last")
     guessed = guessed & (F.col("end") == "VIEW") & (sign < F.col("to_ns"))
-    told = F.when(F.col("_how").isin("CRASH", "STOP"), end).when(guessed, sign)
-    down = F.when(F.col("comparable"), told)
+    known_end = F.when(F.col("_how").isin("CRASH", "STOP"), end).when(guessed, sign)
+    down = F.when(F.col("comparable"), known_end)
     crash = F.when(F.col("_how") == "CRASH", "KNOWN").when(guessed, "ESTIMATED")
     return both.select(
         *PAIR,

@@ -33,17 +33,17 @@ def collect_throughput(tables: Tables, axis: Axis) -> tuple[list[Throughput], li
     def empty() -> list[list[int]]:
         return [[0] * buckets for _ in SERVICES]
 
-    told = [Throughput(width, empty(), empty()) for width in bucket_of(axis)]
+    by_run = [Throughput(width, empty(), empty()) for width in bucket_of(axis)]
     ranges = [[0] * buckets for _ in axis.runs]
     sent = volumes(tables, axis, "sent").withColumn("table", F.lit("sent"))
     up = volumes(tables, axis, "deliver").withColumn("table", F.lit("deliver"))
     for row in sent.unionByName(up).collect():
-        chart, bucket = told[row.run_no], min(row.bucket, buckets - 1)
+        chart, bucket = by_run[row.run_no], min(row.bucket, buckets - 1)
         lines = chart.sent if row.table == "sent" else chart.delivered
         lines[SERVICES.index(row.service)][bucket] += row.messages
         if row.table == "sent":
             ranges[row.run_no][bucket] += row.ranges
-    return told, ranges
+    return by_run, ranges
 
 
 def between(tables: Tables, axis: Axis) -> DataFrame:
@@ -105,7 +105,7 @@ def _key(of: str, a: Column, b: Column) -> Column:
 
 def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[LinkLoss]]]:
     """Of each run."""
-    told: list[tuple[list[Latency], list[LinkLoss]]] = [([], []) for _ in axis.runs]
+    by_run: list[tuple[list[Latency], list[LinkLoss]]] = [([], []) for _ in axis.runs]
     took: dict[tuple[int, int, int], tuple[float, float]] = {}
     for row in timed(tables, axis).orderBy("run_no", "of", "a", "b").collect():
         p50, p90, p99, p999 = row.points
@@ -113,7 +113,7 @@ def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[
             took[row.run_no, row.a, row.b] = p50, p99
             continue
         speed = Latency(row.a, bool(row.b), row.messages, p50, p90, p99, p999, row.most)
-        told[row.run_no][0].append(speed)
+        by_run[row.run_no][0].append(speed)
     keys = ["run_no", "by", "to"]
     whole = between(tables, axis).join(lost(tables, axis), keys, "full")
     for row in whole.orderBy(*keys).collect():
@@ -128,5 +128,5 @@ def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[
             loss=row.loss,
             repeated=row.repeated,
         )
-        told[row.run_no][1].append(link)
-    return told
+        by_run[row.run_no][1].append(link)
+    return by_run

@@ -42,7 +42,7 @@ def collect(
     suspicions = collect_suspicions(tables, axis)
     speed = collect_speed(tables, axis)
     removals = collect_removals(tables, axis, [views for _, views in bands])
-    told = with_rows(tables, axis, findings)
+    findings_by_run = with_rows(tables, axis, findings)
     runs = []
     for no, known in enumerate(axis.runs):
         runs.append(
@@ -69,7 +69,7 @@ def collect(
                 throughput=throughput[no],
                 latency=speed[no][0],
                 links=speed[no][1],
-                findings=told[no],
+                findings=findings_by_run[no],
                 removals=removals[no][0],
                 removals_total=removals[no][1],
             )

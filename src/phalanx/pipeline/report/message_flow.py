@@ -101,13 +101,13 @@ def collect_flows(
     sizes = [len(run.lanes) for run in axis.runs]
     cells = [(n, size) for size, counts in zip(sizes, ranges, strict=True) for n in counts if n]
     each = share(cells, caps.sends, caps.deliveries)
-    told = [
+    by_run = [
         (SendFlow(total=sum(counts), total_by_bucket=counts), DeliveryFlow()) for counts in ranges
     ]
     sample: list[tuple[int, int, int, int, int]] = []
     rows = sampled(tables, axis, each).orderBy("run_no", "at", "life", "first").collect()
     for row in rows:
-        sends, _ = told[row.run_no]
+        sends, _ = by_run[row.run_no]
         at = (row.run_no, row.life, row.first // BLOCK, row.first, len(sends.at))
         sample.append(at)
         sends.life.append(row.life)
@@ -118,11 +118,11 @@ def collect_flows(
     if sample:
         frame = tables.spark.createDataFrame(sample, _SAMPLE)
         for row in delivered(tables, axis, frame).orderBy("run_no", "send", "life").collect():
-            deliveries = told[row.run_no][1]
+            deliveries = by_run[row.run_no][1]
             deliveries.send.append(row.send)
             deliveries.life.append(row.life)
             deliveries.at.append(row.at)
-    return told
+    return by_run
 
 
 def collect_suspicions(tables: Tables, axis: Axis) -> list[Suspicions]:
@@ -147,13 +147,13 @@ def collect_suspicions(tables: Tables, axis: Axis) -> list[Suspicions]:
         )
         .where(F.col("rank") <= each)
     )
-    told = [Suspicions() for _ in axis.runs]
+    by_run = [Suspicions() for _ in axis.runs]
     for row in found.orderBy("run_no", "at", "life").collect():
-        suspicions = told[row.run_no]
+        suspicions = by_run[row.run_no]
         suspicions.life.append(row.life)
         suspicions.target.append(row.about)
         suspicions.at.append(row.at)
         suspicions.state.append(row.state)
         suspicions.evidence.append(row.evidence)
         suspicions.total = row.total
-    return told
+    return by_run

@@ -26,7 +26,7 @@ the life, and there is no journal of it."""
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """How much is told at most. All but `runs` and `examples` hold for all runs together."""
+    """How much is shown at most. All but `runs` and `examples` hold for all runs together."""
 
     runs: int = 8
     lanes: int = 64
@@ -72,7 +72,7 @@ class ViewBand(msgspec.Struct, frozen=True):
 
 
 class Bands(msgspec.Struct):
-    """Life `life` was in view `view` from `begin` to `end`. Views too short to be drawn are told
+    """Life `life` was in view `view` from `begin` to `end`. Views too short to be drawn are listed
     as one band of several (`count` > 1, `view` is -1)."""
 
     life: list[int] = []
@@ -212,7 +212,7 @@ class RemovalEntry(msgspec.Struct, frozen=True):
     fate: str
     """What its own journal says of it, in the words of `history.fates`."""
     view: int
-    """That was closed; -1 where it is not told."""
+    """That was closed; -1 where it is not known."""
     next_view: int
     by: list[str]
     steps: list[Step]

@@ -52,16 +52,16 @@ def collect_removals(
         )
         .where(F.col("rank") <= each)
     )
-    told: list[tuple[list[RemovalEntry], int]] = [([], 0) for _ in axis.runs]
+    by_run: list[tuple[list[RemovalEntry], int]] = [([], 0) for _ in axis.runs]
     for row in found.orderBy("run_no", "rank").collect():
         known = axis.runs[row.run_no]
-        listed, _ = told[row.run_no]
-        told[row.run_no] = listed, row.total
+        listed, _ = by_run[row.run_no]
+        by_run[row.run_no] = listed, row.total
         if (row.target, row.target_incarnation) in known.lives:
             listed.append(_removal(known, views[row.run_no], row, axis.caps.steps))
-    for listed, _ in told:
+    for listed, _ in by_run:
         listed.sort(key=lambda removal: (removal.at, removal.life))
-    return told
+    return by_run
 
 
 def _removal(run: RunAxis, views: list[ViewBand], row: Row, most: int) -> RemovalEntry:

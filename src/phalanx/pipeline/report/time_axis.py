@@ -248,10 +248,12 @@ def _run(
     )
 
 
-def _reach(journal: dict[str, Any], told: tuple[int, int] | None, clock: Clock) -> tuple[int, int]:
+def _reach(
+    journal: dict[str, Any], row_times: tuple[int, int] | None, clock: Clock
+) -> tuple[int, int]:
     """From its first row that the page shows something of to its end."""
     end: int = journal["end_sim_ns" if clock == "simulated" else "end_t_ns"]
-    first, last = told or (end, end)
+    first, last = row_times or (end, end)
     return first, max(last, end)
 
 

@@ -92,18 +92,18 @@ def rows_at(tables: Tables, axis: Axis, places: Sequence[tuple[str, int]]) -> Da
 
 
 def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[ReportFinding]]:
-    """The findings of each run that is shown, their rows told."""
+    """The findings of each run that is shown, with their rows."""
     places = wanted(axis, findings)
-    told: dict[tuple[int, int, int], tuple[int, str, str]] = {}
+    shown_rows: dict[tuple[int, int, int], tuple[int, str, str]] = {}
     if places:
         for row in rows_at(tables, axis, places).collect():
-            told[row.run_no, row.life, row.lseq] = row.at, row.table, worded(row.columns)
+            shown_rows[row.run_no, row.life, row.lseq] = row.at, row.table, worded(row.columns)
 
     def rows(no: int, given: Sequence[EvidenceRow]) -> list[EvidenceRow]:
         lives = axis.runs[no].lives
         full = []
         for row in given:
-            at, table, text = told.get(
+            at, table, text = shown_rows.get(
                 (no, lives.get((row.member, row.incarnation), -1), row.lseq), (None, "", "")
             )
             full.append(msgspec.structs.replace(row, at=at, table=table, text=text))

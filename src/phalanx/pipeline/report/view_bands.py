@@ -71,17 +71,17 @@ def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand
         known = tuple(run.lives[m] for m in members if m in run.lives)
         kept[row.run_no].append(BandSpell(row.life, row.view, row.cause, known, row.begin, row.end))
         totals[row.run_no] = row.total
-    told = [_told(stays_of, total) for stays_of, total in zip(kept, totals, strict=True)]
+    by_run = [_bands_of(stays_of, total) for stays_of, total in zip(kept, totals, strict=True)]
     if any(total > each for total in totals):
         lives = sum(len(run.lives) for run in axis.runs)
         bucket = max(1, max(run.span for run in axis.runs) * lives // each)
         for row in short(found, each, bucket).collect():
-            bands = told[row.run_no][0]
+            bands = by_run[row.run_no][0]
             _add(bands, row.life, -1, row.begin, row.end, row["count"])
-    return told
+    return by_run
 
 
-def _told(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[ViewBand]]:
+def _bands_of(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[ViewBand]]:
     views = views_of(found)
     index = {view.view: i for i, view in enumerate(views)}
     bands = Bands(total=total)
@@ -177,10 +177,10 @@ def collect_changes(tables: Tables, axis: Axis) -> list[Changes]:
     each = max(1, axis.caps.bands // (2 * len(axis.runs)))
     longest = Window.partitionBy("run_no").orderBy((F.col("end") - F.col("begin")).desc(), "begin")
     spans = spans.withColumn("rank", F.row_number().over(longest)).where(F.col("rank") <= each)
-    told = [Changes() for _ in axis.runs]
+    by_run = [Changes() for _ in axis.runs]
     for row in spans.orderBy("begin", "life").collect():
-        changes = told[row.run_no]
+        changes = by_run[row.run_no]
         changes.life.append(row.life)
         changes.begin.append(row.begin)
         changes.end.append(row.end)
-    return told
+    return by_run

@@ -53,7 +53,7 @@ class PacketForger:
         self._views = [view]
 
     def saw(self, view: View) -> None:
-        """A member is in this view: a part of what it says may be told again."""
+        """A member is in this view: a part of what it says may be repeated."""
         if len(self._views) < VIEWS_MAX:
             self._views.append(view)
         else:

@@ -106,7 +106,7 @@ class Pause(_TomlTable, frozen=True, kw_only=True):
 
 
 class Burst(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """For a while, more packets are lost on some links: all of them unless told."""
+    """For a while, more packets are lost on some links: all of them by default."""
 
     at_ns: Span
     for_ns: Span

@@ -140,7 +140,7 @@ def _bad_config(scenario: Scenario) -> Flaw | None:
 def _config_flaw(
     path: Path, written: dict[str, Any], common: dict[str, Any], error: ConfigurationError
 ) -> Flaw:
-    """What is wrong, told at a key that this table holds.
+    """What is wrong, reported at a key that this table holds.
 
     Two settings may not go together; then the error names one of them and its remedy the
     other, and the one that it names may be a default that nobody wrote.

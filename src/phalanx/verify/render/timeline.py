@@ -30,32 +30,32 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnpqrstuvwyz"
 """Without x and o, which mark the end of a life."""
 
 Member = tuple[str, int]
-_Told = ViewInstalled | Transitional | ViewChangeStep | Life | PeerSuspicion
+_Shown = ViewInstalled | Transitional | ViewChangeStep | Life | PeerSuspicion
 
 
 class _Picture:
     """The rows that the picture shows, by life and in the order of time."""
 
     def __init__(self, rows: Iterable[Event]) -> None:
-        told: list[_Told] = [
+        events: list[_Shown] = [
             r
             for r in rows
             if isinstance(r, ViewInstalled | Transitional | ViewChangeStep | Life | PeerSuspicion)
         ]
-        self.known = bool(told) and all(r.sim_ns is not None for r in told)
-        self.lives: dict[Member, list[_Told]] = {}
-        for row in told:
+        self.known = bool(events) and all(r.sim_ns is not None for r in events)
+        self.lives: dict[Member, list[_Shown]] = {}
+        for row in events:
             self.lives.setdefault((row.member, row.incarnation), []).append(row)
         for journal in self.lives.values():
             journal.sort(key=lambda r: r.lseq)
-        installs = [r for r in told if isinstance(r, ViewInstalled)]
+        installs = [r for r in events if isinstance(r, ViewInstalled)]
         self.views: dict[str, list[ViewInstalled]] = {}
         for install in sorted(installs, key=lambda r: (_at(r), r.view)):
             self.views.setdefault(install.view, []).append(install)
         self.letters = {
             view: LETTERS[i] if i < len(LETTERS) else "*" for i, view in enumerate(self.views)
         }
-        self.end = max(map(_at, told), default=0)
+        self.end = max(map(_at, events), default=0)
 
     def ends(self, view: str) -> int:
         """When the last member left the view, or the run ended."""
@@ -131,11 +131,11 @@ class _Scale:
         return line.ljust(self._width - len(end)) + end
 
 
-def _counts(row: _Told) -> bool:
+def _counts(row: _Shown) -> bool:
     return not isinstance(row, PeerSuspicion | Transitional)
 
 
-def _band(journal: Sequence[_Told], letters: dict[str, str], scale: _Scale, width: int) -> str:
+def _band(journal: Sequence[_Shown], letters: dict[str, str], scale: _Scale, width: int) -> str:
     cells = [" "] * width
     fill, since = " ", 0
 

@@ -25,7 +25,7 @@ from phalanx.journal.schema import (
 from phalanx.verify.checkers.findings import Violation
 
 _BEFORE, _AFTER = 10, 3
-_TOLD = (
+_SHOWN = (
     Accepted,
     Sent,
     Deliver,
@@ -43,15 +43,15 @@ _TOLD = (
 
 def violation_story(rows: Sequence[Event], violation: Violation) -> list[str]:
     """The rows of the members involved just before and after the rows of a violation."""
-    told = [row for row in rows if row.member in violation.members and isinstance(row, _TOLD)]
+    events = [row for row in rows if row.member in violation.members and isinstance(row, _SHOWN)]
     blamed = [(place.member, place.incarnation, place.lseq) for place in violation.places]
     keep: list[int] = []
-    for i, row in enumerate(told):
+    for i, row in enumerate(events):
         if (row.member, row.incarnation, row.lseq) in blamed:
-            keep += range(max(0, i - _BEFORE), min(len(told), i + _AFTER + 1))
+            keep += range(max(0, i - _BEFORE), min(len(events), i + _AFTER + 1))
     if not keep:
-        keep = list(range(max(0, len(told) - _BEFORE), len(told)))
-    shown = [told[i] for i in sorted(set(keep))]
+        keep = list(range(max(0, len(events) - _BEFORE), len(events)))
+    shown = [events[i] for i in sorted(set(keep))]
     return row_lines(shown, blamed)
 
 
