@@ -33,7 +33,7 @@ FROZEN = Path(__file__).with_name("behaviour.txt")
 BLOCK = 10
 SEEDS: dict[Kind, int] = {"membership": 300, "storm": 100, "fixed": 100}
 SIZES: dict[Kind, tuple[int, int]] = {"membership": (3, 8), "storm": (3, 5), "fixed": (2, 8)}
-FAST: dict[Kind, int] = {"membership": 6, "storm": 6, "fixed": 10}
+FAST: dict[Kind, int] = {"membership": 4, "storm": 4, "fixed": 6}
 """Blocks that are played in every run of the tests."""
 CODES: dict[type, int] = {
     fx.Transmit: 1,
