@@ -56,7 +56,7 @@ class ControlPlane:
         self._namesake_ns: dict[MemberId, int] = {}
         """Since when another process with the name of a member is known."""
         self._outdated: ViewId | None = None
-        """A view of this member that gives way to another with the same names."""
+        """A view of this member that gives way to another that has all its names."""
         self._acked: dict[int, tuple[int, int]] = {}
         """Per slot, how many of our frames it had acknowledged when that was looked at, and how
         many of its frames were here."""
@@ -235,9 +235,8 @@ class ControlPlane:
         if len(component.members) == 1:
             held = self.claim.met(rival, alone)
             return [] if held is None else [held]
-        if not alone and not gives_way(view_state.view.members, component.members):
-            return []
-        if not alone and rival < self.me:
+        ends = self.me < rival and gives_way(view_state.view.members, component.members)
+        if not alone and not ends:
             return []
         doubt = self.claim.doubts(now, NameHeld(rival, 0))
         if doubt is None:
@@ -247,8 +246,8 @@ class ControlPlane:
 
     def _dissolved(self, now: int, held: NameHeld, view_state: ViewState) -> list[Input]:
         """A claim made in a view with others was answered. No packet stops a member that a group
-        has accepted; but this view gives way to one with the same names, and each member with a
-        later namesake there goes on alone (rule L-19)."""
+        has accepted; but this view gives way to one that has all its names, and each member with
+        a later namesake there goes on alone (rule L-19)."""
         if self._outdated != view_state.view.id or not self.claim.loses(now, held):
             return []
         if held.member < self.me:
