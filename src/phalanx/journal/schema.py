@@ -29,9 +29,10 @@ from phalanx.core.effects import Action, Evidence, PeerState, Stage
 
 SCHEMA_VERSION = 8
 """1: everything up to `corrupt`; 2: `gap`; 3: `link_stats`; 4: `accepted.digest`; 5: evidence
-`MOVED`; 6: what else an application is told: `ordered`, `merged_component`, `queue`, whom receipts,
-markers and lost receivers name, who joined and left, why a member stopped; 7: `all_delivered`; 8:
-tables and columns have the names of the effects and their fields (`renamed`)."""
+`MOVED`; 6: the other reports to an application: `ordered`, `merged_component`, `queue`, the members
+that receipts, markers and lost receivers name, who joined and left, why a member stopped; 7:
+`all_delivered`; 8: tables and columns have the names of the effects and their fields
+(`renamed`)."""
 
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T"]

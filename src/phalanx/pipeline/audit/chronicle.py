@@ -313,9 +313,9 @@ class Chronicle:
     def _ranked(self, by_kind: dict[type, list[Any]]) -> list[MemberRecord]:
         names = {(j.member, j.incarnation) for j in self.journals}
         names |= {(use.sender, use.sender_incarnation) for use in by_kind[Use]}
-        told = [row.inside for row in by_kind[Install]]
-        told += [row.delivered for row in by_kind[Side]]
-        for name in {name for some in told for name in some}:
+        mentioned = [row.inside for row in by_kind[Install]]
+        mentioned += [row.delivered for row in by_kind[Side]]
+        for name in {name for some in mentioned for name in some}:
             member, _, incarnation = name.rpartition(".")
             names.add((member, int(incarnation)))
         return [MemberRecord(k, *name) for k, name in enumerate(sorted(names))]

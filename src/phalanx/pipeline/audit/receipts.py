@@ -5,8 +5,8 @@ the view that they belong to; in older journals it may name the view before. One
 promises that the members of the view have them: those that left the view behind, or stay in it to
 the end, delivered them there. One that all delivered promises that every addressed member of the
 view, or of those that it names, had delivered them in the view. An addressed member that is
-missing from the view that a message belongs to is reported, and nobody else is; whoever is reported
-before the message is sent never delivers it.
+missing from the view that a message belongs to is reported, and no other member is; a member that
+is reported before the message is sent never delivers it.
 """
 
 from __future__ import annotations
