@@ -209,6 +209,40 @@ class _Taking:
 # ---------------------------------------------------------------------- exported segments
 
 
+class ExportedSegment:
+    """The rows of one exported segment, and its facts once they have all been read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._note = path, parquet.note_of(path)
+        self._counted = ScanSummary(sealed=int(self._note.sealed))
+
+    def batches(self) -> Iterator[tuple[str, Any]]:
+        """Tables and batches. JournalError if rows are missing."""
+        note = self._note
+        same = {"cluster": note.header.cluster, "journal": note.header.journal}
+        for folder, rows in note.tables.items():
+            table = folder
+            if note.layout < parquet.RENAMED_IN:
+                table = renamed.TABLES.get(folder, folder)
+            file, there = _exported_file(self._path, note, folder), 0
+            for batch in _batches(file, table, same, note.shared is not None):
+                there += batch.num_rows
+                if note.found is None:
+                    _count(self._counted, table, batch)
+                if batch.num_rows:
+                    yield table, batch
+            if there != rows:
+                raise JournalError(str(file), None, f"{there} rows instead of {rows}", _AGAIN)
+
+    def facts(self, take: str) -> SegmentFacts:
+        note, found = self._note, self._counted
+        if note.found is not None:
+            found = msgspec.convert(note.found, ScanSummary)
+        else:
+            found.whole = int(not found.rows or found.rows == found.last - found.first + 1)
+        return segment_facts(note.header, found, note.bytes, take)
+
+
 def _is_complete(file: Path, table: str) -> bool:
     """It has all columns of the table, as they are now."""
     pa = arrow()

@@ -1,0 +1,167 @@
+"""The rows of one group in one run, as Arrow tables in memory: the input of every kernel.
+
+A kernel is a function of a `GroupTables`. The same function runs in this process
+(`read_groups`) and in the tasks of a Spark job, so nothing in here imports Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from phalanx.journal.arrow_schema import arrow, schema
+from phalanx.journal.column_buffer import ColumnBuffer
+from phalanx.journal.columnar_reader import ColumnarReader
+from phalanx.journal.schema import Event
+from phalanx.journal.segment import Header
+from phalanx.pipeline.ingest_task import ExportedSegment
+from phalanx.pipeline.segment_source import Offer, find_offers
+from phalanx.pipeline.segment_stats import (
+    JournalFacts,
+    SegmentFacts,
+    facts_of,
+    journals_of,
+    segment_facts,
+)
+
+
+class GroupKey(NamedTuple):
+    """A group in a run. The run of real members is the name of their cluster."""
+
+    cluster: str
+    run: str
+    group: str
+
+
+class GroupTables:
+    """The tables of one group in one run. Rows are in no particular order."""
+
+    def __init__(
+        self, key: GroupKey, journals: Sequence[JournalFacts], tables: Mapping[str, Any]
+    ) -> None:
+        self.key = key
+        self.journals = tuple(journals)
+        """The facts of all journals that have rows."""
+        self._tables = dict(tables)
+
+    def __getitem__(self, name: str) -> Any:
+        """The Arrow table of this name, with all columns of its schema; empty if nothing was
+        written to it."""
+        found = self._tables.get(name)
+        if found is None:
+            found = self._tables[name] = schema(name).remove_metadata().empty_table()
+        return found
+
+    @property
+    def rows(self) -> int:
+        return sum(journal.rows for journal in self.journals)
+
+
+def read_groups(paths: Iterable[str | Path]) -> list[GroupTables]:
+    """All groups in these journals and exported folders, in the order of their keys. JournalError
+    for files that cannot be read, PipelineError for files that do not go together."""
+    return tables_of_offers(find_offers(paths))
+
+
+def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
+    """The same of segments that were found."""
+    segments: list[SegmentFacts] = []
+    batches: dict[str, dict[str, list[Any]]] = {}
+    for offer in offers:
+        facts, rows = _read(offer)
+        segments.append(facts)
+        mine = batches.setdefault(offer.header.journal, {})
+        for table, some in rows.items():
+            mine.setdefault(table, []).extend(some)
+    return _grouped(journals_of(segments), batches)
+
+
+def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[GroupTables]:
+    """Of journals that are in memory as rows."""
+    pa = arrow()
+    facts: list[JournalFacts] = []
+    batches: dict[str, dict[str, list[Any]]] = {}
+    for header, rows in journals:
+        if not rows:
+            continue
+        facts.append(facts_of(header, rows))
+        columns: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            known = msgspec.to_builtins(row)
+            known |= {"cluster": header.cluster, "journal": header.journal}
+            columns.setdefault(known.pop("table"), []).append(known)
+        batches[header.journal] = {
+            table: pa.Table.from_pylist(some, schema=_schema(table)).to_batches()
+            for table, some in columns.items()
+        }
+    return _grouped(facts, batches)
+
+
+def _grouped(
+    facts: Iterable[JournalFacts], batches: Mapping[str, Mapping[str, Sequence[Any]]]
+) -> list[GroupTables]:
+    pa = arrow()
+    by_group: dict[GroupKey, list[JournalFacts]] = {}
+    for journal in facts:
+        key = GroupKey(journal.cluster, journal.run, journal.group)
+        by_group.setdefault(key, []).append(journal)
+    groups = []
+    for key in sorted(by_group):
+        parts: dict[str, list[Any]] = {}
+        for journal in by_group[key]:
+            for table, some in batches[journal.journal].items():
+                parts.setdefault(table, []).extend(_of_run(table, batch, key) for batch in some)
+        tables = {
+            table: pa.Table.from_batches(some, schema=_schema(table))
+            for table, some in parts.items()
+        }
+        groups.append(GroupTables(key, by_group[key], tables))
+    return groups
+
+
+def _schema(table: str) -> Any:
+    return schema(table).remove_metadata()
+
+
+def _of_run(table: str, batch: Any, key: GroupKey) -> Any:
+    """An unreadable stretch does not know its run; it is that of the rows around it."""
+    if table != "corrupt":
+        return batch
+    pa = arrow()
+    run = pa.repeat(pa.scalar(key.run), batch.num_rows)
+    return batch.set_column(batch.schema.get_field_index("run"), batch.schema.field("run"), run)
+
+
+def _read(offer: Offer) -> tuple[SegmentFacts, dict[str, list[Any]]]:
+    """What a segment holds: its facts, and batches of rows by table."""
+    rows: dict[str, list[Any]] = {}
+    if offer.note is not None:
+        exported = ExportedSegment(Path(offer.note))
+        for table, batch in exported.batches():
+            rows.setdefault(table, []).append(batch.replace_schema_metadata(None))
+        return exported.facts(""), rows
+    scan = ColumnarReader(offer.copies, after=offer.after)
+    buffers: dict[str, ColumnBuffer] = {}
+    for some in scan:
+        buffer = buffers.get(some.table)
+        if buffer is None:
+            buffer = buffers[some.table] = ColumnBuffer(some.table)
+        buffer.add(some.rows, some.columns)
+        if buffer.full:
+            rows.setdefault(some.table, []).append(_taken(buffer))
+    for table, buffer in buffers.items():
+        if buffer.rows:
+            rows.setdefault(table, []).append(_taken(buffer))
+    return segment_facts(scan.header, scan.found, offer.size, ""), rows
+
+
+def _taken(buffer: ColumnBuffer) -> Any:
+    return buffer.take().replace_schema_metadata(None)
+
+
+def each_row(table: Any, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """The values of these columns, row by row: for tables that are small."""
+    return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
