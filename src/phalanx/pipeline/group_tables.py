@@ -56,6 +56,11 @@ class GroupTables:
         return found
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The tables that have rows."""
+        return tuple(self._tables)
+
+    @property
     def rows(self) -> int:
         return sum(journal.rows for journal in self.journals)
 

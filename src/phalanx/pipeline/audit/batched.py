@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.past import CHUNK, NONE, Late, Longs, Past, PastDeliveries, cut
+from phalanx.pipeline.audit.number_ranges import NONE, Longs
+from phalanx.pipeline.audit.past import CHUNK, Late, Past, PastDeliveries, cut
 
 FAR = np.iinfo(np.int64).max
 
