@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from phalanx.journal.arrow_schema import arrow, schema
+from phalanx.errors import PipelineError
+from phalanx.journal.arrow_schema import arrow, field, schema
 from phalanx.journal.column_buffer import ColumnBuffer
 from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.schema import Event
@@ -82,6 +83,43 @@ def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
         for table, some in rows.items():
             mine.setdefault(table, []).extend(some)
     return _grouped(journals_of(segments), batches)
+
+
+def tables_of_files(
+    journals: Sequence[JournalFacts], files: Mapping[str, Sequence[str]]
+) -> list[GroupTables]:
+    """The same of Parquet files by table, which may hold rows of other journals too. PipelineError
+    for a file that cannot be read."""
+    pa = arrow()
+    batches: dict[str, dict[str, list[Any]]] = {facts.journal: {} for facts in journals}
+    for table, paths in files.items():
+        for batch in (batch for path in paths for batch in _parquet(path, _schema(table))):
+            named = batch.column("journal").dictionary_encode()
+            for code, journal in enumerate(named.dictionary.to_pylist()):
+                if journal in batches:
+                    mine = pa.compute.equal(named.indices, code)
+                    batches[journal].setdefault(table, []).append(batch.filter(mine))
+    return _grouped(journals, batches)
+
+
+def read_facts(paths: Iterable[str]) -> list[JournalFacts]:
+    """The rows of a table `journals`."""
+    hints = get_type_hints(JournalFacts)
+    wanted = arrow().schema([field(name, hints[name]) for name in hints])
+    rows = (row for path in paths for batch in _parquet(path, wanted) for row in batch.to_pylist())
+    return [msgspec.convert(row, JournalFacts) for row in rows]
+
+
+def _parquet(path: str, wanted: Any) -> Iterator[Any]:
+    pa = arrow()
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=wanted.names):
+                yield batch.select(wanted.names).cast(wanted)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        problem = "cannot be read as Parquet"
+        remedy = "restore it, or export or ingest the journals again, to another place"
+        raise PipelineError(path, problem, remedy) from error
 
 
 def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[GroupTables]:

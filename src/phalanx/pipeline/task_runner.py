@@ -6,7 +6,6 @@ size adds nothing to the Spark job, progress is the number of results, and Spark
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.ingest_task import Taken, Task, take
+from phalanx.pipeline.spark_errors import last_words
 from phalanx.pipeline.store import WORK
 
 Progress = Callable[[int, int], None]
@@ -52,15 +52,6 @@ def run(
         raise PipelineError(str(lake), problem, remedy) from error
     results = [folder / f"{i}.done" for i in range(len(tasks))]
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
-
-
-def last_words(error: PySparkException | Py4JJavaError) -> str:
-    """What was raised in Python, if it was: the line below the last traceback. Else the deepest
-    cause that Spark has a word for, as of a worker that died."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    found = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
-    found = found or [line for line in lines if "SparkException: " in line]
-    return found[-1].removeprefix("Caused by: ") if found else lines[0]
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:
