@@ -18,7 +18,7 @@ from phalanx.journal.column_buffer import ColumnBuffer
 from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
-from phalanx.pipeline.ingest_task import ExportedSegment
+from phalanx.pipeline.ingest_task import ExportedSegment, can_refer, refer
 from phalanx.pipeline.segment_source import Offer, find_offers
 from phalanx.pipeline.segment_stats import (
     JournalFacts,
@@ -35,6 +35,10 @@ class GroupKey(NamedTuple):
     cluster: str
     run: str
     group: str
+
+
+_Batches = dict[GroupKey, dict[str, list[Any]]]
+"""Arrow batches by group and table."""
 
 
 class GroupTables:
@@ -76,30 +80,69 @@ def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
     """The same of segments that were found."""
     segments: list[SegmentFacts] = []
     batches: dict[str, dict[str, list[Any]]] = {}
+    exported: list[Offer] = []
     for offer in offers:
+        if can_refer(offer):
+            exported.append(offer)
+            continue
         facts, rows = _read(offer)
         segments.append(facts)
         mine = batches.setdefault(offer.header.journal, {})
         for table, some in rows.items():
             mine.setdefault(table, []).extend(some)
-    return _grouped(journals_of(segments), batches)
+    files: dict[str, dict[str, None]] = {}
+    for taken in refer(exported, ""):
+        segments += taken.segments
+        for table, listed in taken.files.items():
+            files.setdefault(table, {}).update(dict.fromkeys(file.path for file in listed))
+    journals = journals_of(segments)
+    keys = {facts.journal: _key(facts) for facts in journals}
+    return _grouped(journals, [_by_group(batches, keys), _of_files(files, keys)])
 
 
 def tables_of_files(
-    journals: Sequence[JournalFacts], files: Mapping[str, Sequence[str]]
+    journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]]
 ) -> list[GroupTables]:
     """The same of Parquet files by table, which may hold rows of other journals too. PipelineError
     for a file that cannot be read."""
+    return _grouped(
+        journals, [_of_files(files, {facts.journal: _key(facts) for facts in journals})]
+    )
+
+
+def _key(facts: JournalFacts) -> GroupKey:
+    return GroupKey(facts.cluster, facts.run, facts.group)
+
+
+def _of_files(files: Mapping[str, Iterable[str]], keys: Mapping[str, GroupKey]) -> _Batches:
+    """The rows of these journals in Parquet files, by group. Most files are of one group: their
+    batches are not copied."""
     pa = arrow()
-    batches: dict[str, dict[str, list[Any]]] = {facts.journal: {} for facts in journals}
+    found: _Batches = {}
     for table, paths in files.items():
         for batch in (batch for path in paths for batch in _parquet(path, _schema(table))):
             named = batch.column("journal").dictionary_encode()
-            for code, journal in enumerate(named.dictionary.to_pylist()):
-                if journal in batches:
-                    mine = pa.compute.equal(named.indices, code)
-                    batches[journal].setdefault(table, []).append(batch.filter(mine))
-    return _grouped(journals, batches)
+            groups = [keys.get(journal) for journal in named.dictionary.to_pylist()]
+            for key in dict.fromkeys(groups):
+                if key is None:
+                    continue
+                mine = batch
+                if len(set(groups)) > 1:
+                    codes = pa.array([i for i, other in enumerate(groups) if other == key])
+                    codes = codes.cast(named.indices.type)
+                    mine = batch.filter(pa.compute.is_in(named.indices, value_set=codes))
+                found.setdefault(key, {}).setdefault(table, []).append(mine)
+    return found
+
+
+def _by_group(
+    batches: Mapping[str, Mapping[str, Sequence[Any]]], keys: Mapping[str, GroupKey]
+) -> _Batches:
+    found: _Batches = {}
+    for journal, key in keys.items():
+        for table, some in batches.get(journal, {}).items():
+            found.setdefault(key, {}).setdefault(table, []).extend(some)
+    return found
 
 
 def read_facts(paths: Iterable[str]) -> list[JournalFacts]:
@@ -140,22 +183,19 @@ def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[G
             table: pa.Table.from_pylist(some, schema=_schema(table)).to_batches()
             for table, some in columns.items()
         }
-    return _grouped(facts, batches)
+    return _grouped(facts, [_by_group(batches, {one.journal: _key(one) for one in facts})])
 
 
-def _grouped(
-    facts: Iterable[JournalFacts], batches: Mapping[str, Mapping[str, Sequence[Any]]]
-) -> list[GroupTables]:
+def _grouped(facts: Iterable[JournalFacts], found: Sequence[_Batches]) -> list[GroupTables]:
     pa = arrow()
     by_group: dict[GroupKey, list[JournalFacts]] = {}
     for journal in facts:
-        key = GroupKey(journal.cluster, journal.run, journal.group)
-        by_group.setdefault(key, []).append(journal)
+        by_group.setdefault(_key(journal), []).append(journal)
     groups = []
     for key in sorted(by_group):
         parts: dict[str, list[Any]] = {}
-        for journal in by_group[key]:
-            for table, some in batches[journal.journal].items():
+        for batches in found:
+            for table, some in batches.get(key, {}).items():
                 parts.setdefault(table, []).extend(_of_run(table, batch, key) for batch in some)
         tables = {
             table: pa.Table.from_batches(some, schema=_schema(table))

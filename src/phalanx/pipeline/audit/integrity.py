@@ -11,7 +11,7 @@ from phalanx.pipeline.audit.chronicle import Receivers
 from phalanx.pipeline.audit.delivered_cells import FAR
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SERVICES
+from phalanx.pipeline.audit.message_columns import BASIC, SERVICES, Deliveries, Submissions
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -276,19 +276,8 @@ def _bodies(p: PreparedGroup) -> None:
     starts = group_starts(got.s, got.first, got.last)
     ends = group_ends(starts, len(got))
     p.out.asked("integrity", len(got))
-    submitted: dict[tuple[int, int, int], tuple[int, int]] = {}
-    for s, first, last, digest, lseq in zip(
-        *(c.tolist() for c in (known.s, known.first, known.last, known.digest, known.lseq)),
-        strict=True,
-    ):
-        old = submitted.get((s, first, last), (NONE, NONE))
-        submitted[s, first, last] = max(old[0], digest), max(old[1], lseq)
     least, most = got.digest[starts], got.digest[ends]
-    given_digest, given_lseq = np.full((2, len(starts)), NONE, dtype=np.int64)
-    if submitted:
-        bounds = zip(*(c[starts].tolist() for c in (got.s, got.first, got.last)), strict=True)
-        pairs = [submitted.get(key, (NONE, NONE)) for key in bounds]
-        given_digest, given_lseq = np.array(pairs, dtype=np.int64).T
+    given_digest, given_lseq = _submitted(known, got.at(starts))
     there = given_digest != NONE
     altered = there & ((least != given_digest) | (most != given_digest))
     s, first, last = got.s[starts], got.first[starts], got.last[starts]
@@ -309,6 +298,28 @@ def _bodies(p: PreparedGroup) -> None:
 
     p.out.add_each("integrity/altered", altered, s, first, shown_altered)
     p.out.add_each("integrity/bodies", ~there & (least != most), s, first, shown_apart)
+
+
+def _submitted(known: Submissions, ranges: Deliveries) -> tuple[Longs, Longs]:
+    """Checksum and row of the last submission of exactly these ranges; NONE without one."""
+    none = np.full(len(ranges), NONE, dtype=np.int64)
+    if not len(known):
+        return none, none
+    known = known.at(np.lexsort((known.lseq, known.digest, known.last, known.first, known.s)))
+    ends = group_ends(group_starts(known.s, known.first, known.last), len(known))
+    known = known.at(ends)
+    key, wanted = packed(known.s, known.first), packed(ranges.s, ranges.first)
+    at = np.searchsorted(key, wanted)  # of several ranges that begin there, the shortest
+    digest, lseq = none.copy(), none.copy()
+    more = np.arange(len(ranges))
+    while len(more):
+        inside = at[more] < len(key)
+        more = more[inside]
+        more = more[key[at[more]] == wanted[more]]
+        fits = more[known.last[at[more]] == ranges.last[more]]
+        digest[fits], lseq[fits] = known.digest[at[fits]], known.lseq[at[fits]]
+        at[more] += 1
+    return digest, lseq
 
 
 def _repeated(p: PreparedGroup) -> None:
