@@ -1,7 +1,7 @@
 """Fifo, causal, reliable causal, no inversion across views, and what a batch may hold.
 
-`past` has the vectors and the judging; here the rows of a group become its columns, and what it
-finds becomes findings. Causality is asked of whole journals only, since a torn one may lack what
+`direct_causes` and `past` judge; here the rows of a group become their columns, and what they find
+becomes findings. Causality is asked of whole journals only, since a torn one may lack what
 came first; batches of members on a route.
 """
 
@@ -10,34 +10,53 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.pipeline.audit.batched import batches
+from phalanx.pipeline.audit.direct_causes import DirectCauses, Shown, shown
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
 from phalanx.pipeline.audit.message_columns import BASIC
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
-from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge
+from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge, judge_fifo
 from phalanx.pipeline.audit.prepare import PreparedGroup
 
 NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 
 
 def causality(p: PreparedGroup) -> None:
-    past = Past(_sends(p), p.facts.meant, p.facts.masks.bits)
-    for i in past.looped:
-        _loop(p, past, i)
+    sends = _sends(p)
+    past = Past(sends, p.facts.meant, p.facts.masks.bits)
+    causes = DirectCauses(sends, p.facts.epochs)
     d = p.deliveries
     ends = np.searchsorted(d.k, np.arange(len(p.run.members) + 1))
+    unshown = set(np.unique(sends.s).tolist())
     found: list[Late] = []
     for k in range(len(p.run.members)):
         begin, end = int(ends[k]), int(ends[k + 1])
         if begin == end:
             continue
         rows = _deliveries(p, k, begin, end)
-        fifo, causal, reliable, crossing, late = judge(past, rows)
-        p.out.asked("fifo", fifo)
-        if not p.facts.torn[k]:
-            for name, times in zip(NAMES, (causal, reliable, crossing), strict=True):
-                p.out.asked(name, times)
-        found += late + batches(past, rows)
+        proved = None if p.facts.torn[k] else shown(causes, rows, bool(p.facts.rising[k]))
+        found += _member(p, past, rows, proved)
+        if proved is not None:
+            unshown.discard(k)
+    if unshown:
+        for i in past.looped:
+            _loop(p, past, i)
     _report(p, found)
+
+
+def _member(p: PreparedGroup, past: Past, rows: PastDeliveries, proved: Shown | None) -> list[Late]:
+    """One member, with vectors if the induction over direct causes does not apply."""
+    if p.facts.torn[rows.k]:
+        fifo, late = judge_fifo(past, rows)
+        p.out.asked("fifo", fifo)
+        return late + batches(past, rows)
+    if proved is not None:
+        times, late = proved, batches(past, rows, with_past=False)
+    else:
+        *counts, late = judge(past, rows)
+        times, late = Shown(*counts), late + batches(past, rows)
+    for name, count in zip(("fifo", *NAMES), times, strict=True):
+        p.out.asked(name, count)
+    return late
 
 
 def _sends(p: PreparedGroup) -> PastSends:

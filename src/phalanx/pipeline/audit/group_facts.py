@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -93,6 +94,26 @@ class GroupFacts:
             self.installed[v] = self._mask(there[v])
             self.duty[v] = self._mask(duty)
             self.absent[v] = self._mask(absent)
+
+        self._of_epochs()
+
+    def _of_epochs(self) -> None:
+        """`epochs`: per view, a number that rises with its epoch; -1 if members differ on it.
+        `rising`: per member, whether the epochs of its views rise."""
+        said: dict[int, set[tuple[int, int]]] = {}
+        for m in self.run.known:
+            for row in m.installs:
+                said.setdefault(row.v, set()).add((row.joins, row.removals))
+        every = sorted({epoch for epochs in said.values() for epoch in epochs})
+        number = {epoch: i for i, epoch in enumerate(every)}
+        self.epochs = np.full(self.views, -1, dtype=np.int64)
+        for v, epochs in said.items():
+            if len(epochs) == 1:
+                self.epochs[v] = number[min(epochs)]
+        self.rising = _flags(
+            all((a.joins, a.removals) < (b.joins, b.removals) for a, b in pairwise(m.installs))
+            for m in self.run.members
+        )
 
     def _stays_or_moves(self, m: MemberRecord, view: ViewRecord) -> bool:
         return view.v in m.next or (m in self.run.living and m.end == view.v)

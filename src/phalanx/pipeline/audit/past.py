@@ -14,6 +14,7 @@ block, and the deliveries of one member at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,20 +82,38 @@ class Past:
         self.sends = sends
         self._meant, self._bits = meant, bits
         self.keys = keys(sends.s, sends.first)
-        self.looped: list[int] = []
-        self.vectors = np.zeros((len(sends.s) + 1, max(1, sends.senders)), dtype=np.int64)
-        self._fill()
-        own = self.vectors[np.arange(len(sends.s)), sends.s] > 0
-        self.weight = (self.vectors[:-1] > 0).sum(axis=1) - own
+        self._looped: list[int] = []
+
+    @property
+    def looped(self) -> list[int]:
+        """Send rows that depend on themselves."""
+        assert len(self.vectors)
+        return self._looped
+
+    @cached_property
+    def vectors(self) -> Longs:
+        """Per send row, the highest number of each sender in its past. The last row is that of no
+        message: zero."""
+        sends = self.sends
+        vectors = np.zeros((len(sends.s) + 1, max(1, sends.senders)), dtype=np.int64)
+        self._fill(vectors)
+        return vectors
+
+    @cached_property
+    def weight(self) -> Longs:
+        """Per send row, how many other senders are in its past."""
+        own = self.vectors[np.arange(len(self.sends.s)), self.sends.s] > 0
+        found: Longs = (self.vectors[:-1] > 0).sum(axis=1) - own
+        return found
 
     def rows_of(self, s: Longs, number: Longs) -> Longs:
         """The send row of each message; -1 where there is none."""
         return holder(self.keys, self.sends.last, self.sends.s, s, number)
 
-    def _fill(self) -> None:
+    def _fill(self, vectors: Longs) -> None:
         """Each sender goes on until a dependency is not known yet; round and round. The last row
-        of `vectors` is that of no message: zero, and always known."""
-        sends, vectors = self.sends, self.vectors
+        is always known."""
+        sends = self.sends
         known = np.zeros(len(vectors), dtype=bool)
         known[-1] = True
         direct = self.rows_of(sends.dep_s, sends.dep_n)
@@ -106,20 +125,22 @@ class Past:
             moved = False
             for s in open_:
                 i = int(at[s])
-                while i < end[s] and self._row(i, i > begin[s], direct, known, False):
+                while i < end[s] and self._row(vectors, i, i > begin[s], direct, known, False):
                     i += 1
                 moved |= i > at[s]
                 at[s] = i
             if not moved:
                 s = open_[0]
-                self.looped.append(int(at[s]))
-                self._row(int(at[s]), at[s] > begin[s], direct, known, True)
+                self._looped.append(int(at[s]))
+                self._row(vectors, int(at[s]), at[s] > begin[s], direct, known, True)
                 at[s] += 1
             open_ = [s for s in open_ if at[s] < end[s]]
 
-    def _row(self, i: int, later: Any, direct: Longs, known: Bools, at_once: bool) -> bool:
+    def _row(
+        self, vectors: Longs, i: int, later: Any, direct: Longs, known: Bools, at_once: bool
+    ) -> bool:
         """The vector of a row; False while what it needs is not known."""
-        vectors, sends = self.vectors, self.sends
+        sends = self.sends
         lo, hi = int(sends.dep_at[i]), int(sends.dep_at[i + 1])
         if lo < hi:
             rows = direct[lo:hi]
@@ -195,6 +216,12 @@ class Judged(NamedTuple):
     reliable: int
     crossing: int
     late: list[Late]
+
+
+def judge_fifo(past: Past, rows: PastDeliveries) -> tuple[int, list[Late]]:
+    """Fifo alone, of one member: it needs no vectors."""
+    parts = cut(past, rows)
+    return _fifo(rows, Parts(*(column[~rows.basic[parts.row]] for column in parts)))
 
 
 def judge(past: Past, rows: PastDeliveries) -> Judged:
