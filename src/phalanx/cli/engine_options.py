@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from phalanx.pipeline.engine import Engine
+    from phalanx.pipeline.group_plan import GroupTask
     from phalanx.pipeline.group_tables import GroupTables
     from phalanx.pipeline.time_window import TimeWindow
 
@@ -37,7 +38,7 @@ def window_of(since: str | None, until: str | None) -> TimeWindow:
     from phalanx.pipeline.history.instant import parse
     from phalanx.pipeline.time_window import TimeWindow
 
-    return TimeWindow((since and parse(since)) or None, (until and parse(until)) or None)
+    return TimeWindow(*(None if text is None else parse(text) for text in (since, until)))
 
 
 def each_group(
@@ -51,17 +52,20 @@ def each_group(
 ) -> Iterator[Found]:
     """What the kernel returns for each group; prints on stderr which engine `auto` took, and the
     progress of long work."""
+    from phalanx.pipeline.group_plan import plan_groups
+
+    yield from each_planned(plan_groups(paths, at=at, group=group), kernel, engine, master)
+
+
+def each_planned(
+    plan: GroupTask, kernel: Callable[[GroupTables], Found], engine: Engine, master: str | None
+) -> Iterator[Found]:
+    """The same for groups that were planned."""
     from phalanx.cli.ingest import progress
-    from phalanx.pipeline.engine import run_groups
+    from phalanx.pipeline.engine import run_plan
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
 
     with progress("read") as read:
-        yield from run_groups(
-            paths,
-            kernel,
-            engine=engine,
-            master=master,
-            at=at,
-            group=group,
-            progress=read,
-            tell=lambda line: click.echo(line, err=True),
-        )
+        yield from run_plan(plan, kernel, engine=engine, master=master, progress=read, tell=tell)

@@ -11,7 +11,8 @@ and the same kernel runs in both engines:
             under the same paths.
     auto    spark if a master is given or there is more than LOCAL_BYTES to read, else local
 
-An error about a file is returned by the task like a result and is raised here, once.
+A JournalError or PipelineError, of a file that cannot be read or raised by the kernel, is returned
+by the task like a result and is raised here, once: Spark does not repeat such a task.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 LOCAL_BYTES = 32 << 20
 """Up to so much is read in this process: starting Spark would take longer."""
 Progress = Callable[[int, int], None]
-"""Receives how many bytes of how many are done."""
+"""Receives how many bytes of how many are done, in the engine `local`."""
 Found = TypeVar("Found")
 _RESULT = "task long, nth long, found binary, problem binary"
 
 
 class TaskProblem(msgspec.Struct, frozen=True):
-    """A file that a task cannot read."""
+    """A JournalError or PipelineError that a task raised."""
 
     journal: bool
     what: str
@@ -67,11 +68,24 @@ def run_groups(
     if `auto` chose it. JournalError or PipelineError for input that cannot be read, before the
     first result or among them."""
     plan = plan_groups(paths, at=at, group=group)
+    return run_plan(plan, kernel, engine=engine, master=master, progress=progress, tell=tell)
+
+
+def run_plan(
+    plan: GroupTask,
+    kernel: Callable[[GroupTables], Found],
+    *,
+    engine: Engine = "auto",
+    master: str | None = None,
+    progress: Progress | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[Found]:
+    """The same for groups that were planned."""
     chosen = choose(engine, master, plan.bytes)
     if engine == "auto" and master is None:
         tell(f"engine: {chosen}, {_size(plan.bytes)} to read")
     if chosen == "spark":
-        return _on_spark(split(plan), kernel, master, progress)
+        return _on_spark(split(plan), kernel, master)
     tasks = [plan] if plan.bytes <= LOCAL_BYTES else split(plan)
     return _here(tasks, kernel, progress)
 
@@ -111,21 +125,17 @@ def _on_spark(
     tasks: Sequence[GroupTask],
     kernel: Callable[[GroupTables], Found],
     master: str | None,
-    progress: Progress | None,
 ) -> Iterator[Found]:
     from phalanx.pipeline.session_shutdown import one_session
     from phalanx.pipeline.spark_errors import failed_tasks
 
     if not tasks:
         return
-    total = sum(task.bytes for task in tasks)
     plans = [msgspec.msgpack.encode(task) for task in tasks]
     # The JVM only starts tasks and passes bytes on: what it would compile runs once.
     with one_session(master, quick=True) as spark, failed_tasks():
         job = spark.range(0, len(plans), 1, len(plans)).mapInArrow(_worker(plans, kernel), _RESULT)
         rows = job.collect()
-    if progress is not None:
-        progress(total, total)
     decoder = msgspec.msgpack.Decoder(_result_type(kernel))
     for row in sorted(rows, key=lambda row: (row.task, row.nth)):
         if row.problem is not None:
@@ -151,16 +161,14 @@ def _worker(
 
 
 def task_results(number: int, plan: bytes, kernel: Callable[[GroupTables], Any]) -> Iterator[Any]:
-    """One batch for each result of a task, or for the file that cannot be read."""
+    """One batch for each result of a task, and one for the error that ended it."""
     try:
-        groups = read_task(msgspec.msgpack.decode(plan, type=GroupTask))
+        for nth, group in enumerate(read_task(msgspec.msgpack.decode(plan, type=GroupTask))):
+            yield _batch(number, nth, msgspec.msgpack.encode(kernel(group)), None)
     except (JournalError, PipelineError) as error:
         what = error.file if isinstance(error, JournalError) else error.what
         problem = TaskProblem(isinstance(error, JournalError), what, error.problem, error.remedy)
-        yield _batch(number, 0, None, msgspec.msgpack.encode(problem))
-        return
-    for nth, group in enumerate(groups):
-        yield _batch(number, nth, msgspec.msgpack.encode(kernel(group)), None)
+        yield _batch(number, -1, None, msgspec.msgpack.encode(problem))
 
 
 def _batch(number: int, nth: int, found: bytes | None, problem: bytes | None) -> Any:

@@ -109,7 +109,7 @@ def split(plan: GroupTask) -> list[GroupTask]:
     """Tasks of whole groups, in the order of their keys."""
     limit = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, plan.bytes // TASKS))
     tasks: list[GroupTask] = []
-    for one in _by_group(plan):
+    for one in by_group(plan).values():
         if tasks and tasks[-1].bytes + one.bytes <= limit:
             tasks[-1] = msgspec.structs.replace(
                 tasks[-1],
@@ -122,34 +122,35 @@ def split(plan: GroupTask) -> list[GroupTask]:
     return tasks
 
 
-def _by_group(plan: GroupTask) -> list[GroupTask]:
+def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:
+    """A task for each group, in the order of their keys."""
     if plan.files:
-        by_key: dict[GroupKey, list[JournalFacts]] = {}
+        facts_of: dict[GroupKey, list[JournalFacts]] = {}
         for facts in plan.journals:
             key = GroupKey(facts.cluster, facts.run, facts.group)
-            by_key.setdefault(key, []).append(facts)
+            facts_of.setdefault(key, []).append(facts)
         rows = max(1, sum(facts.rows for facts in plan.journals))
-        return [
-            GroupTask(
-                bytes=plan.bytes * sum(facts.rows for facts in by_key[key]) // rows,
-                journals=by_key[key],
+        return {
+            key: GroupTask(
+                bytes=plan.bytes * sum(facts.rows for facts in facts_of[key]) // rows,
+                journals=facts_of[key],
                 files=plan.files,
             )
-            for key in sorted(by_key)
-        ]
+            for key in sorted(facts_of)
+        }
     runs: dict[str, str] = {}
     for offer in plan.offers:
         if not runs.get(offer.header.journal):
             runs[offer.header.journal] = _run_of(offer)
-    groups: dict[GroupKey, list[Offer]] = {}
+    offers_of: dict[GroupKey, list[Offer]] = {}
     for offer in plan.offers:
         header = offer.header
         key = GroupKey(header.cluster, runs[header.journal], header.group)
-        groups.setdefault(key, []).append(offer)
-    return [
-        GroupTask(bytes=sum(offer.work for offer in groups[key]), offers=groups[key])
-        for key in sorted(groups)
-    ]
+        offers_of.setdefault(key, []).append(offer)
+    return {
+        key: GroupTask(bytes=sum(offer.work for offer in offers_of[key]), offers=offers_of[key])
+        for key in sorted(offers_of)
+    }
 
 
 def _run_of(offer: Offer) -> str:
