@@ -21,6 +21,10 @@ from phalanx.pipeline.audit.prepare import PreparedGroup
 def delivery_view(p: PreparedGroup) -> None:
     _moved(p)
     _several(p)
+
+
+def initial_view(p: PreparedGroup) -> None:
+    """Each row names the view that its member is in."""
     d, s, m = p.deliveries, p.sent_rows, p.columns.markers
     _misplaced(p, "delivered", d.k, d.lseq, d.v, d.s, d.first, d.last)
     again = p.repeated

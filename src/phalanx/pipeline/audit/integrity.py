@@ -29,7 +29,6 @@ from phalanx.pipeline.audit.prepare import PreparedGroup
 def integrity(p: PreparedGroup) -> None:
     _ways(p)
     _bodies(p)
-    _repeated(p)
     _as_accepted(p)
 
 
@@ -202,6 +201,7 @@ def _as_accepted(p: PreparedGroup) -> None:
         packed(sends.s, sends.first), sends.last, sends.s, cells.key[cell], cells.first[cell]
     )
     both = (at >= 0) & ((given.t[row] >= 0) | (sends.t[np.maximum(at, 0)] >= 0))
+    both &= p.counts(cells.key[cell], cells.first[cell])
     row, cell, at = row[both], cell[both], at[both]
     bad = np.array(
         [
@@ -267,7 +267,7 @@ def _bodies(p: PreparedGroup) -> None:
     """Members that delivered the same range got the same bodies, and the submitted ones, where
     checksums of bodies were recorded."""
     d, given = p.rows, p.submissions
-    got = d.at(d.digest != NONE)
+    got = d.at((d.digest != NONE) & p.counts(d.s, d.first))
     known = given.at(given.digest != NONE)
     if not len(got):
         return
@@ -322,7 +322,7 @@ def _submitted(known: Submissions, ranges: Deliveries) -> tuple[Longs, Longs]:
     return digest, lseq
 
 
-def _repeated(p: PreparedGroup) -> None:
+def no_duplication(p: PreparedGroup) -> None:
     """Rows that deliver or send a message again: once in a whole life, whatever the view."""
     d, again = p.repeated, p.resent
     basic = d.service == BASIC

@@ -153,47 +153,127 @@ class MarkerRows(Columns):
     v: Longs
 
 
+class SmallRows(msgspec.Struct):
+    """The rows that a `Chronicle` reads, by kind."""
+
+    journals: list[JournalRecord] = []
+    fates: list[Fate] = []
+    installs: list[Install] = []
+    markers: list[Marker] = []
+    sides: list[Side] = []
+    queues: list[QueueCounts] = []
+    uses: list[Use] = []
+    sent: list[SentRange] = []
+    receivers: list[Receivers] = []
+    closings: list[Closing] = []
+    receipts: list[Receipts] = []
+    submitted: list[Submitted] = []
+    last_steps: list[LastStep] = []
+    lost: list[Lost] = []
+
+
+_KINDS: dict[type, str] = {
+    JournalRecord: "journals",
+    Fate: "fates",
+    Install: "installs",
+    Marker: "markers",
+    Side: "sides",
+    QueueCounts: "queues",
+    Use: "uses",
+    SentRange: "sent",
+    Receivers: "receivers",
+    Closing: "closings",
+    Receipts: "receipts",
+    Submitted: "submitted",
+    LastStep: "last_steps",
+    Lost: "lost",
+}
+
+
+class GroupSummary(msgspec.Struct):
+    """Lives, views and counts of a group: enough for its `Chronicle`, whatever it delivered."""
+
+    views: list[str]
+    """By number."""
+    kinds: SmallRows
+
+    def rows(self) -> list[Any]:
+        return [row for name in _KINDS.values() for row in getattr(self.kinds, name)]
+
+
+def summary_of(views: dict[str, int], rows: Iterable[Any]) -> GroupSummary:
+    found = GroupSummary(list(views), SmallRows())
+    for row in rows:
+        getattr(found.kinds, _KINDS[type(row)]).append(row)
+    return found
+
+
+def merged(summaries: Sequence[GroupSummary]) -> GroupSummary:
+    """One summary of parts that have no row in common; views and sets are numbered anew."""
+    views: dict[str, int] = {}
+    sets: dict[tuple[tuple[str, ...], tuple[int, ...] | None], Receivers] = {}
+
+    def v(view: str) -> int:
+        return views.setdefault(view, len(views))
+
+    rows: list[Any] = []
+    for row in (row for summary in summaries for row in summary.rows()):
+        match row:
+            case Receivers():
+                incs = None if row.to_incarnations is None else tuple(row.to_incarnations)
+                key = tuple(row.to), incs
+                if key not in sets:
+                    sets[key] = msgspec.structs.replace(row, t=len(sets))
+                continue
+            case Use():
+                row = msgspec.structs.replace(row, v=v(row.view), o=v(row.origin))
+            case Install():
+                previous = None if row.previous is None else v(row.previous)
+                row = msgspec.structs.replace(row, v=v(row.view), prev=previous)
+            case Side():
+                row = msgspec.structs.replace(row, v=v(row.view), w=v(row.component))
+            case SentRange() | Marker() | Closing():
+                row = msgspec.structs.replace(row, v=v(row.view))
+        rows.append(row)
+    return summary_of(views, [*rows, *sets.values()])
+
+
 class GroupColumns:
     """One group in one run."""
 
-    def __init__(self, tables: GroupTables) -> None:
+    def __init__(self, tables: GroupTables, summary: GroupSummary | None = None) -> None:
+        """Of the rows in these tables; of a part of a large group, with the summary of all."""
         self.tables = tables
         self.views: dict[str, int] = {}
         self._sets: dict[tuple[tuple[str, ...], tuple[int, ...] | None], int] = {}
         self._pa = arrow()
-        journals = {journal.journal: journal for journal in tables.journals}
-        self._journal_names = list(journals)
+        if summary is not None:
+            self._take_numbers(summary)
         deliver, sent = tables["deliver"], tables["sent"]
         author, authors = self._coded(deliver, "journal")
         sender, senders = self._pairs(deliver, "sender", "sender_incarnation")
-        raw = {
-            "view": self._viewed(deliver, "view"),
-            "origin": self._viewed(deliver, "origin"),
-            "sent": self._viewed(sent, "view"),
-        }
+        view, origin = self._viewed(deliver, "view"), self._viewed(deliver, "origin")
+        sent_view = self._viewed(sent, "view")
         to = {name: self._receivers(tables[name]) for name in ("accepted", "sent", "deliver")}
         to["not_sent"] = self._receivers(tables["not_sent"], "members", "member_incarnations")
-        small = list(self._small_rows())
-        uses = self._uses(deliver, author, authors, sender, senders, raw["view"], raw["origin"])
-        small += uses
-        small += self._sent_ranges(sent, raw["sent"])
-        small += [
-            Receivers(t, list(names), None if incs is None else list(incs))
-            for (names, incs), t in self._sets.items()
-        ]
-        self.run = Chronicle(small)
-        self.run.vids |= {number: view for view, number in self.views.items()}
-        run = self.run
+        if summary is None:
+            small = list(self._small_rows())
+            small += self._uses(deliver, author, authors, sender, senders, view, origin)
+            small += self._sent_ranges(sent, sent_view)
+            small += [
+                Receivers(t, list(names), None if incs is None else list(incs))
+                for (names, incs), t in self._sets.items()
+            ]
+        else:
+            small = summary.rows()
+        self.small = small
+        run = self.run = Chronicle(small)
+        run.vids |= {number: view for view, number in self.views.items()}
         self.rank_of_journal = {m.journal.journal: m.k for m in run.known if m.journal is not None}
-        self.deliveries = self._deliveries(
-            deliver,
-            self._ranks(author, authors),
-            np.array([run.rank(*name) for name in senders] or [0], dtype=np.int64)[sender],
-            raw["view"],
-            raw["origin"],
-            to["deliver"],
-        )
-        self.sends = self._sends(sent, raw["sent"], to["sent"])
+        s = np.array([run.rank(*name) for name in senders] or [0], dtype=np.int64)[sender]
+        k = self._ranks(author, authors)
+        self.deliveries = self._deliveries(deliver, k, s, view, origin, to["deliver"])
+        self.sends = self._sends(sent, sent_view, to["sent"])
         self.submissions = self._submissions(tables["accepted"], to["accepted"])
         self.stable = self._receipt_rows(tables["stable"], foreign=True)
         self.ordered = self._receipt_rows(tables["ordered"], foreign=False)
@@ -202,6 +282,13 @@ class GroupColumns:
         self.markers = MarkerRows(
             k=self.authors(marked), lseq=self._longs(marked, "lseq"), v=self._viewed(marked, "view")
         )
+
+    def _take_numbers(self, summary: GroupSummary) -> None:
+        """Views and sets have the numbers that the summary gives them."""
+        self.views = {view: number for number, view in enumerate(summary.views)}
+        for found in summary.kinds.receivers:
+            incs = found.to_incarnations
+            self._sets[tuple(found.to), None if incs is None else tuple(incs)] = found.t
 
     # ------------------------------------------------------------------ coding
 
