@@ -12,10 +12,10 @@ import numpy as np
 from phalanx.pipeline.audit.batched import batches
 from phalanx.pipeline.audit.direct_causes import DirectCauses, Shown, shown
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
-from phalanx.pipeline.audit.message_columns import BASIC
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
 from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge, judge_fifo
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC
 
 NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 

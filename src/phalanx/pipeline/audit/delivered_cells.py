@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from phalanx.pipeline.audit.member_masks import MaskSpace, Words, united
-from phalanx.pipeline.audit.message_columns import AGREED, BASIC, Columns, Deliveries, Sends
+from phalanx.pipeline.audit.message_columns import Columns, Deliveries, Sends
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -28,6 +28,7 @@ from phalanx.pipeline.audit.number_ranges import (
     overlapping,
     packed,
 )
+from phalanx.pipeline.audit.row_coder import AGREED, BASIC
 
 FAR = np.iinfo(np.int64).max
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from phalanx.pipeline.audit.group_findings import Finding, known, shown_rows
 from phalanx.pipeline.audit.member_masks import Words
-from phalanx.pipeline.audit.message_columns import BASIC
 from phalanx.pipeline.audit.number_ranges import Bools, Longs, group_starts
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC
 
 
 def delivery_view(p: PreparedGroup) -> None:

@@ -11,7 +11,7 @@ from phalanx.pipeline.audit.chronicle import Receivers
 from phalanx.pipeline.audit.delivered_cells import FAR
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SERVICES, Deliveries, Submissions
+from phalanx.pipeline.audit.message_columns import Deliveries, Submissions
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -24,6 +24,7 @@ from phalanx.pipeline.audit.number_ranges import (
     packed,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC, SERVICES
 
 
 def integrity(p: PreparedGroup) -> None:

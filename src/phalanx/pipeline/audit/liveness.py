@@ -14,9 +14,9 @@ import numpy as np
 from phalanx.pipeline.audit.group_findings import Finding
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SAFE
 from phalanx.pipeline.audit.number_ranges import Bools, cut, grid
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC, SAFE
 
 INDICATION = "safe-indication-liveness"
 

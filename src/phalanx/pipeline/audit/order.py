@@ -14,7 +14,7 @@ import numpy as np
 
 from phalanx.pipeline.audit.group_findings import Finding
 from phalanx.pipeline.audit.member_masks import some
-from phalanx.pipeline.audit.message_columns import AGREED, BASIC, Deliveries
+from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -25,6 +25,7 @@ from phalanx.pipeline.audit.number_ranges import (
     group_starts,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import AGREED, BASIC
 from phalanx.pipeline.audit.synchrony import on_routes
 
 PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
