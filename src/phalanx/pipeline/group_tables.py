@@ -6,7 +6,7 @@ A kernel is a function of a `GroupTables`. The same function runs in this proces
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -59,6 +59,10 @@ class GroupTables:
         if found is None:
             found = self._tables[name] = schema(name).remove_metadata().empty_table()
         return found
+
+    def joined(self, name: str, table: Any) -> GroupTables:
+        """The same tables and one more."""
+        return GroupTables(self.key, self.journals, {**self._tables, name: table})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,6 +147,58 @@ def _by_group(
         for table, some in batches.get(journal, {}).items():
             found.setdefault(key, {}).setdefault(table, []).extend(some)
     return found
+
+
+def filtered_tables(
+    key: GroupKey,
+    journals: Sequence[JournalFacts],
+    files: Mapping[str, Iterable[str]],
+    filters: Mapping[str, Callable[[Any], Any]],
+) -> GroupTables:
+    """Some rows of one group in Parquet files. A filter gets a batch of a table and returns which
+    of its rows to keep; rows are filtered batch by batch, so that no table is in memory whole."""
+    pa = arrow()
+    parts: dict[str, list[Any]] = {}
+    for table, batch in _own_batches(key, journals, files):
+        keep = filters.get(table)
+        kept = batch if keep is None else batch.filter(pa.array(keep(batch)))
+        if kept.num_rows:
+            parts.setdefault(table, []).append(kept)
+    tables = {
+        table: pa.Table.from_batches(some, schema=_schema(table)) for table, some in parts.items()
+    }
+    return GroupTables(key, journals, tables)
+
+
+def each_batch(
+    key: GroupKey, journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]], rows: int
+) -> Iterator[tuple[str, Any]]:
+    """The rows of one group, table by table, about so many at a time, as Arrow tables."""
+    pa = arrow()
+    held: list[Any] = []
+    last = ""
+    for table, batch in _own_batches(key, journals, files):
+        if held and (table != last or sum(one.num_rows for one in held) >= rows):
+            yield last, pa.Table.from_batches(held)
+            held = []
+        held.append(batch)
+        last = table
+    if held:
+        yield last, pa.Table.from_batches(held)
+
+
+def _own_batches(
+    key: GroupKey, journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, Any]]:
+    pa = arrow()
+    wanted = pa.array([facts.journal for facts in journals], pa.string())
+    for table, paths in files.items():
+        for batch in (batch for path in paths for batch in _parquet(path, _schema(table))):
+            mine = pa.compute.is_in(batch.column("journal"), value_set=wanted)
+            if not pa.compute.all(mine).as_py():
+                batch = batch.filter(mine)
+            if batch.num_rows:
+                yield table, _of_run(table, batch, key)
 
 
 def read_facts(paths: Iterable[str]) -> list[JournalFacts]:

@@ -26,7 +26,8 @@ def causality(p: PreparedGroup) -> None:
     causes = DirectCauses(sends, p.facts.epochs)
     d = p.deliveries
     ends = np.searchsorted(d.k, np.arange(len(p.run.members) + 1))
-    unshown = set(np.unique(sends.s).tolist())
+    senders = np.unique(sends.s)
+    unshown = set(senders[p.counts_member(senders)].tolist())
     found: list[Late] = []
     for k in range(len(p.run.members)):
         begin, end = int(ends[k]), int(ends[k + 1])
@@ -39,7 +40,8 @@ def causality(p: PreparedGroup) -> None:
             unshown.discard(k)
     if unshown:
         for i in past.looped:
-            _loop(p, past, i)
+            if int(sends.s[i]) in unshown:
+                _loop(p, past, i)
     _report(p, found)
 
 

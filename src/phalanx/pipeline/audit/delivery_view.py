@@ -26,6 +26,7 @@ def delivery_view(p: PreparedGroup) -> None:
 def initial_view(p: PreparedGroup) -> None:
     """Each row names the view that its member is in."""
     d, s, m = p.deliveries, p.sent_rows, p.columns.markers
+    s, m = s.at(p.counts_member(s.s)), m.at(p.counts_member(m.k))
     _misplaced(p, "delivered", d.k, d.lseq, d.v, d.s, d.first, d.last)
     again = p.repeated
     if len(again):

@@ -325,7 +325,7 @@ def _submitted(known: Submissions, ranges: Deliveries) -> tuple[Longs, Longs]:
 
 def no_duplication(p: PreparedGroup) -> None:
     """Rows that deliver or send a message again: once in a whole life, whatever the view."""
-    d, again = p.repeated, p.resent
+    d, again = p.repeated, p.resent.at(p.counts_member(p.resent.s))
     basic = d.service == BASIC
     for kind, bad in (("no-duplication/again", np.full(len(d), True)), ("basic/again", basic)):
 

@@ -15,7 +15,9 @@ from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
 from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, told
+from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.integrity import integrity, no_duplication
+from phalanx.pipeline.audit.large_group import PART_ROWS, RunTasks, judge_large
 from phalanx.pipeline.audit.liveness import liveness
 from phalanx.pipeline.audit.lost_receivers import lost_receivers
 from phalanx.pipeline.audit.markers import markers
@@ -28,7 +30,8 @@ from phalanx.pipeline.audit.reports import reports
 from phalanx.pipeline.audit.synchrony import marker_sides, safe_prefix, virtual_synchrony
 from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts, judged, overall
 from phalanx.pipeline.audit.view_checks import view_checks
-from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.group_tables import GroupKey, GroupTables
+from phalanx.pipeline.segment_stats import JournalFacts
 from phalanx.verify.properties import PROPERTIES
 
 MESSAGE_CHECKS: tuple[Callable[[PreparedGroup], None], ...] = (
@@ -72,17 +75,31 @@ def summed(runs: Iterable[RunVerdicts], names: Sequence[str]) -> Audit:
 
 def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVerdicts:
     """The verdicts on one group in one run."""
-    _refuse_second_journals(tables)
-    columns = GroupColumns(tables)
-    run, out = columns.run, GroupFindings()
-    found = _facts(run)
-    view_checks(run, out)
-    markers(run, out)
-    reports(run, out)
+    _refuse_second_journals(tables.key, tables.journals)
+    columns, out = GroupColumns(tables), GroupFindings()
     prepared = PreparedGroup(columns, out)
     for check in MESSAGE_CHECKS:
         check(prepared)
+    return _verdicts(columns.run, out, names)
+
+
+def judge_large_group(
+    group: GroupFiles,
+    run_tasks: RunTasks,
+    names: Sequence[str] = PROPERTIES,
+    part_rows: int = PART_ROWS,
+) -> RunVerdicts:
+    """The same of a group in files, in parts of bounded size."""
+    _refuse_second_journals(group.key, group.journals)
+    return _verdicts(*judge_large(group, run_tasks, part_rows), names)
+
+
+def _verdicts(run: Chronicle, out: GroupFindings, names: Sequence[str]) -> RunVerdicts:
+    view_checks(run, out)
+    markers(run, out)
+    reports(run, out)
     _counts(run, out)
+    found = _facts(run)
     for name in names:
         examples = [told(run, finding) for finding in out.examples(name)]
         examples.sort(
@@ -93,13 +110,13 @@ def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVe
     return found
 
 
-def _refuse_second_journals(tables: GroupTables) -> None:
+def _refuse_second_journals(key: GroupKey, found: Sequence[JournalFacts]) -> None:
     """PipelineError for two journals of one life."""
-    lives = Counter((journal.member, journal.incarnation) for journal in tables.journals)
+    lives = Counter((journal.member, journal.incarnation) for journal in found)
     for (member, incarnation), journals in lives.items():
         if journals > 1:
             raise PipelineError(
-                f"group {tables.key.group!r}",
+                f"group {key.group!r}",
                 f"a second journal of {member}.{incarnation}",
                 "audit one at a time; an incarnation must never be used twice",
             )

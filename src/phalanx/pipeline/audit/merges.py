@@ -7,9 +7,13 @@ that of one of them, more may be reported than the others show, but not less.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import Finding
+from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.group_findings import Finding, GroupFindings
+from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import Longs
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.reports import proposals
@@ -17,37 +21,43 @@ from phalanx.pipeline.audit.reports import proposals
 KIND = "merge-report-truth/upto"
 
 
+Upto = Callable[[int, list[int]], dict[int, Longs]]
+"""Of a member and some of its rows: per row, the highest number that it had delivered of each
+sender."""
+
+
 def merges(p: PreparedGroup) -> None:
-    reports = list(proposals(p.run, p.out))
-    if not reports:
-        return
+    judge_merges(p.run, p.out, lambda k, rows: upto(p.rows, k, rows, len(p.run.members)))
+
+
+def judge_merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> None:
+    reports = list(proposals(run, out))
     asked: dict[int, set[int]] = {}
     for _, _, came in reports:
         for m, proposal in came:
             if m is not None and proposal is not None:
                 asked.setdefault(m.k, set()).add(proposal.lseq)
-    upto = {k: _upto(p, k, sorted(rows)) for k, rows in asked.items()}
+    delivered = {k: upto_of(k, sorted(rows)) for k, rows in asked.items()}
     for by, side, came in reports:
-        real = np.zeros(len(p.run.members), dtype=np.int64)
+        real = np.zeros(len(run.members), dtype=np.int64)
         for m, proposal in came:
             if m is not None and proposal is not None:
-                real = np.maximum(real, upto[m.k][proposal.lseq])
+                real = np.maximum(real, delivered[m.k][proposal.lseq])
         complete = all(proposal is not None for _, proposal in came)
-        told = np.zeros(len(p.run.members), dtype=np.int64)
+        told = np.zeros(len(run.members), dtype=np.int64)
         for sender, number in zip(side.delivered, side.delivered_upto, strict=True):
-            told[p.run.by_label[sender].k] = number
+            told[run.by_label[sender].k] = number
         for s in np.flatnonzero((told < real) | (complete & (told > real))).tolist():
             about = (s, int(real[s]), int(real[s]), side.v, side.w)
             rows = ((by.k, side.lseq),)
-            p.out.add(Finding(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
+            out.add(Finding(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
 
 
-def _upto(p: PreparedGroup, k: int, rows: list[int]) -> dict[int, Longs]:
+def upto(d: Deliveries, k: int, rows: list[int], members: int) -> dict[int, Longs]:
     """The highest number that a member had delivered of each sender, up to each of these rows."""
-    d = p.rows
     begin, end = np.searchsorted(d.k, k), np.searchsorted(d.k, k, side="right")
     lseq, s, last = (column[begin:end] for column in (d.lseq, d.s, d.last))
-    high = np.zeros(len(p.run.members), dtype=np.int64)
+    high = np.zeros(members, dtype=np.int64)
     found, at = {}, 0
     for row in rows:
         until = int(np.searchsorted(lseq, row, side="right"))

@@ -169,6 +169,9 @@ def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
     holding = np.maximum.accumulate(np.where(key == highest, np.arange(len(key)), 0))
     held = holding[:-1]
     bad = np.flatnonzero((route[held] == route[1:]) & (pos[1:] <= end[held])) + 1
+    if p.positions is not None:
+        low, high = p.positions
+        bad = bad[(pos[bad] >= low) & (pos[bad] < high)]
 
     def shown(i: int) -> Finding:
         a, b = int(way[i]), int(way[holding[i - 1]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,12 +25,15 @@ class PreparedGroup:
         out: GroupFindings,
         stretch: Stretch | None = None,
         first: bool = True,
+        members: Sequence[int] | None = None,
+        positions: tuple[int, int] | None = None,
         delivered_in: DeliveredIn | None = None,
     ) -> None:
-        """Of a part of a large group: the numbers that count, whether it is the first part, and how
-        to look up deliveries that are not in it."""
+        """Of a part of a large group: the numbers, members or positions that count, whether it is
+        the first part, and how to look up deliveries that are not in it."""
         self.columns, self.out = columns, out
-        self.stretch, self.first = stretch, first
+        self.stretch, self.first, self.positions = stretch, first, positions
+        self._members = members
         self._delivered_in = delivered_in
         self.run = columns.run
         self.facts = GroupFacts(columns.run, max(1, len(columns.views)))
@@ -48,6 +51,10 @@ class PreparedGroup:
         if self.stretch is None:
             return np.full(len(s), True)
         return self.stretch.has(s, number)
+
+    def counts_member(self, k: Longs) -> Bools:
+        """Which of these members belong to this part."""
+        return np.full(len(k), True) if self._members is None else np.isin(k, self._members)
 
     def counts_one(self, s: int, number: int) -> bool:
         return self.stretch is None or bool(self.stretch.low[s] <= number < self.stretch.high[s])

@@ -1,0 +1,138 @@
+"""Judge one large group in parts: plan the parts, and add up their findings.
+
+    summaries   one task for each file of messages: what each member sent and delivered, counted
+    parts       numbers, members, positions and merges (see `group_part`)
+    pairs       of members in views whose positions are broken
+
+Each step is one list of tasks, pure functions of files, that any number of workers may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
+
+import msgspec
+
+from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.group_findings import GroupFindings
+from phalanx.pipeline.audit.group_part import (
+    SMALL_TABLES,
+    CountedSummary,
+    GroupFiles,
+    Part,
+    Selection,
+    SummaryTask,
+    decoded_findings,
+    encoded_findings,
+    judge_part,
+    summarise,
+)
+from phalanx.pipeline.audit.group_summary import merged
+from phalanx.pipeline.audit.number_ranges import NUMBER_MAX
+
+PART_ROWS = 1_500_000
+"""Deliveries in one part, about: its columns and what is computed of them take less than 1 GB."""
+
+RunTasks = Callable[[Sequence[bytes]], Iterator[bytes]]
+"""Runs encoded tasks somewhere, in any order, and returns their results in the order of tasks."""
+
+LargeTask = SummaryTask | Part
+
+
+def run_large_task(data: bytes) -> bytes:
+    """What a worker does with one task."""
+    if data[:1] == b"s":
+        task = msgspec.msgpack.decode(data[1:], type=SummaryTask)
+        return msgspec.msgpack.encode(summarise(task))
+    return encoded_findings(judge_part(msgspec.msgpack.decode(data[1:], type=Part)))
+
+
+def _encoded(task: LargeTask) -> bytes:
+    kind = b"s" if isinstance(task, SummaryTask) else b"p"
+    return kind + msgspec.msgpack.encode(task)
+
+
+def judge_large(
+    group: GroupFiles, run_tasks: RunTasks, part_rows: int = PART_ROWS
+) -> tuple[Chronicle, GroupFindings]:
+    """The findings of the checks of messages on one group."""
+    tasks = [_encoded(task) for task in _summaries(group)]
+    counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in run_tasks(tasks)]
+    summary = merged([one.summary for one in counted])
+    numbers: dict[str, int] = {}
+    for one in counted:
+        for label, number in one.numbers.items():
+            numbers[label] = max(number, numbers.get(label, 0))
+    run, out = Chronicle(summary.rows()), GroupFindings()
+    run.vids |= dict(enumerate(summary.views))
+    known = msgspec.msgpack.encode(summary)
+    for select in (_parts(run, numbers, part_rows), _pairs(run, out.disordered)):
+        parts = [_encoded(Part(group, known, what)) for what in select]
+        for data in run_tasks(parts):
+            out.merge(decoded_findings(data))
+    return run, out
+
+
+def _summaries(group: GroupFiles) -> Iterator[SummaryTask]:
+    small = {name: files for name, files in group.files.items() if name in SMALL_TABLES}
+    first = True
+    for name, files in group.files.items():
+        for file in files if name not in SMALL_TABLES else ():
+            yield SummaryTask(msgspec.structs.replace(group, files=small | {name: [file]}), first)
+            first = False
+    if first:
+        yield SummaryTask(msgspec.structs.replace(group, files=small), True)
+
+
+def _parts(run: Chronicle, numbers: dict[str, int], part_rows: int) -> Iterator[Selection]:
+    rows = sum(m.delivered for m in run.known)
+    count = max(1, -(-rows // part_rows))
+    ends = [numbers.get(m.label, 0) + 1 for m in run.members]
+    for i in range(count):
+        last = i == count - 1
+        low = [end * i // count for end in ends]
+        high = [NUMBER_MAX if last else end * (i + 1) // count for end in ends]
+        yield Selection(kind="numbers", low=low, high=high, first=i == 0)
+    for members in _bins(((m.k, m.delivered + m.sent) for m in run.members), part_rows):
+        yield Selection(kind="members", members=members)
+    ordered: dict[int, int] = {}
+    highest: dict[int, int] = {}
+    for m in run.known:
+        for v, use in m.uses.items():
+            ordered[v] = ordered.get(v, 0) + use.ordered
+            highest[v] = max(highest.get(v, 0), use.highest or 0)
+    small = [(v, size) for v, size in ordered.items() if 0 < size <= part_rows]
+    for views in _bins(small, part_rows):
+        names = [run.vids[v] for v in views]
+        yield Selection(kind="positions", views=names, positions=(0, 1 << 62))
+    for v, size in ordered.items():
+        if size > part_rows:
+            many, end = -(-size // part_rows), highest[v] + 1
+            for i in range(many):
+                upto = 1 << 62 if i == many - 1 else end * (i + 1) // many
+                place = (end * i // many, upto)
+                yield Selection(kind="positions", views=[run.vids[v]], positions=place)
+    yield Selection(kind="merges")
+
+
+def _bins(sizes: Iterable[tuple[int, int]], limit: int) -> Iterator[list[int]]:
+    """Neighbours together up to a limit."""
+    held: list[int] = []
+    total = 0
+    for number, size in sizes:
+        if held and total + size > limit:
+            yield held
+            held, total = [], 0
+        held.append(number)
+        total += size
+    if held:
+        yield held
+
+
+def _pairs(run: Chronicle, disordered: Iterable[int]) -> Iterator[Selection]:
+    views = set(disordered)
+    for route in run.routes:
+        if route.v in views and route.w is not None:
+            for a, b in combinations(sorted(m.k for m in route.members), 2):
+                yield Selection(kind="pair", views=[run.vids[route.v]], members=[a, b])
