@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -137,3 +139,13 @@ def test_versions_are_those_of_a_lake(folder: Path, tmp_path: Path) -> None:
         run_groups([folder], counted, at=1)
     with pytest.raises(PipelineError, match="a lake among other paths"):
         run_groups([folder, tmp_path / "lake"], counted)
+
+
+def test_kernels_import_neither_spark_nor_pandas() -> None:
+    """A worker imports what a kernel imports, each time that one starts."""
+    modules = ("history.view_at", "history.view_summary", "history.why", "measures.registry")
+    wanted = ", ".join(f"phalanx.pipeline.{name}" for name in (*modules, "report.collect"))
+    check = "print([name for name in ('pyspark', 'pandas', 'click') if name in sys.modules])"
+    code = f"import sys, phalanx.pipeline.engine, {wanted}; {check}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
