@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +40,14 @@ def counted(group: GroupTables) -> Counted:
 
 def above(least: int, group: GroupTables) -> bool:
     return group.rows > least
+
+
+def dies_once(marker: str, group: GroupTables) -> GroupKey:
+    """The first time, the process that runs it ends as if it was killed."""
+    with suppress(FileExistsError):
+        Path(marker).touch(exist_ok=False)
+        os._exit(9)
+    return group.key
 
 
 @pytest.fixture
@@ -96,6 +106,24 @@ def test_a_file_that_cannot_be_read_is_the_same_error_in_both(
         list(run_groups([lake], counted, engine=engine))
     with pytest.raises(JournalError):
         run_groups([tmp_path / "missing"], counted, engine=engine)
+
+
+def test_a_worker_that_dies_costs_a_repetition(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    kernel = partial(dies_once, str(tmp_path / "died"))
+    found = list(run_groups([folder], kernel, engine="spark"))
+    assert found == [one.key for one in EXPECTED]
+    assert (tmp_path / "died").exists()
+
+
+def fails(group: GroupTables) -> None:
+    raise ZeroDivisionError("a kernel is wrong")
+
+
+def test_a_kernel_that_fails_is_one_line_about_spark(spark: SparkSession, folder: Path) -> None:
+    with pytest.raises(PipelineError, match=r"tasks failed .*ZeroDivisionError: a kernel is wrong"):
+        list(run_groups([folder], fails, engine="spark"))
 
 
 def test_tasks_have_whole_groups_and_small_groups_share_one(
