@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.pipeline.made import Hand
 
 from phalanx.errors import JournalError, PipelineError
 from phalanx.journal.parquet_export import export
-from phalanx.pipeline import group_plan
+from phalanx.pipeline import engine, group_plan
 from phalanx.pipeline.engine import LOCAL_BYTES, Engine, choose, run_groups
 from phalanx.pipeline.group_plan import plan_groups, read_task, split
 from phalanx.pipeline.group_tables import GroupKey, GroupTables
@@ -124,6 +125,28 @@ def fails(group: GroupTables) -> None:
 def test_a_kernel_that_fails_is_one_line_about_spark(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(PipelineError, match=r"tasks failed .*ZeroDivisionError: a kernel is wrong"):
         list(run_groups([folder], fails, engine="spark"))
+
+
+def slow(group: GroupTables) -> int:
+    time.sleep(1)
+    return group.rows
+
+
+def test_progress_is_reported_by_both_engines(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    monkeypatch.setattr(engine, "PROGRESS_SECONDS", 0.1)
+    size = plan_groups([folder]).bytes
+    list(run_groups([folder], slow, engine="spark", progress=progress))
+    assert seen
+    assert {total for _, total in seen} == {size}
+    list(run_groups([folder], counted, engine="local", progress=progress))
+    assert seen[-1] == (size, size)
 
 
 def test_tasks_have_whole_groups_and_small_groups_share_one(
