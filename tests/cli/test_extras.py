@@ -10,35 +10,52 @@ import pytest
 from tests.journal.journal_folder import keep
 from tests.verify.trace_builder import odyssey
 
+IN_PROCESS = [
+    ["history", "views", "g", "journals"],
+    ["measures", "journals"],
+    ["report", "journals", "--out", "page.html"],
+]
+
+
+def without_pyspark(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    keep(folder / "journals", odyssey().rows)
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from phalanx.cli.main import main\n"
+        "main(sys.argv[1:])"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=folder,
+    )
+
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ["audit", "journals"],
         ["ingest", "journals", "--into", "lake"],
-        ["history", "views", "g", "journals"],
-        ["measures", "journals"],
-        ["report", "journals", "--out", "page.html"],
+        *([*command, "--engine", "spark"] for command in IN_PROCESS),
         ["campaign", "run", "--seeds", "0:2"],
     ],
     ids=lambda arguments: arguments[0],
 )
 def test_without_pyspark_a_command_names_the_extra(arguments: list[str], tmp_path: Path) -> None:
-    keep(tmp_path / "journals", odyssey().rows)
-    program = (
-        "import sys; sys.modules['pyspark'] = None\n"
-        "from phalanx.cli.main import main\n"
-        "main(sys.argv[1:])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-    )
+    done = without_pyspark(tmp_path, arguments)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("phalanx: pyspark: ")
     assert line.endswith(" pip install 'phalanx[spark]'")
+
+
+@pytest.mark.parametrize("arguments", IN_PROCESS, ids=lambda arguments: arguments[0])
+def test_small_journals_need_no_pyspark(arguments: list[str], tmp_path: Path) -> None:
+    done = without_pyspark(tmp_path, arguments)
+    assert done.stdout
+    first, *rest = done.stderr.splitlines()
+    assert first == "engine: local, 6 kB to read"
+    assert all(" MB read, " in line for line in rest), "progress, on a slow machine"

@@ -1,13 +1,9 @@
-"""`phalanx history`: lines about views, from rows that are made up. The commands themselves need
-Spark (tests/pipeline/history)."""
+"""`phalanx history`: lines about views, from rows that are made up. The commands themselves are
+tested in tests/pipeline/history."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import pytest
-
-pytest.importorskip("pyspark")
 
 from phalanx.cli.history import view_texts
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +18,7 @@ from tests.pipeline.made import Hand
 
 from phalanx.errors import JournalError, PipelineError
 from phalanx.journal.parquet_export import export
-from phalanx.pipeline import group_plan
+from phalanx.pipeline import engine, group_plan
 from phalanx.pipeline.engine import LOCAL_BYTES, Engine, choose, run_groups
 from phalanx.pipeline.group_plan import plan_groups, read_task, split
 from phalanx.pipeline.group_tables import GroupKey, GroupTables
@@ -36,6 +41,14 @@ def counted(group: GroupTables) -> Counted:
 
 def above(least: int, group: GroupTables) -> bool:
     return group.rows > least
+
+
+def dies_once(marker: str, group: GroupTables) -> GroupKey:
+    """The first time, the process that runs it ends as if it was killed."""
+    with suppress(FileExistsError):
+        Path(marker).touch(exist_ok=False)
+        os._exit(9)
+    return group.key
 
 
 @pytest.fixture
@@ -96,6 +109,46 @@ def test_a_file_that_cannot_be_read_is_the_same_error_in_both(
         run_groups([tmp_path / "missing"], counted, engine=engine)
 
 
+def test_a_worker_that_dies_costs_a_repetition(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    kernel = partial(dies_once, str(tmp_path / "died"))
+    found = list(run_groups([folder], kernel, engine="spark"))
+    assert found == [one.key for one in EXPECTED]
+    assert (tmp_path / "died").exists()
+
+
+def fails(group: GroupTables) -> None:
+    raise ZeroDivisionError("a kernel is wrong")
+
+
+def test_a_kernel_that_fails_is_one_line_about_spark(spark: SparkSession, folder: Path) -> None:
+    with pytest.raises(PipelineError, match=r"tasks failed .*ZeroDivisionError: a kernel is wrong"):
+        list(run_groups([folder], fails, engine="spark"))
+
+
+def slow(group: GroupTables) -> int:
+    time.sleep(1)
+    return group.rows
+
+
+def test_progress_is_reported_by_both_engines(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+
+    monkeypatch.setattr(engine, "PROGRESS_SECONDS", 0.1)
+    size = plan_groups([folder]).bytes
+    list(run_groups([folder], slow, engine="spark", progress=progress))
+    assert seen
+    assert {total for _, total in seen} == {size}
+    list(run_groups([folder], counted, engine="local", progress=progress))
+    assert seen[-1] == (size, size)
+
+
 def test_tasks_have_whole_groups_and_small_groups_share_one(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,3 +190,13 @@ def test_versions_are_those_of_a_lake(folder: Path, tmp_path: Path) -> None:
         run_groups([folder], counted, at=1)
     with pytest.raises(PipelineError, match="a lake among other paths"):
         run_groups([folder, tmp_path / "lake"], counted)
+
+
+def test_kernels_import_neither_spark_nor_pandas() -> None:
+    """A worker imports what a kernel imports, each time that one starts."""
+    modules = ("history.view_at", "history.view_summary", "history.why", "measures.registry")
+    wanted = ", ".join(f"phalanx.pipeline.{name}" for name in (*modules, "report.collect"))
+    check = "print([name for name in ('pyspark', 'pandas', 'click') if name in sys.modules])"
+    code = f"import sys, phalanx.pipeline.engine, {wanted}; {check}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

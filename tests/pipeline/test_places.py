@@ -21,6 +21,7 @@ from tests.verify.trace_builder import odyssey
 from phalanx.pipeline.audit import PROPERTIES
 from phalanx.pipeline.campaign.code_version import code_version
 from phalanx.pipeline.campaign.seed_task import play
+from phalanx.pipeline.ingest import ingest
 
 SECONDS_MAX = 170.0
 
@@ -81,3 +82,22 @@ def test_an_audit_says_the_same_everywhere(cluster: str, connect: str, tmp_path:
     assert all(found["verdict"] == "violated" for found in here["properties"].values())
     assert audited(tmp_path, "--master", cluster) == here
     assert audited(tmp_path, "--master", connect) == here
+
+
+@pytest.mark.parametrize("place", ["cluster", "connect"])
+def test_measures_and_the_report_say_the_same_elsewhere(
+    place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    fleet = keep(tmp_path / "fleet", odyssey().rows)
+    ingest([fleet], tmp_path / "lake")
+    page = str(tmp_path / "report.html")
+    master = request.getfixturevalue(place)
+    for command in (
+        ("measures", str(tmp_path / "lake")),
+        ("report", str(fleet), "--out", page),
+    ):
+        here = program("phalanx.cli.main", *command, "--json")
+        there = program("phalanx.cli.main", *command, "--json", "--master", master)
+        told = [line for line in there.stderr.splitlines() if " MB read, " not in line]
+        assert told == [], "but for progress, Spark has nothing to say on the terminal"
+        assert (there.returncode, there.stdout) == (here.returncode, here.stdout), command

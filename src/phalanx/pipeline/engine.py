@@ -18,7 +18,9 @@ by the task like a result and is raised here, once: Spark does not repeat such a
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -33,7 +35,8 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 LOCAL_BYTES = 32 << 20
 """Up to so much is read in this process: starting Spark would take longer."""
 Progress = Callable[[int, int], None]
-"""Receives how many bytes of how many are done, in the engine `local`."""
+"""Receives how many bytes of how many are done."""
+PROGRESS_SECONDS = 1.0
 Found = TypeVar("Found")
 _RESULT = "task long, nth long, found binary, problem binary"
 
@@ -85,7 +88,7 @@ def run_plan(
     if engine == "auto" and master is None:
         tell(f"engine: {chosen}, {_size(plan.bytes)} to read")
     if chosen == "spark":
-        return _on_spark(split(plan), kernel, master)
+        return _on_spark(split(plan), kernel, master, progress)
     tasks = [plan] if plan.bytes <= LOCAL_BYTES else split(plan)
     return _here(tasks, kernel, progress)
 
@@ -125,6 +128,7 @@ def _on_spark(
     tasks: Sequence[GroupTask],
     kernel: Callable[[GroupTables], Found],
     master: str | None,
+    progress: Progress | None,
 ) -> Iterator[Found]:
     from phalanx.pipeline.session_shutdown import one_session
     from phalanx.pipeline.spark_errors import failed_tasks
@@ -133,7 +137,7 @@ def _on_spark(
         return
     plans = [msgspec.msgpack.encode(task) for task in tasks]
     # The JVM only starts tasks and passes bytes on: what it would compile runs once.
-    with one_session(master, quick=True) as spark, failed_tasks():
+    with one_session(master, quick=True) as spark, failed_tasks(), _watched(spark, tasks, progress):
         job = spark.range(0, len(plans), 1, len(plans)).mapInArrow(_worker(plans, kernel), _RESULT)
         rows = job.collect()
     decoder = msgspec.msgpack.Decoder(_result_type(kernel))
@@ -141,6 +145,32 @@ def _on_spark(
         if row.problem is not None:
             raise msgspec.msgpack.decode(bytes(row.problem), type=TaskProblem).error()
         yield decoder.decode(bytes(row.found))
+
+
+@contextmanager
+def _watched(spark: Any, tasks: Sequence[GroupTask], progress: Progress | None) -> Iterator[None]:
+    """Reports progress by the number of tasks that have ended, once a second. Spark Connect does
+    not tell how many that are, so nothing is reported through it."""
+    if progress is None or not hasattr(spark, "_jsparkSession"):
+        yield
+        return
+    total = sum(task.bytes for task in tasks)
+    over = threading.Event()
+
+    def watch() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not over.wait(PROGRESS_SECONDS):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            progress(total * min(done, len(tasks)) // len(tasks), total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(2 * PROGRESS_SECONDS)
 
 
 def _result_type(kernel: Callable[..., Any]) -> Any:

@@ -41,6 +41,14 @@ _Batches = dict[GroupKey, dict[str, list[Any]]]
 """Arrow batches by group and table."""
 
 
+class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A result about one group in one run: its first columns are those of its `GroupKey`."""
+
+    cluster: str
+    run: str
+    group: str
+
+
 class GroupTables:
     """The tables of one group in one run. Rows are in no particular order."""
 

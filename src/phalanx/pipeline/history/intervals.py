@@ -21,11 +21,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.group_tables import GroupRow, GroupTables, each_row
 from phalanx.pipeline.history.clocks import WallClock, own_time, wall_clocks
 from phalanx.pipeline.segment_stats import JournalFacts
 
 IntervalEnd = Literal["VIEW", "STOP", "CRASH", "OPEN"]
+_MEMBER = ("cluster", "run", "group", "journal", "member", "incarnation")
+_TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
 _VIEW = ("view", "joins", "removals", "cause", "members", "member_incarnations", "previous")
 
 
@@ -34,12 +36,9 @@ def labels(names: Iterable[str], incarnations: Iterable[int]) -> list[str]:
     return [f"{name}.{number}" for name, number in zip(names, incarnations, strict=True)]
 
 
-class ViewInterval(msgspec.Struct, frozen=True, kw_only=True):
+class ViewInterval(GroupRow, frozen=True, kw_only=True):
     """A view that a member installed, from when to when."""
 
-    cluster: str
-    run: str
-    group: str
     journal: str
     member: str
     incarnation: int
@@ -81,12 +80,9 @@ class ViewInterval(msgspec.Struct, frozen=True, kw_only=True):
         return own_time(self.to_t_ns, self.to_sim_ns)
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
+class Membership(GroupRow, frozen=True, kw_only=True):
     """A time during which a member considered another, or itself, a member of the group."""
 
-    cluster: str
-    run: str
-    group: str
     journal: str
     member: str
     incarnation: int
@@ -168,12 +164,7 @@ def _of_journal(
         held = labels(before["members"], before["member_incarnations"]) if before else []
         follows = row["previous"] is None or (before and before["view"] == row["previous"])
         yield ViewInterval(
-            cluster=facts.cluster,
-            run=facts.run,
-            group=facts.group,
-            journal=facts.journal,
-            member=facts.member,
-            incarnation=facts.incarnation,
+            **{name: getattr(facts, name) for name in _MEMBER},
             **{name: row[name] for name in _VIEW},
             next_view=None if is_last else following["view"],
             gained=without(now, held) if follows else None,
@@ -184,9 +175,6 @@ def _of_journal(
             gapped=int(facts.torn if is_last else following["previous"] != row["view"]),
         )
         before = row
-
-
-_TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
 
 
 def without(some: Iterable[str], others: Iterable[str]) -> list[str]:
@@ -235,12 +223,7 @@ def _memberships_of(views: Sequence[ViewInterval]) -> list[Membership]:
 
 def _membership(target: tuple[str, int], first: ViewInterval, last: ViewInterval) -> Membership:
     return Membership(
-        cluster=first.cluster,
-        run=first.run,
-        group=first.group,
-        journal=first.journal,
-        member=first.member,
-        incarnation=first.incarnation,
+        **{name: getattr(first, name) for name in _MEMBER},
         target=target[0],
         target_incarnation=target[1],
         first_view=first.view,

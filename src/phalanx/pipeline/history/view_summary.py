@@ -7,17 +7,14 @@ from typing import Any
 
 import msgspec
 
-from phalanx.pipeline.group_tables import GroupKey, GroupTables
+from phalanx.pipeline.group_tables import GroupKey, GroupRow, GroupTables
 from phalanx.pipeline.history.intervals import ViewInterval, intervals, labels, without
 from phalanx.pipeline.time_window import TimeWindow
 
 
-class ViewSummary(msgspec.Struct, frozen=True, kw_only=True):
+class ViewSummary(GroupRow, frozen=True, kw_only=True):
     """A view that anybody installed."""
 
-    cluster: str
-    run: str
-    group: str
     view: str
     joins: int
     removals: int
@@ -63,19 +60,15 @@ def views_within(window: TimeWindow, run: str | None, group: GroupTables) -> Gro
     return GroupViews(group.key, [one for one in views(group) if window.overlaps(*_times(one))])
 
 
+_SAME = ("cluster", "run", "group", "view", "joins", "removals", "members", "member_incarnations")
+
+
 def _summary(some: Sequence[ViewInterval]) -> ViewSummary:
     first = some[0]
     installed = sorted({interval.label for interval in some})
     members = labels(first.members, first.member_incarnations)
     return ViewSummary(
-        cluster=first.cluster,
-        run=first.run,
-        group=first.group,
-        view=first.view,
-        joins=first.joins,
-        removals=first.removals,
-        members=first.members,
-        member_incarnations=first.member_incarnations,
+        **{name: getattr(first, name) for name in _SAME},
         causes=sorted({interval.cause for interval in some}),
         gained=sorted({one for interval in some for one in interval.gained or ()}),
         lost=sorted({one for interval in some for one in interval.lost or ()}),

@@ -25,22 +25,15 @@ import msgspec
 
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.measures.suspicion_intervals import SuspicionInterval, suspicions
-from phalanx.pipeline.measures.watch_intervals import Watches, WatchInterval
+from phalanx.pipeline.measures.watch_intervals import PairRow, Watches, WatchInterval
 
 NS = 1_000_000_000
 Pair = tuple[str, int, str, int]
 
 
-class DetectorQuality(msgspec.Struct, frozen=True, kw_only=True):
+class DetectorQuality(PairRow, frozen=True, kw_only=True):
     """An observer, and a target that it ever watched."""
 
-    cluster: str
-    run: str
-    group: str
-    member: str
-    incarnation: int
-    target: str
-    target_incarnation: int
     watched_ns: int
     """For how long it was watched while it was up."""
     suspicions: int
@@ -78,20 +71,15 @@ def detector(group: GroupTables) -> list[DetectorQuality]:
     suspected: dict[Pair, list[SuspicionInterval]] = {}
     for one in suspicions(group):
         suspected.setdefault(_pair(one), []).append(one)
-    return [
-        _quality(group, pair, watched[pair], suspected.get(pair, [])) for pair in sorted(watched)
-    ]
+    return [_quality(watched[pair], suspected.get(pair, [])) for pair in sorted(watched)]
 
 
-def _pair(one: WatchInterval | SuspicionInterval) -> Pair:
+def _pair(one: PairRow) -> Pair:
     return one.member, one.incarnation, one.target, one.target_incarnation
 
 
 def _quality(
-    group: GroupTables,
-    pair: Pair,
-    watches: Sequence[WatchInterval],
-    some: Sequence[SuspicionInterval],
+    watches: Sequence[WatchInterval], some: Sequence[SuspicionInterval]
 ) -> DetectorQuality:
     watched_ns = sum(max(0, _until(watch) - watch.from_ns) for watch in watches)
     wrong = [one for one in some if one.kind == "MISTAKE"]
@@ -101,13 +89,7 @@ def _quality(
     mean = _mean(good)
     forward = mean / 2 * (1 + pvariance(good) / mean**2) if mean and mean > 0 else None
     found = DetectorQuality(
-        cluster=group.key.cluster,
-        run=group.key.run,
-        group=group.key.group,
-        member=pair[0],
-        incarnation=pair[1],
-        target=pair[2],
-        target_incarnation=pair[3],
+        **watches[0].pair(),
         watched_ns=watched_ns,
         suspicions=len(some),
         mistakes=len(wrong),

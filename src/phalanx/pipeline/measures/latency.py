@@ -14,12 +14,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, get_args
 
-import msgspec
 import numpy as np
 
 from phalanx.journal.schema import ServiceName
 from phalanx.pipeline.arrow_columns import Bools, Ints, codes, grouped, ints, is_known
-from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.group_tables import GroupRow, GroupTables
 from phalanx.pipeline.measures.delivered_ranges import boot_codes, journal_codes, parts, sizes
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
@@ -29,12 +28,9 @@ POINTS = (0.5, 0.9, 0.99, 0.999)
 _US = 1000
 
 
-class DeliveryLatency(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryLatency(GroupRow, frozen=True, kw_only=True):
     """Percentiles by service and size."""
 
-    cluster: str
-    run: str
-    group: str
     scope: str
     """SELF for deliveries at the sender, OTHERS for those elsewhere."""
     service: str
@@ -118,9 +114,7 @@ def latency(group: GroupTables) -> list[DeliveryLatency]:
             key % width,
         )
         one = DeliveryLatency(
-            cluster=group.key.cluster,
-            run=group.key.run,
-            group=group.key.group,
+            **group.key._asdict(),
             scope="SELF" if scope else "OTHERS",
             service=SERVICES[name],
             size_max=SIZES[limit] if limit < len(SIZES) else None,

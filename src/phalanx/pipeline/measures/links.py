@@ -13,21 +13,16 @@ Retransmissions of a third member's frames are not attributed to a link.
 
 from __future__ import annotations
 
-import msgspec
-
-from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.group_tables import GroupRow, GroupTables, each_row
 
 Link = tuple[str, int, str, int]
 """From a peer to the member that counted."""
 _COUNTED = ("frames", "missed", "asked", "repeated")
 
 
-class LinkQuality(msgspec.Struct, frozen=True, kw_only=True):
+class LinkQuality(GroupRow, frozen=True, kw_only=True):
     """A link that was in a view: from a peer to the member that counted."""
 
-    cluster: str
-    run: str
-    group: str
     peer: str
     peer_incarnation: int
     member: str
@@ -64,9 +59,7 @@ def links(group: GroupTables) -> list[LinkQuality]:
         frames, missed, asked, _ = summed[link]
         answer = summed.get((*link[2:], *link[:2]))
         one = LinkQuality(
-            cluster=group.key.cluster,
-            run=group.key.run,
-            group=group.key.group,
+            **group.key._asdict(),
             peer=link[0],
             peer_incarnation=link[1],
             member=link[2],

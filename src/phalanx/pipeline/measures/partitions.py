@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.group_tables import GroupRow, GroupTables
 from phalanx.pipeline.history.clocks import NO_BOOT
 from phalanx.pipeline.history.intervals import ViewInterval, intervals, labels
 
@@ -24,12 +22,9 @@ Component = tuple[list[str], str]
 """Members, as `ada.2`, and their view."""
 
 
-class PartitionInterval(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionInterval(GroupRow, frozen=True, kw_only=True):
     """A stretch of time with the same components, in which some member was in a view."""
 
-    cluster: str
-    run: str
-    group: str
     clock: CommonClock
     approximate: int
     """1 for WALL."""
@@ -53,9 +48,7 @@ def partitions(group: GroupTables) -> list[PartitionInterval]:
             spans[place].append(component)
     return [
         PartitionInterval(
-            cluster=group.key.cluster,
-            run=group.key.run,
-            group=group.key.group,
+            **group.key._asdict(),
             clock=clock,
             approximate=int(clock == "WALL"),
             from_ns=edges[place],

@@ -19,27 +19,18 @@ from bisect import bisect_right
 from itertools import groupby
 from typing import Any, Literal
 
-import msgspec
-
 from phalanx.core.effects import PROTOCOL_EVIDENCE
 from phalanx.pipeline.group_tables import GroupTables, each_row
 from phalanx.pipeline.history.clocks import own_time
 from phalanx.pipeline.history.removal_outcome import RemovalOutcomes
-from phalanx.pipeline.measures.watch_intervals import Watches, WatchInterval
+from phalanx.pipeline.measures.watch_intervals import PairRow, Watches, WatchInterval
 
 SuspicionKind = Literal["RIGHT", "APART", "MISTAKE", "UNKNOWN"]
 
 
-class SuspicionInterval(msgspec.Struct, frozen=True, kw_only=True):
+class SuspicionInterval(PairRow, frozen=True, kw_only=True):
     """A suspicion of a member of the view, from when to when."""
 
-    cluster: str
-    run: str
-    group: str
-    member: str
-    incarnation: int
-    target: str
-    target_incarnation: int
     spell: int
     """Numbers the time that the target was watched, by the row that began it."""
     from_lseq: int
@@ -118,13 +109,7 @@ def _interval(
     kind = _kind(watch, from_ns, ended_by, fate, reached)
     until = to_ns if watch.down_ns is None else min(to_ns, watch.down_ns)
     return SuspicionInterval(
-        cluster=watch.cluster,
-        run=watch.run,
-        group=watch.group,
-        member=watch.member,
-        incarnation=watch.incarnation,
-        target=watch.target,
-        target_incarnation=watch.target_incarnation,
+        **watch.pair(),
         spell=watch.from_lseq,
         from_lseq=first["lseq"],
         from_ns=from_ns,

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 
 from phalanx.pipeline.arrow_columns import codes, ints, is_known
-from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.group_tables import GroupRow, GroupTables
 from phalanx.pipeline.measures.delivered_ranges import journal_codes, parts, sizes
 from phalanx.pipeline.measures.latency import SERVICES
 
 BUCKET_NS = 1_000_000_000
 
 
-class DeliveredBucket(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveredBucket(GroupRow, frozen=True, kw_only=True):
     """A bucket of time in which a member delivered something."""
 
-    cluster: str
-    run: str
-    group: str
     member: str
     incarnation: int
     service: str
@@ -67,9 +63,7 @@ def throughput(group: GroupTables, bucket_ns: int = BUCKET_NS) -> list[Delivered
     for place, key in enumerate(keys[:, order[fresh]].T.tolist()):
         facts = group.journals[key[0]]
         one = DeliveredBucket(
-            cluster=facts.cluster,
-            run=facts.run,
-            group=facts.group,
+            **group.key._asdict(),
             member=facts.member,
             incarnation=facts.incarnation,
             service=SERVICES[key[1]],

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.group_tables import GroupRow, GroupTables
 from phalanx.pipeline.history.clocks import own_time
 from phalanx.pipeline.history.intervals import intervals
 from phalanx.pipeline.history.removals import Departures, Steps, doubts
@@ -24,12 +22,9 @@ Install = tuple[str, int]
 """A journal, and the row that installs a view."""
 
 
-class ViewChangeDuration(msgspec.Struct, frozen=True, kw_only=True):
+class ViewChangeDuration(GroupRow, frozen=True, kw_only=True):
     """A view but the first at a member, and how long the change to it took."""
 
-    cluster: str
-    run: str
-    group: str
     member: str
     incarnation: int
     view: str
@@ -76,9 +71,7 @@ def changes(group: GroupTables) -> list[ViewChangeDuration]:
         if sign is not None:
             suspicion = 0 if step is None else max(0, step - sign)
         change = ViewChangeDuration(
-            cluster=one.cluster,
-            run=one.run,
-            group=one.group,
+            **group.key._asdict(),
             member=one.member,
             incarnation=one.incarnation,
             view=one.view,

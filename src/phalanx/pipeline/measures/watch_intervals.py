@@ -16,11 +16,9 @@ A member whose journal ends without a stop and that no member removed is assumed
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
-
-from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.group_tables import GroupRow, GroupTables, each_row
 from phalanx.pipeline.history.clocks import NO_BOOT, own_time
 from phalanx.pipeline.history.intervals import (
     IntervalEnd,
@@ -31,16 +29,22 @@ from phalanx.pipeline.history.intervals import (
 from phalanx.pipeline.segment_stats import JournalFacts
 
 
-class WatchInterval(msgspec.Struct, frozen=True, kw_only=True):
-    """A time during which a member considered another a member of the group."""
+class PairRow(GroupRow, frozen=True, kw_only=True):
+    """A result about an observer and a target."""
 
-    cluster: str
-    run: str
-    group: str
     member: str
     incarnation: int
     target: str
     target_incarnation: int
+
+    def pair(self) -> dict[str, Any]:
+        """The columns that name the group and the two."""
+        return {name: getattr(self, name) for name in PairRow.__struct_fields__}
+
+
+class WatchInterval(PairRow, frozen=True, kw_only=True):
+    """A time during which a member considered another a member of the group."""
+
     journal: str
     """Of the observer."""
     from_lseq: int
@@ -138,13 +142,7 @@ def _watch(
         elif not simulated and is_last and held.end == "VIEW" and max(signs) < held.to_ns:
             down, crash = max(signs), "ESTIMATED"
     return WatchInterval(
-        cluster=held.cluster,
-        run=held.run,
-        group=held.group,
-        member=held.member,
-        incarnation=held.incarnation,
-        target=held.target,
-        target_incarnation=held.target_incarnation,
+        **{name: getattr(held, name) for name in PairRow.__struct_fields__},
         journal=held.journal,
         from_lseq=held.from_lseq,
         to_lseq=held.to_lseq,

@@ -148,7 +148,7 @@ class Latency(msgspec.Struct, frozen=True):
     p90: float
     p99: float
     p999: float
-    most: float
+    most: int
 
 
 class LinkLoss(msgspec.Struct, frozen=True):
