@@ -41,7 +41,13 @@ except KeyboardInterrupt:
 INTERRUPTED = 130
 NOBODY_READS = 141
 NAME_SHOWN = 200
-EXTRAS = {"pyspark": "spark", "pandas": "spark", "numpy": "spark", "pyarrow": "parquet"}
+EXTRAS = {
+    "pyspark": "spark",
+    "pandas": "spark",
+    "numpy": "spark",
+    "pyarrow": "parquet",
+    "deltalake": "lake",
+}
 """What not everybody installs, and the extra that brings it."""
 
 

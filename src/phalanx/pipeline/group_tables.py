@@ -13,19 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.journal.arrow_schema import arrow, schema
-from phalanx.journal.column_buffer import ColumnBuffer
-from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
-from phalanx.pipeline.ingest_task import ExportedSegment
+from phalanx.pipeline.segment_rows import SegmentRows
 from phalanx.pipeline.segment_source import Offer, find_offers
-from phalanx.pipeline.segment_stats import (
-    JournalFacts,
-    SegmentFacts,
-    facts_of,
-    journals_of,
-    segment_facts,
-)
+from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, facts_of, journals_of
 
 
 class GroupKey(NamedTuple):
@@ -76,7 +68,7 @@ def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
         mine = batches.setdefault(offer.header.journal, {})
         for table, some in rows.items():
             mine.setdefault(table, []).extend(some)
-    return _grouped(journals_of(segments), batches)
+    return grouped(journals_of(segments), batches)
 
 
 def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[GroupTables]:
@@ -97,10 +89,10 @@ def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[G
             table: pa.Table.from_pylist(some, schema=_schema(table)).to_batches()
             for table, some in columns.items()
         }
-    return _grouped(facts, batches)
+    return grouped(facts, batches)
 
 
-def _grouped(
+def grouped(
     facts: Iterable[JournalFacts], batches: Mapping[str, Mapping[str, Sequence[Any]]]
 ) -> list[GroupTables]:
     pa = arrow()
@@ -138,28 +130,10 @@ def _of_run(table: str, batch: Any, key: GroupKey) -> Any:
 def _read(offer: Offer) -> tuple[SegmentFacts, dict[str, list[Any]]]:
     """What a segment holds: its facts, and batches of rows by table."""
     rows: dict[str, list[Any]] = {}
-    if offer.note is not None:
-        exported = ExportedSegment(Path(offer.note))
-        for table, batch in exported.batches():
-            rows.setdefault(table, []).append(batch.replace_schema_metadata(None))
-        return exported.facts(""), rows
-    scan = ColumnarReader(offer.copies, after=offer.after)
-    buffers: dict[str, ColumnBuffer] = {}
-    for some in scan:
-        buffer = buffers.get(some.table)
-        if buffer is None:
-            buffer = buffers[some.table] = ColumnBuffer(some.table)
-        buffer.add(some.rows, some.columns)
-        if buffer.full:
-            rows.setdefault(some.table, []).append(_taken(buffer))
-    for table, buffer in buffers.items():
-        if buffer.rows:
-            rows.setdefault(table, []).append(_taken(buffer))
-    return segment_facts(scan.header, scan.found, offer.size, ""), rows
-
-
-def _taken(buffer: ColumnBuffer) -> Any:
-    return buffer.take().replace_schema_metadata(None)
+    segment = SegmentRows(offer)
+    for table, batch in segment.batches():
+        rows.setdefault(table, []).append(batch)
+    return segment.facts(), rows
 
 
 def each_row(table: Any, *columns: str) -> Iterator[tuple[Any, ...]]:
