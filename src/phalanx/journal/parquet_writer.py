@@ -7,7 +7,7 @@ to disk, and renamed when all files are complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,13 @@ class ParquetTableWriter:
 
 
 class ParquetFileWriter:
-    """One Parquet file under a temporary name, until `show` renames it. `compact` leaves out the
-    copy of the Arrow schema, which is most of a file of few rows."""
+    """One Parquet file under a temporary name, until `show` renames it. With `statistics` only
+    these columns have them, and the copy of the Arrow schema is left out: for files of few rows,
+    which would be twice as large."""
 
-    def __init__(self, path: Path, given: Any, compact: bool = False) -> None:
+    def __init__(
+        self, path: Path, given: Any, statistics: Sequence[str] | None = None, level: int = 1
+    ) -> None:
         pa = arrow()
         self.path = path
         # Engines pass over names that begin so. Two attempts at one task must not share one.
@@ -86,7 +89,13 @@ class ParquetFileWriter:
         # Numbers seldom repeat: a dictionary of them would only be made and thrown away.
         texts = [f.name for f in given if not pa.types.is_integer(f.type)]
         self._writer = pa.parquet.ParquetWriter(
-            self._fresh, given, compression="zstd", use_dictionary=texts, store_schema=not compact
+            self._fresh,
+            given,
+            compression="zstd",
+            compression_level=level,
+            use_dictionary=texts,
+            write_statistics=True if statistics is None else list(statistics),
+            store_schema=statistics is None,
         )
 
     def write(self, batch: Any) -> None:

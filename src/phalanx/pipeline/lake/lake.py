@@ -35,6 +35,10 @@ LOG = "_delta_log"
 WORK = "_work"
 NAME = "phalanx"
 """The name that each of our Delta tables has in its metadata."""
+_CONFIGURATION = {
+    "delta.enableExpiredLogCleanup": "false",  # `lake vacuum` does both, and knows the versions
+    "delta.deletedFileRetentionDuration": "interval 0 days",
+}
 _MANIFESTS = "_manifest"
 """What lakes of format 1 and 2 had."""
 _OTHER = "give an empty folder, a new one, or a lake"
@@ -231,7 +235,7 @@ def create_table(place: Path, table: str, schema: Any, partition_by: Sequence[st
             partition_by=list(partition_by),
             name=NAME,
             description=description(),
-            configuration={"delta.enableExpiredLogCleanup": "false"},  # vacuum does it
+            configuration=_CONFIGURATION,
         )
 
 

@@ -21,7 +21,7 @@ from phalanx.journal.parquet_writer import ParquetFileWriter
 GROUP_ROWS = 1 << 16
 """Rows of a row group: so many are held in memory for each partition and table."""
 _RANGES = ("lseq", "at", "lake_version")
-"""Columns whose least and greatest values the Delta log keeps, for readers to skip files."""
+"""Columns whose least and greatest values are kept, for readers to skip files and parts."""
 
 
 class LakeFile(msgspec.Struct, frozen=True):
@@ -45,8 +45,9 @@ class PartitionWriter:
     """Writes rows of any tables, a file for each partition: LAKE/TABLE/NAME-0.parquet. Every method
     may raise OSError; `abandon` then leaves nothing behind."""
 
-    def __init__(self, lake: Path, name: str) -> None:
-        self._lake, self._name = lake, name
+    def __init__(self, lake: Path, name: str, level: int = 1) -> None:
+        """`level` is that of the compression, from 1 to 19."""
+        self._lake, self._name, self._level = lake, name, level
         self._parts: dict[tuple[str, str, str], _Partition] = {}
 
     def add(self, table: str, rows: Any, group: str = "", day: str = "") -> None:
@@ -55,7 +56,7 @@ class PartitionWriter:
         part = self._parts.get(key)
         if part is None:
             path = self._lake / table / f"{self._name}-{len(self._parts)}.parquet"
-            part = self._parts[key] = _Partition(path, rows.schema)
+            part = self._parts[key] = _Partition(path, rows.schema, self._level)
         part.add(rows)
 
     def finish(self) -> dict[str, list[LakeFile]]:
@@ -75,8 +76,8 @@ class PartitionWriter:
 class _Partition:
     """Rows of one table and partition on their way to a file."""
 
-    def __init__(self, path: Path, schema: Any) -> None:
-        self._path, self._schema = path, schema
+    def __init__(self, path: Path, schema: Any, level: int) -> None:
+        self._path, self._schema, self._level = path, schema, level
         self._pending: list[Any] = []
         self._pending_rows = 0
         self._file: ParquetFileWriter | None = None
@@ -109,7 +110,8 @@ class _Partition:
         pa = arrow()
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = ParquetFileWriter(self._path, self._schema, compact=True)
+            ranged = [name for name in _RANGES if name in self._schema.names]
+            self._file = ParquetFileWriter(self._path, self._schema, ranged, self._level)
         rows = pa.concat_tables(self._pending) if self._pending else self._schema.empty_table()
         for name in _RANGES:
             if name in rows.schema.names:

@@ -30,6 +30,10 @@ from phalanx.pipeline.segment_stats import SegmentFacts, emptied
 
 SMALL_BYTES = 32 << 20
 """Files below this are joined, up to twice as much."""
+COMPACT_LEVEL = 9
+"""Of compression: files that stay are worth more work."""
+LOG_BYTES = 32 << 10
+"""A log of at most this size is left as it is: a checkpoint would not be smaller."""
 
 
 class Compacted(msgspec.Struct, kw_only=True):
@@ -133,7 +137,7 @@ def _join(
     if table in EVENTS:
         rows = rows.sort_by([("journal", "ascending"), ("lseq", "ascending")])
     transaction.remove(table, files)
-    transaction.write(table, rows, group, day)
+    transaction.write(table, rows, group, day, COMPACT_LEVEL)
 
 
 def _count(transaction: LakeTransaction) -> int:
@@ -151,7 +155,9 @@ def vacuum(lake: Lake, keep: timedelta = timedelta(0)) -> Vacuumed:
         if not known:
             return Vacuumed(version=0, versions=0, files=0, bytes=0)
         kept = _kept(known, datetime.now(UTC) - keep)
-        if len(kept) < len(known):
+        if len(kept) == 1:
+            kept = [_with_short_logs(lake, kept[0])]
+        if kept != known:
             transaction.publish_only(_rows(kept))
         before = _bytes(lake.place)
         files = 0
@@ -217,19 +223,38 @@ def _remove_files(folder: Path, wanted: set[str], spared: set[str]) -> int:
     return removed
 
 
+def _with_short_logs(lake: Lake, newest: LakeVersion) -> LakeVersion:
+    """The same version after a small entry at the end of each large log: the entry of a checkpoint
+    stays beside it, and that of a compaction is large."""
+    tables = dict(newest.tables)
+    for table, delta_version in newest.tables.items():
+        if _log_bytes(lake, table) <= LOG_BYTES:
+            continue
+        delta = reading.open_table(lake.place, table)
+        if delta.version() != delta_version:
+            continue
+        with reading.explained(lake.place / table):
+            delta.alter.set_table_description(reading.description())
+        if reading.latest_delta_version(lake.place, table) == delta_version + 1:
+            tables[table] = delta_version + 1
+    return msgspec.structs.replace(newest, tables=tables)
+
+
+def _log_bytes(lake: Lake, table: str) -> int:
+    return _bytes(lake.place / table / reading.LOG)
+
+
 def _trim_log(lake: Lake, table: str, oldest: int) -> None:
-    """Removes what the log has from before a Delta version, which becomes a checkpoint."""
-    log = lake.place / table / reading.LOG
-    before = [
-        path for path in log.iterdir() if path.name[:20].isdigit() and int(path.name[:20]) < oldest
-    ]
-    if not before:
+    """Removes what a large log has from before a Delta version, which becomes a checkpoint."""
+    if _log_bytes(lake, table) <= LOG_BYTES:
         return
+    log = lake.place / table / reading.LOG
     with reading.explained(lake.place / table):
         reading.open_table(lake.place, table, oldest).create_checkpoint()
-    for path in before:
-        with suppress(OSError):
-            path.unlink()
+    for path in log.iterdir():
+        if path.name[:20].isdigit() and int(path.name[:20]) < oldest:
+            with suppress(OSError):
+                path.unlink()
 
 
 # ---------------------------------------------------------------------- retain

@@ -80,7 +80,8 @@ class LakeTransaction:
     def create(self, tables: Iterable[str]) -> None:
         """Creates tables that do not exist, so that queries can name them."""
         for table in tables:
-            self._wanted(table)
+            if table not in self.base.delta_versions:
+                self._wanted(table)
 
     def add(self, table: str, files: Iterable[LakeFile]) -> None:
         """Adds files that lie in the folder of the table."""
@@ -91,10 +92,10 @@ class LakeTransaction:
         for file in files:
             del wanted[file.name]
 
-    def write(self, table: str, rows: Any, group: str = "", day: str = "") -> None:
+    def write(self, table: str, rows: Any, group: str = "", day: str = "", level: int = 1) -> None:
         """Writes the rows of one partition to a file, and adds it."""
         self._written += 1
-        writer = PartitionWriter(self.lake.place, f"{self.writer}-w{self._written:05}")
+        writer = PartitionWriter(self.lake.place, f"{self.writer}-w{self._written:05}", level)
         try:
             writer.add(table, rows, group, day)
             self.add(table, writer.finish()[table])
@@ -291,11 +292,13 @@ def _sweep(lake: Lake) -> None:
     notes = [note for note in _notes(lake.place) if _is_mine(note)]
     if not notes:
         return
-    published = {version.writer for version in lake.versions()}
+    newest = reading.open_table(lake.place, VERSIONS)
+    listed = {file.path for file in reading.files_of(newest, lake.place, VERSIONS)}
+    published = {version.writer for version in reading.versions_of(lake.place, newest)}
     for note in notes:
         if note.name not in published:
             for left in lake.place.glob(f"*/*{note.name}*"):
-                if left.parent.name != reading.WORK:
+                if left.parent.name != reading.WORK and str(left) not in listed:
                     with suppress(OSError):
                         left.unlink()
         shutil.rmtree(note, ignore_errors=True)
