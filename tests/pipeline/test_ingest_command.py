@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 from tests.journal.journal_folder import header, keep, rows, segment
 from tests.pipeline.daemons import PACKAGES
-from tests.pipeline.lakes import held, written
+from tests.pipeline.lakes import Contents, held, written
 from tests.verify.trace_builder import odyssey
 
 from phalanx.cli.ingest import progress
@@ -122,6 +122,13 @@ if sys.argv[3] == "workers":
     spark = session.session(quick=True, memory="1g")
 print("ready", flush=True)
 ingest.ingest(sys.argv[1:2], sys.argv[2], spark=None if spark is None else lambda: spark)
+if sys.argv[3] == "maintained":
+    from phalanx.pipeline.lake import lake_maintenance
+    lake_maintenance._remove_files = slowly(lake_maintenance._remove_files)
+    lake_maintenance._trim_log = slowly(lake_maintenance._trim_log)
+    lake_maintenance.LOG_BYTES = 0
+    lake_maintenance.compact(lake.Lake(sys.argv[2]))
+    lake_maintenance.vacuum(lake.Lake(sys.argv[2]))
 print("done", flush=True)
 """
 """An ingest that spends most of its time between two steps, so that is where it dies."""
@@ -193,6 +200,34 @@ def check_heads(lake: Path) -> None:
         assert {str(path) for path in (lake / table).glob("*.parquet")} == listed, table
 
 
+def stays_whole(folder: Path, seed: int, rounds: int) -> None:
+    """One lake, journals that grow, and a kill in each round while they are ingested and the lake
+    is compacted and vacuumed: each row is there once, of what was in the journals at some time."""
+    chance = random.Random(seed)
+    journals, lake = fleet(folder / "fleet"), folder / "lake"
+    states: list[Contents] = [{}]
+    for number in range(rounds):
+        for member in range(4):
+            path = journals / f"g-m{member}-000001-000004.phj"
+            first = 31 + 3 * number
+            some = [_of(r, f"m{member}") for r in rows(first, first + 2)]
+            path.write_bytes(path.read_bytes() + rows_block(some))
+        states.append(written(journals))
+        disturbed(journals, lake, "maintained", chance.uniform(0.0, 3.0))
+        found = held(lake) if is_lake(lake) else {}
+        assert found in states, f"round {number} of seed {seed}"
+        states = states[states.index(found) :]  # it never goes back
+    assert phalanx("ingest", journals, "--into", lake).exit_code == 0
+    assert held(lake) == written(journals)
+    assert phalanx("lake", "vacuum", lake, "--keep", "0h").exit_code == 0
+    check_heads(lake)
+    assert held(lake) == written(journals)
+
+
+def test_a_lake_stays_whole_when_its_maintenance_is_killed(tmp_path: Path) -> None:
+    stays_whole(tmp_path, seed=1, rounds=3)
+
+
 def test_an_ingest_that_was_killed_is_made_good_by_the_next(tmp_path: Path) -> None:
     survives(tmp_path, seed=1, kills=3, by="itself")
 
@@ -203,3 +238,8 @@ def test_an_ingest_that_was_killed_at_any_moment_is_made_good_by_the_next(
     tmp_path: Path, by: str, kills: int
 ) -> None:
     survives(tmp_path, seed=2, kills=kills, by=by)
+
+
+@pytest.mark.slow
+def test_a_lake_stays_whole_when_its_maintenance_is_killed_at_any_moment(tmp_path: Path) -> None:
+    stays_whole(tmp_path, seed=2, rounds=20)

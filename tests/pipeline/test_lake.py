@@ -27,14 +27,15 @@ from phalanx.journal.blocks import rows_block
 from phalanx.journal.segment_file import SegmentFile
 from phalanx.pipeline.group_tables import read_groups
 from phalanx.pipeline.ingest import ingest
-from phalanx.pipeline.lake import lake_transaction
+from phalanx.pipeline.lake import lake_schema, lake_transaction
 from phalanx.pipeline.lake.lake import Lake, LakeConflict, tables_in
 from phalanx.pipeline.lake.lake_groups import lake_groups
 from phalanx.pipeline.lake.lake_maintenance import compact, info, retain, vacuum
-from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change, replace
+from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change
 from phalanx.pipeline.schemas import EVENTS
 
 DAY_NS = 86_400 * 10**9
+CURRENT_SCHEMA = lake_schema.lake_schema
 NOON_NS = 1_767_268_800 * 10**9
 """2026-01-01 12:00 UTC."""
 
@@ -113,6 +114,51 @@ def test_a_group_may_have_any_name(tmp_path: Path, group: str) -> None:
     assert held(tmp_path / "lake") == written(path)
     (tables,) = lake_groups(Lake(tmp_path / "lake").snapshot(), groups=[group])
     assert tables["stable"].num_rows == 4
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "#1?", "[x]*", "é{}", "a=b:c"])
+def test_a_lake_may_lie_in_a_folder_of_any_name(fleet: Path, tmp_path: Path, name: str) -> None:
+    """Also behind a link, and under a path that is not absolute."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / name).symlink_to(tmp_path / "real")
+    lake = tmp_path / name / name
+    files = sorted(fleet.glob("*.phj"))
+    for some in (files[:2], files[2:]):
+        ingest(some, lake)
+    compact(Lake(tmp_path / "real" / name))
+    vacuum(Lake(lake))
+    assert held(lake) == written(fleet)
+
+
+def test_a_path_that_the_delta_library_cannot_use_is_refused(fleet: Path, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"100%20: the Delta library cannot use a path with %"):
+        ingest([fleet], tmp_path / "100%20")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_that_a_later_version_has_are_added_to_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, rows(1, 3))
+    with monkeypatch.context() as patch:
+        for module in (lake_schema, lake_transaction):
+            patch.setattr(module, "lake_schema", earlier_schema)
+        ingest([path], tmp_path / "lake")
+    fields = DeltaTable(str(tmp_path / "lake" / "stable")).schema().fields
+    assert not {"at", "members"} & {field.name for field in fields}
+    path.write_bytes(path.read_bytes() + rows_block(rows(4, 5)))
+    ingest([path], tmp_path / "lake")
+    compact(Lake(tmp_path / "lake"))
+    assert held(tmp_path / "lake") == written(path)
+    found = polars.read_delta(str(tmp_path / "lake" / "stable"))
+    assert sorted(found["at"].is_null().to_list()) == [False, False, True, True, True]
+
+
+def earlier_schema(table: str) -> Any:
+    """Without a column that events did not always have."""
+    found = CURRENT_SCHEMA(table)
+    fields = [field for field in found if field.name not in ("at", "members")]
+    return arrow().schema(fields if table == "stable" else list(found))
 
 
 def test_duckdb_and_polars_read_the_tables_as_they_are(fleet: Path, tmp_path: Path) -> None:
@@ -264,7 +310,7 @@ def test_a_version_is_published_once(fleet: Path, tmp_path: Path) -> None:
     rows = arrow().table({"n": [1]})
     with change(lake, "first") as first:
         first.replace("ours", rows)
-        assert replace(lake, "theirs", rows, what="second") == 1
+        assert lake.replace("theirs", rows, what="second") == 1
         with pytest.raises(LakeConflict, match="another process wrote to it at the same time"):
             first.commit()
     assert [(one.version, one.what) for one in lake.versions()] == [(1, "second")]
@@ -275,20 +321,19 @@ def test_derived_tables_are_replaced_whole_or_in_part(tmp_path: Path) -> None:
     pa = arrow()
     lake = Lake.create(tmp_path / "lake")
     first = pa.table({"group": ["a", "a", "b"], "n": [1, 2, 3]})
-    assert replace(lake, "findings", first) == 1
-    assert replace(lake, "findings", pa.table({"group": ["a"], "n": [4]}), {"group": "a"}) == 2
-    assert replace(lake, "findings", first.slice(0, 0), {"group": "b"}) == 3
-    assert replace(lake, "findings", first.slice(0, 1)) == 4
+    assert lake.replace("findings", first) == 1
+    assert lake.replace("findings", pa.table({"group": ["a"], "n": [4]}), {"group": "a"}) == 2
+    assert lake.replace("findings", first.slice(0, 0), {"group": "b"}) == 3
+    assert lake.replace("findings", first.slice(0, 1)) == 4
 
     def numbers(version: int) -> list[int]:
-        files = lake.snapshot(version).files("findings")
-        return sorted(n for f in files for n in pa.parquet.read_table(f.path)["n"].to_pylist())
+        return sorted(lake.snapshot(version).read("findings")["n"].to_pylist())
 
     assert [numbers(version) for version in (1, 2, 3, 4)] == [[1, 2, 3], [3, 4], [4], [1]]
     assert polars.read_delta(str(tmp_path / "lake" / "findings"))["n"].to_list() == [1]
     for name in ("deliver", "versions", "../x", "Findings"):
         with pytest.raises(PipelineError, match="no name for a derived table"):
-            replace(lake, name, first)
+            lake.replace(name, first)
 
 
 # ---------------------------------------------------------------------- maintenance

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.journal.journal_folder import header, keep, rows, segment
-from tests.pipeline.lakes import Contents, in_order, written
+from tests.pipeline.lakes import Contents, held, in_order, written
 from tests.verify.trace_builder import odyssey
 
 from phalanx.errors import JournalError, PipelineError
@@ -66,6 +66,16 @@ def test_large_journals_are_taken_by_workers(
     total = sum(path.stat().st_size for path in fleet.glob("*.phj"))
     assert seen[-1] == (total, total)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_write_the_files_of_a_lake_and_the_driver_commits_them(
+    spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ingesting, "SMALL_BYTES", 0)
+    monkeypatch.setattr(ingesting, "TASK_BYTES", 1)
+    ingest([fleet], tmp_path / "lake", spark=lambda: spark)
+    assert len(Lake(tmp_path / "lake").snapshot().files("deliver")) > 1
+    assert held(tmp_path / "lake") == written(fleet)
 
 
 def test_a_lake_opens_as_it_was_at_a_version(

@@ -214,7 +214,7 @@ def _discard(taken: Taken) -> None:
 def _tasks(choices: Sequence[_Choice], transaction: LakeTransaction) -> list[Task]:
     """Neighbours share a task; segments that replace others have one each, to be discarded if they
     have no more than the lake has."""
-    folder, writer = str(transaction.lake.place.resolve()), transaction.writer
+    folder, writer = str(transaction.lake.place), transaction.writer
     tasks = _packed([choice.offer for choice in choices if not choice.replaces], folder, writer)
     for choice in choices:
         if choice.replaces:

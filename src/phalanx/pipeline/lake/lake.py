@@ -11,7 +11,9 @@ lake, Delta tables that another program wrote, and lakes of an earlier or later 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,7 +26,7 @@ from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.schema import SCHEMA_VERSION
 from phalanx.pipeline.lake.lake_file import LakeFile, read_files
-from phalanx.pipeline.lake.lake_schema import EPOCH, FORMAT, VERSIONS, lake_schema
+from phalanx.pipeline.lake.lake_schema import EPOCH, FORMAT, OWN_TABLES, VERSIONS, lake_schema
 from phalanx.pipeline.schemas import JOURNALS, SEGMENTS
 from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts
 
@@ -82,8 +84,13 @@ class Snapshot:
         groups: Collection[str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Any:
-        """All rows of a table, as one Arrow table with the columns of `lake_schema`."""
-        return read_files(self.files(table, groups=groups), lake_schema(table), columns)
+        """All rows of a table as one Arrow table, with the columns of `lake_schema`; of a derived
+        table with those that it was last replaced with."""
+        files = self.files(table, groups=groups)
+        if table in OWN_TABLES:
+            return read_files(files, lake_schema(table), columns)
+        delta = open_table(self.place, table, self.delta_versions.get(table))
+        return read_files(files, arrow().schema(delta.schema().to_arrow()), columns)
 
     def journals(self, *, groups: Collection[str] | None = None) -> list[JournalFacts]:
         """The facts of all journals that have rows, in the order of their names."""
@@ -100,6 +107,7 @@ class Lake:
 
     def __init__(self, place: str | Path) -> None:
         self.place = Path(place).absolute()  # workers elsewhere have another working directory
+        _check_path(self.place)
         if (self.place / _MANIFESTS).is_dir():
             problem = "a lake of format 2 or before: Parquet files with manifests"
             raise PipelineError(str(place), problem, _AGAIN)
@@ -113,11 +121,11 @@ class Lake:
     def create(cls, place: str | Path) -> Lake:
         """Opens a lake, or creates one in a new or empty folder."""
         place = Path(place)
+        _check_path(place.absolute())
         try:
             if not is_lake(place):
                 if place.exists() and (not place.is_dir() or _has_content(place)):
                     raise PipelineError(str(place), "it holds something that is no lake", _OTHER)
-                (place / WORK).mkdir(parents=True, exist_ok=True)
                 create_table(place.absolute(), VERSIONS, lake_schema(VERSIONS))
             lake = cls(place)
             (place / WORK).mkdir(exist_ok=True)
@@ -141,6 +149,17 @@ class Lake:
         problem = f"there is no version {version}"
         raise PipelineError(str(self.place), problem, f"there are {there}")
 
+    def replace(
+        self, table: str, rows: Any, where: Mapping[str, Any] | None = None, what: str = ""
+    ) -> int:
+        """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
+        Returns the version that has them. PipelineError if another process writes now."""
+        from phalanx.pipeline.lake.lake_transaction import change
+
+        with change(self, what or f"replace {table}") as transaction:
+            transaction.replace(table, rows, where)
+            return transaction.commit()
+
     def since_ns(self, version: int) -> int:
         """The instant at which a version was committed, in nanoseconds of the epoch."""
         self.snapshot(version)
@@ -158,7 +177,10 @@ def is_lake(place: Path) -> bool:
     what it is."""
     if (place / _MANIFESTS).is_dir() or _has_log(place):
         return True
-    return place.is_dir() and any(_has_log(child) for child in place.iterdir())
+    if not place.is_dir():
+        return False
+    with os.scandir(place) as children:
+        return any(child.is_dir() and _has_log(Path(child.path)) for child in children)
 
 
 def files_of(delta: DeltaTable, place: Path, table: str) -> list[LakeFile]:
@@ -290,6 +312,13 @@ def tables_in(place: Path) -> list[str]:
 def _has_log(path: Path) -> bool:
     log = path / LOG
     return log.is_dir() and any(child.name[:20].isdigit() for child in log.iterdir())
+
+
+def _check_path(place: Path) -> None:
+    """deltalake 1.6 decodes a path once too often: it would use another folder."""
+    if re.search("%[0-9A-Fa-f]{2}", str(place.resolve())):
+        problem = "the Delta library cannot use a path with % and two hexadecimal digits"
+        raise PipelineError(str(place), problem, "choose another place")
 
 
 def _has_content(place: Path) -> bool:

@@ -29,6 +29,8 @@ FORMAT = 3
 """Of lakes. 1 and 2: Parquet files with manifests of our own."""
 VIEWS = "views"
 VERSIONS = "versions"
+OWN_TABLES = frozenset({*EVENTS, JOURNALS, SEGMENTS, VIEWS, VERSIONS})
+"""Tables that ingest fills; all others are derived."""
 INSTALLS = "view_installed"
 MEMBERS = ("members", "member_incarnations")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -34,8 +34,7 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.lake import lake as reading
 from phalanx.pipeline.lake.lake import Lake, Snapshot, explained, unwritable
 from phalanx.pipeline.lake.lake_file import LakeFile, PartitionWriter, read_file, read_files
-from phalanx.pipeline.lake.lake_schema import VERSIONS, lake_schema, partitions
-from phalanx.pipeline.schemas import EVENTS, FACTS
+from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema, partitions
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -108,7 +107,7 @@ class LakeTransaction:
         """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
         The table is created with the schema of `rows` if it does not exist."""
         pa = arrow()
-        if table in (*EVENTS, *FACTS, VERSIONS, "views") or not _DERIVED.fullmatch(table):
+        if table in OWN_TABLES or not _DERIVED.fullmatch(table):
             remedy = "choose another name, of letters, digits and underscores"
             raise PipelineError(table, "no name for a derived table", remedy)
         self._schemas[table] = rows.schema
@@ -230,21 +229,13 @@ class LakeTransaction:
         return version
 
 
-def replace(
-    lake: Lake, table: str, rows: Any, where: Mapping[str, Any] | None = None, what: str = ""
-) -> int:
-    """Replaces rows of a derived table (`LakeTransaction.replace`), and returns the version."""
-    with change(lake, what or f"replace {table}") as transaction:
-        transaction.replace(table, rows, where)
-        return transaction.commit()
-
-
 @contextmanager
 def change(lake: Lake, what: str) -> Iterator[LakeTransaction]:
     """A transaction; call `commit` at its end. One at a time on a machine: PipelineError if another
     process has one. Files that were written and not published are removed at the end."""
     with _locked(lake.place):
         writer = uuid.uuid4().hex[:16]
+        _raise_schema_version(lake)
         transaction = LakeTransaction(lake, writer, what)
         transaction.undo_unpublished()
         _sweep(lake)
@@ -314,6 +305,14 @@ def _is_mine(note: Path) -> bool:
         return (note / "host").read_text() in ("", gethostname())
     except OSError:
         return True  # killed before it wrote anything
+
+
+def _raise_schema_version(lake: Lake) -> None:
+    """From now on an earlier phalanx, which lacks tables or columns, refuses the lake."""
+    delta = reading.open_table(lake.place, VERSIONS)
+    if delta.metadata().description != reading.description():
+        with explained(lake.place / VERSIONS):
+            delta.alter.set_table_description(reading.description())
 
 
 def _add_columns(delta: DeltaTable, path: Path, schema: Any) -> bool:
