@@ -64,14 +64,16 @@ def measure(place: Path, groups: int, members: int, rounds: int) -> dict[str, An
     ]
     total = sum(len(rows) for _, rows in live)
     seconds = []
+    cpu = 0.0
     for turn in range(rounds):
         for file, rows in live:
             some = rows[len(rows) * turn // rounds : len(rows) * (turn + 1) // rounds]
             if some:
                 file.append(rows_block(some), some)
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         ingest([place / "journals"], place / "lake")
         seconds.append(time.perf_counter() - begin)
+        cpu += time.process_time() - cpu_begin
     for file, _ in live:
         file.abandon()
     lake = Lake(place / "lake")
@@ -95,6 +97,7 @@ def measure(place: Path, groups: int, members: int, rounds: int) -> dict[str, An
         "rounds": rounds,
         "raw_bytes": raw,
         "ingest_s": {"first": seconds[0], "middle": seconds[rounds // 2], "last": seconds[-1]},
+        "ingest_cpu_s": cpu / rounds,
         "live_files": live_files,
         "grown": grown | {"times_raw": grown["bytes"] / raw},
         "maintained": after | {"times_raw": after["bytes"] / raw, "seconds": maintained},

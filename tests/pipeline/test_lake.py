@@ -457,6 +457,13 @@ def test_retention_deletes_whole_segments_and_journals_count_as_torn(tmp_path: P
     assert held(lake, 1) == written(tmp_path)
 
 
+def test_simulated_journals_have_no_age(tmp_path: Path) -> None:
+    segment(tmp_path, [row(n, sim_ns=n * MS) for n in (1, 2, 3)])
+    ingest([tmp_path], tmp_path / "lake")
+    assert retain(Lake(tmp_path / "lake"), datetime(2027, 1, 1, tzinfo=UTC)).version == 1
+    assert held(tmp_path / "lake") == written(tmp_path)
+
+
 def test_rows_that_are_added_to_a_deleted_segment_are_taken(tmp_path: Path) -> None:
     old_and_new(tmp_path)
     lake = tmp_path / "lake"

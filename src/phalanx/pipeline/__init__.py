@@ -5,7 +5,7 @@ schemas      the tables of `journal.schema`, for Arrow and for Spark
 tables       a set of tables: frames by name
 open_tables  raw journals, exported Parquet or a lake as a set of tables
 ingest       journals into a lake, each row once
-store        the lake: Parquet files, and manifests that list the files of each version
+lake         the lake: Delta tables with one version number
 source       raw and live journals as a table: `spark.read.format("phalanx")`
 audit        verdicts on every guarantee
 history      who was in which view when, and why a member was removed

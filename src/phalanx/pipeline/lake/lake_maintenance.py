@@ -262,7 +262,8 @@ def _trim_log(lake: Lake, table: str, oldest: int) -> None:
 
 def retain(lake: Lake, before: datetime) -> Retained:
     """Deletes segments that ended before an instant, by the wall clocks of their machines. Groups
-    and days are deleted whole, once all their segments have ended before it."""
+    and days are deleted whole, once all their segments have ended before it. Simulated ones
+    stay."""
     before_ns = (before - EPOCH) // timedelta(microseconds=1) * 1000
     with change(lake, "retain") as transaction:
         by_partition: dict[tuple[str, str], list[SegmentFacts]] = {}
@@ -273,7 +274,7 @@ def retain(lake: Lake, before: datetime) -> Retained:
         old = {
             key: some
             for key, some in by_partition.items()
-            if all(s.end_ns < before_ns for s in some) and any(s.rows for s in some)
+            if all(_is_older(s, before_ns) for s in some) and any(s.rows for s in some)
         }
         rows = 0
         for table in EVENTS:
@@ -288,6 +289,11 @@ def retain(lake: Lake, before: datetime) -> Retained:
         return Retained(
             version=transaction.commit(), segments=len(gone), rows=rows, journals=journals
         )
+
+
+def _is_older(segment: SegmentFacts, before_ns: int) -> bool:
+    """Simulated segments have no age: their clock is not that of the world."""
+    return segment.end_ns < before_ns and segment.end_sim_ns is None
 
 
 # ---------------------------------------------------------------------- info
