@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-from pyspark.sql import DataFrame
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from phalanx.journal import schema as ev
 from phalanx.journal.segment import Header
+from phalanx.pipeline.group_tables import GroupTables
 from phalanx.sim.generators import scenario_of
 from phalanx.sim.run import run
 
@@ -19,6 +18,7 @@ WALL = 1_800_000_000 * SECOND
 SEEDS = (1, 6, 10, 25, 27)
 """Membership scenarios with crashes, leaves, partitions, restarts and wrong suspicions."""
 
+Row = TypeVar("Row")
 Journal = tuple[Header, Sequence[ev.Event]]
 
 
@@ -146,7 +146,14 @@ def simulated(seeds: Sequence[int] = SEEDS) -> dict[str, list[ev.Event]]:
     return found
 
 
-def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+def each(
+    measure: Callable[[GroupTables], Iterable[Row]], groups: Iterable[GroupTables]
+) -> list[Row]:
+    """The rows of all groups."""
+    return [row for group in groups for row in measure(group)]
+
+
+def rows_of(rows: Iterable[Any], *columns: str) -> list[tuple[Any, ...]]:
     """These columns of all rows, sorted as text."""
-    found = [tuple(row) for row in frame.select(*columns).collect()]
+    found = [tuple(getattr(row, column) for column in columns) for row in rows]
     return sorted(found, key=lambda row: tuple((value is not None, str(value)) for value in row))

@@ -16,11 +16,11 @@ from phalanx.journal import blocks
 from phalanx.journal import parquet_export as parquet
 from phalanx.journal.segment import header_bytes
 from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline import task_runner as running
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.lake.lake import Lake
 from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, spark_schema
+from phalanx.pipeline.spark_errors import last_words
 from phalanx.pipeline.tables import Tables
 
 
@@ -127,8 +127,8 @@ def test_what_a_worker_raised_is_told_without_its_traceback() -> None:
         "Job aborted: Task 0 failed 4 times:\nTraceback (most recent call last):\n"
         '  File "taking.py", line 1\nFileNotFoundError: [Errno 2] No such file: 0.task\n\n\tat Java'
     )
-    assert running.last_words(told) == "FileNotFoundError: [Errno 2] No such file: 0.task"
-    assert running.last_words(PySparkException("no more memory\nat")) == "no more memory"
+    assert last_words(told) == "FileNotFoundError: [Errno 2] No such file: 0.task"
+    assert last_words(PySparkException("no more memory\nat")) == "no more memory"
 
 
 def test_workers_that_cannot_write_are_explained_in_one_line(

@@ -1,40 +1,43 @@
-"""`phalanx audit`: judge every guarantee on the journals of groups, with Spark."""
+"""`phalanx audit`: judge every guarantee on the journals of groups."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from phalanx.cli.ingest import progress
+from phalanx.cli.engine_options import ENGINE, GROUP, each_group
 from phalanx.cli.settings_lines import settings_lines
-from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER
 from phalanx.runtime.short_names import ShortNames, of_labels
 from phalanx.text import one_line
 from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit, Result, RunVerdicts
+    from phalanx.pipeline.engine import Engine
 
 RUNS_SHOWN = 20
 
 
 @click.command("audit")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
+@ENGINE
 @MASTER
 @AT
+@GROUP
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME", help="Judge only this; repeatable."
 )
 @AS_JSON
 def audit(
     paths: tuple[str, ...],
+    engine: Engine,
     master: str | None,
     at: int | None,
+    group: str | None,
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -44,19 +47,20 @@ def audit(
     or a lake. Each group of each run is judged by itself, with the verdicts of `phalanx check`.
     Settings that must agree and differ are printed first. A property that needs a missing journal
     is unverifiable, which is not the same as violated. Exit 0 if nothing is violated, 1 if
-    something is, 2 if the journals cannot be read.
+    something is, 2 if the journals cannot be read, 3 if the audit itself failed.
 
     \b
     Example:
       phalanx audit journals/
       phalanx audit lake/ --property virtual-synchrony --property causal --json
     """
-    from phalanx.pipeline.audit import audit as judge
-    from phalanx.pipeline.audit import wanted
+    from phalanx.pipeline.audit import judge_group, summed, wanted
 
-    wanted(properties or None)
-    with progress("read") as read, asked(paths, master, read, at) as tables, telling() as tell:
-        found = judge(tables, properties or None, tell)
+    names = wanted(properties or None)
+    runs = each_group(
+        paths, partial(judge_group, names=names), engine=engine, master=master, at=at, group=group
+    )
+    found = summed(runs, names)
     if as_json:
         click.echo(found.to_json())
     else:
@@ -64,21 +68,6 @@ def audit(
             click.echo(one_line(line))
     if found.violated:
         raise click.exceptions.Exit(1)
-
-
-@contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
-    """Prints the current step on stderr, with the time elapsed."""
-    began = time.monotonic()
-    terminal = sys.stderr.isatty()
-
-    def tell(what: str) -> None:
-        line = f"{what}, {time.monotonic() - began:.0f} s"
-        click.echo(f"\r{line:<60}" if terminal else line, err=True, nl=not terminal)
-
-    yield tell
-    if terminal:
-        click.echo(f"\r{'':<60}\r", err=True, nl=False)
 
 
 # ---------------------------------------------------------------------------- for people

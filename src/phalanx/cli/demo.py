@@ -93,6 +93,7 @@ def _results(evidence: JournalEvidence, script: DemoScript, as_json: bool) -> di
 def _audit(journals: str, out: str, as_json: bool) -> dict[str, Any]:
     """Audit the journals on Spark and write the page."""
     from phalanx.pipeline.audit import audit
+    from phalanx.pipeline.group_tables import read_groups
     from phalanx.pipeline.report.collect import collect
     from phalanx.pipeline.report.html import assemble
     from phalanx.pipeline.report.verdicts import findings_of
@@ -101,8 +102,8 @@ def _audit(journals: str, out: str, as_json: bool) -> dict[str, Any]:
     began = time.monotonic()
     with asked([journals], None) as tables:
         found = audit(tables)
-        judged = time.monotonic()
-        page = collect(tables, findings_of(found), version=own_version())
+    judged = time.monotonic()
+    page = collect(read_groups([journals]), findings_of(found), version=own_version())
     text = assemble(page)
     write_or_explain(out, lambda: write_page(Path(out), text))
     tally = Counter(result.verdict for result in found.properties.values())

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.cli.engine_options import ENGINE, SINCE, UNTIL, each_group, window_of
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER
 from phalanx.runtime.short_names import ShortNames, of_labels
 from phalanx.text import one_line
 
 if TYPE_CHECKING:
+    from phalanx.pipeline.engine import Engine
+    from phalanx.pipeline.history.removals import Removal
     from phalanx.pipeline.history.view_at import ViewAt, ViewSpell
-    from phalanx.pipeline.history.why import Removal
 
 _GROUP = click.argument("group")
 _MEMBER = click.argument("member")
@@ -61,6 +64,7 @@ def history(ctx: click.Context) -> None:
 @_FROM
 @_RUN
 @AS_JSON
+@ENGINE
 @MASTER
 @AT
 def view_at_command(
@@ -71,6 +75,7 @@ def view_at_command(
     more: tuple[str, ...],
     run: str | None,
     as_json: bool,
+    engine: Engine,
     master: str | None,
     at: int | None,
 ) -> None:
@@ -86,11 +91,12 @@ def view_at_command(
       phalanx history view-at demo ada.2 12.5s journals/
     """
     from phalanx.pipeline.history.instant import parse
-    from phalanx.pipeline.history.view_at import view_at
+    from phalanx.pipeline.history.view_at import view_at, views_at
 
-    when = parse(instant)
-    with asked(_places(paths, more), master, at=at) as tables:
-        found = view_at(tables, group, member, when, run)
+    kernel = partial(views_at, member, parse(instant), run)
+    places = _places(paths, more)
+    results = each_group(places, kernel, engine=engine, master=master, at=at, group=group)
+    found = view_at(results, group, member, run)
     if as_json:
         import msgspec
 
@@ -135,7 +141,10 @@ def _ending(stay: ViewSpell) -> str:
 @_PATHS
 @_FROM
 @_RUN
+@SINCE
+@UNTIL
 @AS_JSON
+@ENGINE
 @MASTER
 @AT
 def why_command(
@@ -144,24 +153,30 @@ def why_command(
     paths: tuple[str, ...],
     more: tuple[str, ...],
     run: str | None,
+    since: str | None,
+    until: str | None,
     as_json: bool,
+    engine: Engine,
     master: str | None,
     at: int | None,
 ) -> None:
     """Print why MEMBER was removed from its group: the evidence in the journals of its peers.
 
     For each removal: who suspected it, when and why; the steps that closed the view, and their
-    durations; how its own journal ends; and whether it rejoined.
+    durations; how its own journal ends; and whether it rejoined. With --since and --until, the
+    removals between these instants.
 
     \b
     Example:
       phalanx history why demo cyd journals/
     """
     from phalanx.pipeline.history.render import story, to_json
-    from phalanx.pipeline.history.why import why
+    from phalanx.pipeline.history.why import removals_of, why
 
-    with asked(_places(paths, more), master, at=at) as tables:
-        found = why(tables, group, member, run)
+    kernel = partial(removals_of, member, window_of(since, until), run)
+    places = _places(paths, more)
+    results = each_group(places, kernel, engine=engine, master=master, at=at, group=group)
+    found = why(results, group, member, run)
     if as_json:
         click.echo(json.dumps({"removals": [to_json(removal) for removal in found]}))
         return
@@ -190,7 +205,10 @@ def _labels(removal: Removal) -> list[str]:
 @_PATHS
 @_FROM
 @_RUN
+@SINCE
+@UNTIL
 @AS_JSON
+@ENGINE
 @MASTER
 @AT
 def views_command(
@@ -198,23 +216,33 @@ def views_command(
     paths: tuple[str, ...],
     more: tuple[str, ...],
     run: str | None,
+    since: str | None,
+    until: str | None,
     as_json: bool,
+    engine: Engine,
     master: str | None,
     at: int | None,
 ) -> None:
     """List the views of GROUP in the order of their first installation.
 
+    With --since and --until, the views that some member was in between these instants.
+
     \b
     Example:
       phalanx history views demo journals/
+      phalanx history views demo journals/ --since 2026-11-15T12:00:00Z
     """
-    from phalanx.pipeline.history.intervals import views
-    from phalanx.pipeline.history.lookup import find_group, lives, of_group
+    import msgspec
 
-    with asked(_places(paths, more), master, at=at) as tables:
-        find_group(lives(tables), group, run)
-        rows = views(of_group(tables, group, run)).collect()
-    found = sorted((row.asDict() for row in rows), key=_when)
+    from phalanx.pipeline.history.lookup import check_run
+    from phalanx.pipeline.history.view_summary import views_within
+
+    kernel = partial(views_within, window_of(since, until), run)
+    places = _places(paths, more)
+    results = each_group(places, kernel, engine=engine, master=master, at=at, group=group)
+    some = list(results)
+    check_run([one.key for one in some], group, run)
+    found = [msgspec.to_builtins(view) for one in some for view in one.views]
     if as_json:
         click.echo(json.dumps({"views": found}))
         return
@@ -228,11 +256,6 @@ def view_texts(found: list[dict[str, Any]]) -> list[str]:
     members = (zip(view["members"], view["member_incarnations"], strict=True) for view in found)
     names = ShortNames(member for view in members for member in view)
     return [names.in_text(line) for view in found for line in _view_lines(view, several)]
-
-
-def _when(view: dict[str, Any]) -> tuple[Any, ...]:
-    first = view["from_sim_ns"] if view["from_sim_ns"] is not None else view["from_wall_ns"]
-    return view["cluster"], view["run"], first, view["joins"], view["removals"], view["view"]
 
 
 def _view_lines(view: dict[str, Any], several: bool) -> list[str]:

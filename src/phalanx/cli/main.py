@@ -7,6 +7,7 @@ the output, 130 interrupted, 141 the reader of the output has gone.
 from __future__ import annotations
 
 import sys
+import traceback
 
 try:  # importing takes long enough to be interrupted
     import errno
@@ -39,6 +40,8 @@ try:  # importing takes long enough to be interrupted
 except KeyboardInterrupt:
     sys.exit(130)
 
+CRASHED = 3
+"""1 means that something was found: an error of our own must not look like it."""
 INTERRUPTED = 130
 NOBODY_READS = 141
 NAME_SHOWN = 200
@@ -90,6 +93,9 @@ class OneLineErrors(click.Group):
             )
             _let_go()
             _fail(f"{place}{error.strerror or error}; {remedy}", 2)
+        except Exception:
+            traceback.print_exc()
+            _fail("an error in phalanx itself, see above; please report it", CRASHED)
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from phalanx.cli.engine_options import ENGINE, GROUP, SINCE, UNTIL, each_group, window_of
 from phalanx.cli.options import WholeNumber
-from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER
 from phalanx.text import one_line
+
+if TYPE_CHECKING:
+    from phalanx.pipeline.engine import Engine
 
 NAMES = ("detector", "suspicions", "latency", "throughput", "links", "changes", "partitions")
 SHOWN = 40
-COUNTED = 10_000
-"""Rows that are not printed are counted up to here."""
 _LONGEST = 60
 _TIME = re.compile("_ns(_max)?$")
 
@@ -38,14 +41,22 @@ _TIME = re.compile("_ns(_max)?$")
     show_default=True,
     help="Print at most this many rows of each; JSON has all.",
 )
+@GROUP
+@SINCE
+@UNTIL
 @AS_JSON
+@ENGINE
 @MASTER
 @AT
 def measures(
     paths: tuple[str, ...],
     names: tuple[str, ...],
     rows: int,
+    group: str | None,
+    since: str | None,
+    until: str | None,
     as_json: bool,
+    engine: Engine,
     master: str | None,
     at: int | None,
 ) -> None:
@@ -54,24 +65,21 @@ def measures(
     Clocks of two machines are never compared: results that need it are left out, or marked.
     Times are printed in milliseconds; JSON has nanoseconds.
 
+    With --since and --until the group is measured as if its journals began and ended there: a
+    view in use at --since counts as installed then. links counts from the beginning of a view.
+
     \b
     Examples:
       phalanx measures journals/
       phalanx measures -m latency -m changes --json journals/
+      phalanx measures lake/ --group orders --since 2026-11-15T12:00:00Z --engine spark
     """
-    from phalanx.pipeline.measures.registry import MEASURES, ORDER
+    from phalanx.pipeline.measures.registry import joined, measure
 
     wanted = names or NAMES
-    with asked(paths, master, at=at) as tables:
-        frames = {
-            name: MEASURES[name](tables).orderBy("cluster", "run", "group", *ORDER[name])
-            for name in wanted
-        }
-        found = {
-            name: (frame if as_json else frame.limit(max(rows, COUNTED) + 1)).collect()
-            for name, frame in frames.items()
-        }
-    measured = {name: [row.asDict(recursive=True) for row in some] for name, some in found.items()}
+    kernel = partial(measure, wanted, window_of(since, until))
+    results = each_group(paths, kernel, engine=engine, master=master, at=at, group=group)
+    measured = joined(results, wanted)
     if as_json:
         click.echo(json.dumps({"measures": measured}))
         return
@@ -99,8 +107,7 @@ def _table(name: str, rows: Sequence[dict[str, Any]], most: int) -> list[str]:
         ]
         lines.append(("  " + "  ".join(parts)).rstrip())
     if len(rows) > most:
-        least = "at least " if len(rows) > max(most, COUNTED) else ""
-        lines.append(f"  and {least}{len(rows) - most} rows more: --rows, or --json for all")
+        lines.append(f"  and {len(rows) - most} rows more: --rows, or --json for all")
     return lines
 
 

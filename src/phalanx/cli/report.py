@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from phalanx.cli.engine_options import ENGINE, GROUP, SINCE, UNTIL, each_planned, window_of
 from phalanx.cli.options import check_places, own_version, write_or_explain
-from phalanx.cli.spark_options import AS_JSON, AT, MASTER, asked
+from phalanx.cli.spark_options import AS_JSON, AT, MASTER
+from phalanx.errors import PipelineError
 from phalanx.text import one_line
 
 if TYPE_CHECKING:
-    from phalanx.pipeline.report.model import Page, ReportFinding, RunModel
-    from phalanx.pipeline.report.verdicts import Findings
+    from phalanx.pipeline.engine import Engine
+    from phalanx.pipeline.report.model import Page, RunModel
+
+_GIVE = "name a run, a group and instants that are there, or leave the options out"
 
 
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--out", metavar="FILE", default="report.html", show_default=True, help="The page.")
-@click.option("--group", metavar="NAME", help="Only this group.")
+@GROUP
 @click.option("--run", metavar="NAME", help="Only this run.")
+@SINCE
+@UNTIL
+@ENGINE
 @MASTER
 @AT
 @AS_JSON
@@ -31,6 +38,9 @@ def report(
     out: str,
     group: str | None,
     run: str | None,
+    since: str | None,
+    until: str | None,
+    engine: Engine,
     master: str | None,
     at: int | None,
     as_json: bool,
@@ -39,7 +49,8 @@ def report(
 
     The page needs nothing but a browser: no network, no server, no other file. It stays small
     however large the journals are; where it shows a sample it says so. Exit 1 if the journals
-    violate a guarantee; the page is written all the same.
+    violate a guarantee; the page is written all the same. --since and --until cut what is drawn;
+    the verdicts are on all rows.
 
     \b
     Examples:
@@ -47,15 +58,25 @@ def report(
       phalanx report lake/ --group orders --master spark://host:7077
     """
     check_places(out)
-    from phalanx.pipeline.audit import audit
-    from phalanx.pipeline.report.collect import collect
+    from phalanx.pipeline.group_plan import by_group, plan_groups
+    from phalanx.pipeline.report.collect import largest, page_of, report_group
     from phalanx.pipeline.report.html import assemble
-    from phalanx.pipeline.report.verdicts import findings_of
+    from phalanx.pipeline.report.model import Caps
+    from phalanx.pipeline.report.verdicts import judge_group
 
-    with asked(paths, master, at=at) as tables:
-        findings = findings_of(audit(tables))
-        page = collect(tables, findings, version=own_version(), group=group, run=run)
-    hidden = _hidden(findings, page, group, run)
+    caps, window = Caps(), window_of(since, until)
+    plan = plan_groups(paths, at=at, group=group)
+    sizes = [(key, task.bytes) for key, task in by_group(plan).items() if run in (None, key.run)]
+    shown = largest(sizes, caps.runs)
+    kernel = partial(report_group, shown, run, caps.of_one(len(shown)), window, judge_group)
+    reports = list(each_planned(plan, kernel, engine, master))
+    runs = [one.model for one in reports if one.model is not None]
+    if not runs:
+        given = {"group": group, "run": run, "since": since, "until": until}
+        what = " ".join(f"{name} {value!r}" for name, value in given.items() if value)
+        raise PipelineError(what or "the journals", "there is nothing to show", _GIVE)
+    page = page_of(runs, own_version(), len(sizes) - len(runs))
+    hidden = sum(one.violated for one in reports if one.model is None)
     text = assemble(page)
     write_or_explain(out, lambda: write_page(Path(out), text))
     if as_json:
@@ -65,23 +86,8 @@ def report(
             click.echo(one_line(line))
         if hidden:
             click.echo(f"  {hidden:,} of those not shown violate a guarantee: phalanx audit")
-    if hidden or any(_violated(one.findings) for one in page.runs):
+    if any(one.violated for one in reports):
         raise click.exceptions.Exit(1)
-
-
-def _violated(findings: Sequence[ReportFinding]) -> bool:
-    return any(finding.verdict == "violated" for finding in findings)
-
-
-def _hidden(findings: Findings, page: Page, group: str | None, run: str | None) -> int:
-    """How many of the runs that were asked for violate something and are not on the page."""
-    shown = {(one.cluster, one.run, one.group) for one in page.runs}
-    asked = (
-        found
-        for (cluster, name, of), found in findings.items()
-        if group in (None, of) and run in (None, name) and (cluster, name, of) not in shown
-    )
-    return sum(map(_violated, asked))
 
 
 def write_page(path: Path, text: str) -> None:

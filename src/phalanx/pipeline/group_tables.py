@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow, schema
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
+from phalanx.pipeline.ingest_task import can_refer, refer
+from phalanx.pipeline.lake.lake_file import LakeFile, read_files
+from phalanx.pipeline.lake.lake_schema import VIEWS, ViewMembers, from_lake, lake_schema, views_of
 from phalanx.pipeline.segment_rows import SegmentRows
 from phalanx.pipeline.segment_source import Offer, find_offers
 from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, facts_of, journals_of
@@ -26,6 +30,10 @@ class GroupKey(NamedTuple):
     cluster: str
     run: str
     group: str
+
+
+_Batches = dict[GroupKey, dict[str, list[Any]]]
+"""Arrow batches by group and table."""
 
 
 class GroupTables:
@@ -48,6 +56,11 @@ class GroupTables:
         return found
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The tables that have rows."""
+        return tuple(self._tables)
+
+    @property
     def rows(self) -> int:
         return sum(journal.rows for journal in self.journals)
 
@@ -62,13 +75,84 @@ def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
     """The same of segments that were found."""
     segments: list[SegmentFacts] = []
     batches: dict[str, dict[str, list[Any]]] = {}
+    exported: list[Offer] = []
     for offer in offers:
+        if can_refer(offer):
+            exported.append(offer)
+            continue
         facts, rows = _read(offer)
         segments.append(facts)
         mine = batches.setdefault(offer.header.journal, {})
         for table, some in rows.items():
             mine.setdefault(table, []).extend(some)
-    return grouped(journals_of(segments), batches)
+    files: dict[str, list[LakeFile]] = {}
+    for taken in refer(exported):
+        segments += taken.segments
+        for table, listed in taken.files.items():
+            files.setdefault(table, []).extend(listed)
+    journals = journals_of(segments)
+    keys = {facts.journal: _key(facts) for facts in journals}
+    return _grouped(journals, [_by_group(batches, keys), _of_files(files, keys)])
+
+
+def tables_of_files(
+    journals: Sequence[JournalFacts], files: Mapping[str, Iterable[LakeFile]]
+) -> list[GroupTables]:
+    """The same of Parquet files by table, exported ones or those of a lake with its `views`, which
+    may hold rows of other journals too. PipelineError for a file that cannot be read."""
+    return _grouped(
+        journals, [_of_files(files, {facts.journal: _key(facts) for facts in journals})]
+    )
+
+
+def _key(facts: JournalFacts) -> GroupKey:
+    return GroupKey(facts.cluster, facts.run, facts.group)
+
+
+def _of_files(files: Mapping[str, Iterable[LakeFile]], keys: Mapping[str, GroupKey]) -> _Batches:
+    """The rows of these journals in Parquet files, by group. Most files are of one group: their
+    batches are not copied."""
+    pa = arrow()
+    found: _Batches = {}
+    views = views_of(read_files(files.get(VIEWS, ()), lake_schema(VIEWS)))
+    for table, some in files.items():
+        if table == VIEWS:
+            continue
+        for batch in (batch for file in some for batch in _parquet(file.path, table, views)):
+            named = batch.column("journal").dictionary_encode()
+            groups = [keys.get(journal) for journal in named.dictionary.to_pylist()]
+            for key in dict.fromkeys(groups):
+                if key is None:
+                    continue
+                mine = batch
+                if len(set(groups)) > 1:
+                    codes = pa.array([i for i, other in enumerate(groups) if other == key])
+                    codes = codes.cast(named.indices.type)
+                    mine = batch.filter(pa.compute.is_in(named.indices, value_set=codes))
+                found.setdefault(key, {}).setdefault(table, []).append(mine)
+    return found
+
+
+def _by_group(
+    batches: Mapping[str, Mapping[str, Sequence[Any]]], keys: Mapping[str, GroupKey]
+) -> _Batches:
+    found: _Batches = {}
+    for journal, key in keys.items():
+        for table, some in batches.get(journal, {}).items():
+            found.setdefault(key, {}).setdefault(table, []).extend(some)
+    return found
+
+
+def _parquet(path: str, table: str, views: Mapping[tuple[str, ...], ViewMembers]) -> Iterator[Any]:
+    pa = arrow()
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from from_lake(table, pa.Table.from_batches([batch]), views).to_batches()
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        problem = "cannot be read as Parquet"
+        remedy = "restore it, or export or ingest the journals again, to another place"
+        raise PipelineError(path, problem, remedy) from error
 
 
 def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[GroupTables]:
@@ -89,22 +173,19 @@ def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[G
             table: pa.Table.from_pylist(some, schema=_schema(table)).to_batches()
             for table, some in columns.items()
         }
-    return grouped(facts, batches)
+    return _grouped(facts, [_by_group(batches, {one.journal: _key(one) for one in facts})])
 
 
-def grouped(
-    facts: Iterable[JournalFacts], batches: Mapping[str, Mapping[str, Sequence[Any]]]
-) -> list[GroupTables]:
+def _grouped(facts: Iterable[JournalFacts], found: Sequence[_Batches]) -> list[GroupTables]:
     pa = arrow()
     by_group: dict[GroupKey, list[JournalFacts]] = {}
     for journal in facts:
-        key = GroupKey(journal.cluster, journal.run, journal.group)
-        by_group.setdefault(key, []).append(journal)
+        by_group.setdefault(_key(journal), []).append(journal)
     groups = []
     for key in sorted(by_group):
         parts: dict[str, list[Any]] = {}
-        for journal in by_group[key]:
-            for table, some in batches[journal.journal].items():
+        for batches in found:
+            for table, some in batches.get(key, {}).items():
                 parts.setdefault(table, []).extend(_of_run(table, batch, key) for batch in some)
         tables = {
             table: pa.Table.from_batches(some, schema=_schema(table))

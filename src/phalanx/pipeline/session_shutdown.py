@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -13,10 +13,19 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline.session import LOG, MEMORY
+from phalanx.pipeline.session import LOG, MEMORY, session
 
 SECONDS_MAX = 5.0
 """So long a process may take to end whose connections are closed."""
+
+
+@contextmanager
+def one_session(master: str | None, *, quick: bool) -> Iterator[SparkSession]:
+    """A Spark session that is stopped in the end; or the one that this process has, which stays."""
+    mine = SparkSession.getActiveSession() is None
+    spark = session(master, quick=quick)
+    with stopped(spark) if mine else nullcontext():
+        yield spark
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Errors of Spark about damaged files, as one line that names the file."""
+"""Errors of Spark as one line: a damaged file, or the reason why tasks failed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def explained() -> Iterator[None]:
         problem = "cannot be read as Parquet"
         remedy = "restore it, or export or ingest the journals again, to another place"
         raise PipelineError(_path(found[1]), problem, remedy) from error
+
+
+@contextmanager
+def failed_tasks() -> Iterator[None]:
+    """PipelineError where a job fails, with the error of its last task in one line."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        problem = f"tasks failed ({last_words(error)})"
+        remedy = "workers must see the files under the same paths, and have memory for a group"
+        raise PipelineError("spark", problem, remedy) from error
+
+
+def last_words(error: PySparkException | Py4JJavaError) -> str:
+    """What was raised in Python, if it was: the line below the last traceback. Else the deepest
+    cause that Spark has a word for, as of a worker that died."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    found = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
+    found = found or [line for line in lines if "SparkException: " in line]
+    return found[-1].removeprefix("Caused by: ") if found else lines[0]
 
 
 def _path(url: str) -> str:

@@ -7,7 +7,6 @@ imported only where it is used.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +40,8 @@ def run(
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from phalanx.pipeline.spark_errors import last_words
+
     folder = folder.resolve()
     for i, task in enumerate(tasks):
         (folder / f"{i}.task").write_bytes(msgspec.json.encode(task))
@@ -54,15 +55,6 @@ def run(
         raise PipelineError(str(folder.parent), problem, remedy) from error
     results = [folder / f"{i}.done" for i in range(len(tasks))]
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
-
-
-def last_words(error: Exception) -> str:
-    """What was raised in Python, if it was: the line below the last traceback. Else the deepest
-    cause that Spark has a word for, as of a worker that died."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    found = [line for line in lines if re.match(r"\w*(Error|Exception)\b.*: ", line)]
-    found = found or [line for line in lines if "SparkException: " in line]
-    return found[-1].removeprefix("Caused by: ") if found else lines[0]
 
 
 def _here(tasks: Sequence[Task], total: int, progress: Progress | None) -> Iterator[Taken]:

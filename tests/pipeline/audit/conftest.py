@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
-from tests.pipeline.audit.played import Played, tables_of
+from tests.pipeline.audit.played import Played, groups_of
 from tests.verify.trace_builder import odyssey
 
-from phalanx.pipeline.audit import Audit, RunVerdicts, audit
+from phalanx.pipeline.audit import Audit, RunVerdicts, audit_groups
 from phalanx.sim.generators import Kind
 
 CHANGED = 12
@@ -58,11 +57,9 @@ def traces() -> dict[str, Played]:
 
 
 @pytest.fixture(scope="session")
-def judged(
-    spark: SparkSession, traces: dict[str, Played], good: list[Played], bad: list[Played]
-) -> Audit:
+def judged(traces: dict[str, Played], good: list[Played], bad: list[Played]) -> Audit:
     every: Iterable[Played] = (*traces.values(), *good, *bad)
-    return audit(tables_of(spark, every))
+    return audit_groups(groups_of(every))
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from phalanx.journal.reader import Reading
 from phalanx.journal.schema import SCHEMA_VERSION, Event, Life, Row
 from phalanx.journal.segment import Header, Segment
-from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
 from phalanx.verify.checkers import Mode
 from phalanx.verify.evidence import ENDS, JournalEvidence, judge
 from phalanx.verify.properties import PROPERTIES
@@ -90,8 +89,8 @@ def _header(run: str, member: str, incarnation: int, config: dict[str, Any]) -> 
     )
 
 
-def tables_of(spark: SparkSession, runs: Iterable[Played]) -> Tables:
-    return from_rows(spark, (journal for run in runs for journal in run.journals()))
+def groups_of(runs: Iterable[Played]) -> list[GroupTables]:
+    return groups_of_rows(journal for run in runs for journal in run.journals())
 
 
 def apart(found: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, tuple[str, str]]:

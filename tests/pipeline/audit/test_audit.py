@@ -1,6 +1,6 @@
 """The audit against hand-made journals: each property once broken, alone, and all of them kept.
 
-All situations are in one audit, so that Spark starts little work: see `conftest`. Where a trace
+All situations are in one audit: see `conftest`. Where a trace
 cannot break one property without another, `Broken.also` of the checkers' tests says which: an
 undelivered message is missed by every kind of liveness that it is owed by, and two orders have two
 positions for one message.
@@ -13,9 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
 from tests.pipeline.audit import situations
-from tests.pipeline.audit.played import Played, apart, tables_of
+from tests.pipeline.audit.played import Played, apart, groups_of
 from tests.pipeline.audit.reported import LEGAL, WRONG
 from tests.verify.broken_traces import BROKEN
 
@@ -23,9 +22,9 @@ from phalanx.cli.audit import lines
 from phalanx.errors import PipelineError
 from phalanx.journal.reader import Reading
 from phalanx.journal.segment import Segment
-from phalanx.pipeline.audit import PROPERTIES, Audit, RunVerdicts, audit, audit_frames, wanted
+from phalanx.pipeline.audit import PROPERTIES, Audit, RunVerdicts, audit_groups, wanted
 from phalanx.pipeline.audit.sentences import SENTENCES
-from phalanx.pipeline.tables import from_rows
+from phalanx.pipeline.group_tables import groups_of_rows
 from phalanx.verify.evidence import judge
 from phalanx.verify.properties import Needs, needing
 
@@ -159,19 +158,24 @@ def test_overall_a_property_is_violated_if_any_run_violates_it(judged: Audit) ->
     )
 
 
-def test_findings_of_what_is_asked_for_are_a_table(spark: SparkSession) -> None:
-    """Of few runs; one group has more members than one mask holds."""
+def test_only_the_properties_that_are_asked_for_are_judged() -> None:
+    """One group has more members than a word of a mask has bits."""
     names = ("fifo", "virtual-synchrony")
     runs = [run for run in situations.broken() if run.name in names]
     first, lost = situations.MANY[0], situations.MANY[66]
     runs.append(Played("crowd", situations.crowd().rows))
     runs.append(Played("crowd that lacks one", situations.crowd(without=lost).rows))
-    tables = tables_of(spark, runs)
-    rows = {(row.run, row.property): row for row in audit_frames(tables, names).collect()}
+    found = audit_groups(groups_of(runs), names)
+    rows = {
+        (run.run, name): result.counterexamples[0]
+        for run in found.runs
+        for name, result in run.properties.items()
+        if result.counterexamples
+    }
     broken = {*zip(names, names, strict=True), ("crowd that lacks one", "virtual-synchrony")}
     assert set(rows) == broken
-    assert rows["fifo", "fifo"].members == ["c", "a"]
-    assert rows["crowd that lacks one", "virtual-synchrony"].members == [first, lost]
+    assert rows["fifo", "fifo"].members == ("c", "a")
+    assert rows["crowd that lacks one", "virtual-synchrony"].members == (first, lost)
 
 
 def test_an_unknown_property_is_named_with_the_choice() -> None:
@@ -179,9 +183,7 @@ def test_an_unknown_property_is_named_with_the_choice() -> None:
         wanted(["speed"])
 
 
-def test_settings_that_differ_are_reported_as_the_checkers_report_them(
-    spark: SparkSession,
-) -> None:
+def test_settings_that_differ_are_reported_as_the_checkers_report_them() -> None:
     own: dict[str, dict[str, object]] = {
         "a": {"early": False, "order": "toto"},
         "b": {"order": "all-ack"},
@@ -194,7 +196,7 @@ def test_settings_that_differ_are_reported_as_the_checkers_report_them(
     segments = [Segment(path=Path(header.journal), header=header) for header, _ in journals]
     reading = Reading(segments, {header.journal: rows for header, rows in journals})
     (checked,) = judge(reading)
-    (run,) = audit(from_rows(spark, journals), ["self-inclusion"]).runs
+    (run,) = audit_groups(groups_of_rows(journals), ["self-inclusion"]).runs
     assert run.settings == {
         "order": {"all-ack": ["b.1"], "toto": ["a.1"]},
         "early": {"False": ["a.1"], "True": ["c.1"]},
@@ -213,9 +215,9 @@ def test_settings_that_differ_are_reported_as_the_checkers_report_them(
     )
 
 
-def test_two_journals_of_one_life_are_refused(spark: SparkSession) -> None:
+def test_two_journals_of_one_life_are_refused() -> None:
     journals = situations.kept()[0].journals()
     header, rows = journals[0]
     twice = [*journals, (msgspec.structs.replace(header, journal="another"), rows)]
     with pytest.raises(PipelineError, match=r"a second journal of a\.1"):
-        audit(from_rows(spark, twice))
+        audit_groups(groups_of_rows(twice))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.pipeline.audit import situations
-from tests.pipeline.audit.chronicles import chronicle
-from tests.pipeline.audit.played import Played
+from tests.pipeline.audit.played import Played, groups_of
 from tests.verify.trace_builder import TraceBuilder, odyssey
 
-from phalanx.pipeline.audit.finding_text import Says
+from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.group_findings import GroupFindings
+from phalanx.pipeline.audit.message_columns import GroupColumns
 from phalanx.pipeline.audit.reports import reports
 from phalanx.pipeline.audit.view_checks import view_checks, view_trace
 from phalanx.sim.generators import KINDS, MEMBERS, Kind
@@ -19,13 +20,18 @@ OF_VIEWS = (*judged_by(Judges.ONE_PROGRAM), "accepted-is-sent", "receipt-livenes
 SEEDS = 6
 
 
+def chronicle(played: Played) -> Chronicle:
+    (group,) = groups_of([played])
+    return GroupColumns(group).run
+
+
 def verdicts(played: Played) -> dict[str, str]:
-    run, says = chronicle(played), Says()
-    view_checks(run, says)
-    reports(run, says)
-    broken = {found["property"] for found in says.findings}
+    run, out = chronicle(played), GroupFindings()
+    view_checks(run, out)
+    reports(run, out)
+    broken = {kind.partition("/")[0] for kind in out.counts}
     return {
-        name: "violated" if name in broken else "holds" if says.times[name] else "unverifiable"
+        name: "violated" if name in broken else "holds" if out.times[name] else "unverifiable"
         for name in OF_VIEWS
     }
 
@@ -56,16 +62,17 @@ def test_simulated_runs_are_judged_as_by_the_checkers(kind: Kind) -> None:
 
 def test_violations_of_views_are_those_of_the_checkers_with_their_rows_and_views() -> None:
     for played in situations.broken():
-        run, says = chronicle(played), Says()
-        view_checks(run, says)
+        run, out = chronicle(played), GroupFindings()
+        view_checks(run, out)
         found = {
             (
-                one["property"],
-                one["note"],
-                run.vids.get(one["v"]),
-                tuple((run.members[row["k"]].label, row["lseq"]) for row in one["rows"]),
+                one.property,
+                one.note,
+                None if one.v is None else run.vids[one.v],
+                tuple((run.members[k].label, lseq) for k, lseq in one.rows),
             )
-            for one in says.findings
+            for kept in out.kept.values()
+            for one in kept
         }
         assert found == {
             (
@@ -94,7 +101,9 @@ def test_a_change_that_begins_is_no_disturbance() -> None:
 def test_routes_are_who_went_through_a_view_alike() -> None:
     run = chronicle(Played("odyssey", odyssey().rows))
     told = {
-        (run.vids[route.v], run.vids.get(route.w or 0)): [m.label for m in route.members]
+        (run.vids[route.v], None if route.w is None else run.vids[route.w]): [
+            m.label for m in route.members
+        ]
         for route in run.routes
     }
     assert told["v1", "v2"] == ["a.1", "b.1"]

@@ -16,12 +16,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.pipeline.audit.played import Played, apart, tables_of
+from tests.pipeline.audit.played import Played, apart, groups_of
 from tests.pipeline.audit.situations import caught, changed, misreported, mutated
 from tests.sweeps.mutant_files import FOLDER
 
-from phalanx.pipeline.audit import Audit, AuditViolation, audit
+from phalanx.pipeline.audit import Audit, AuditViolation, audit_groups
 from phalanx.sim.generators import KINDS, Kind
 from phalanx.sim.mutants import MUTANTS
 from phalanx.verify.checkers import findings
@@ -108,9 +107,9 @@ def phalanx(*arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_many_changed_traces_are_judged_as_by_the_checkers(spark: SparkSession) -> None:
+def test_many_changed_traces_are_judged_as_by_the_checkers() -> None:
     runs = changed(CHANGED) + misreported(MISREPORTED)
-    found = audit(tables_of(spark, runs))
+    found = audit_groups(groups_of(runs))
     assert differences(found, runs) == {}
     for run in runs[CHANGED:]:
         assert_same_blame(run, found)
@@ -118,9 +117,7 @@ def test_many_changed_traces_are_judged_as_by_the_checkers(spark: SparkSession) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_of_every_mutant_are_judged_as_by_the_checkers(
-    spark: SparkSession, kind: Kind
-) -> None:
+def test_runs_of_every_mutant_are_judged_as_by_the_checkers(kind: Kind) -> None:
     grounds = ("fixed",) if kind == "fixed" else ("walk", "membership")
     runs = [
         mutated(mutant, kind, seed)
@@ -128,17 +125,17 @@ def test_runs_of_every_mutant_are_judged_as_by_the_checkers(
         if broken.ground in grounds
         for seed in range(2)
     ]
-    found = audit(tables_of(spark, runs))
+    found = audit_groups(groups_of(runs))
     assert differences(found, runs) == {}
     for run in runs:
         assert_same_blame(run, found)
 
 
 @pytest.mark.slow
-def test_every_mutant_is_caught_by_its_journals(spark: SparkSession) -> None:
+def test_every_mutant_is_caught_by_its_journals() -> None:
     """In the first run in which the checkers catch it, by chance or by what was written for it."""
     runs = [caught(mutant, range(SEEDS), FOLDER) for mutant in MUTANTS]
-    found = audit(tables_of(spark, runs))
+    found = audit_groups(groups_of(runs))
     assert differences(found, runs) == {}
     assert {run.run for run in found.runs if not run.violated} == set()
     for run in runs:

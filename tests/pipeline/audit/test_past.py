@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from phalanx.pipeline.audit.batched import batches
-from phalanx.pipeline.audit.past import NONE, Past, PastDeliveries, PastSends, cut, judge
+from phalanx.pipeline.audit.member_masks import MaskSpace
+from phalanx.pipeline.audit.number_ranges import NONE
+from phalanx.pipeline.audit.past import Past, PastDeliveries, PastSends, cut, judge
 
 V1, V2 = 11, 12
 
@@ -16,6 +18,7 @@ V1, V2 = 11, 12
 def sends(*rows: dict[str, Any], senders: int = 3) -> Past:
     """Rows in the order of (s, first); `deps` are pairs of sender and number."""
     deps = [row.get("deps", []) for row in rows]
+    space = MaskSpace(senders)
     return Past(
         PastSends(
             senders=senders,
@@ -25,11 +28,13 @@ def sends(*rows: dict[str, Any], senders: int = 3) -> Past:
             lseq=longs(range(1, len(rows) + 1)),
             basic=np.array([row.get("basic", False) for row in rows], dtype=bool),
             home=longs(row.get("home", V1) for row in rows),
-            to=[row.get("to") for row in rows],
+            t=longs(i if "to" in row else -1 for i, row in enumerate(rows)),
             dep_at=longs([0, *np.cumsum([len(x) for x in deps])]),
             dep_s=longs(s for x in deps for s, _ in x),
             dep_n=longs(n for x in deps for _, n in x),
-        )
+        ),
+        meant=np.array([*(space.of(row.get("to", ())) for row in rows), *space.everybody(1)]),
+        bits=space.bits,
     )
 
 

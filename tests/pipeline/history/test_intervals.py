@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.pipeline.made import MS, WALL, Hand, of_rows, rows_of, simulated
+from tests.pipeline.made import MS, WALL, Hand, each, of_rows, rows_of, simulated
 
 from phalanx.journal import schema as ev
-from phalanx.pipeline.history.intervals import intervals, memberships, views
-from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
+from phalanx.pipeline.history.intervals import (
+    Membership,
+    ViewInterval,
+    intervals,
+    memberships,
+)
+from phalanx.pipeline.history.view_summary import views
 
 MADE = "made"
 
@@ -21,7 +26,7 @@ def runs() -> dict[str, list[ev.Event]]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+def groups(runs: dict[str, list[ev.Event]]) -> list[GroupTables]:
     """Simulated runs, and one by hand: ada stops, bea is killed, cyd crashes, dov's is torn."""
     ada = Hand("ada.1", MADE).view(0, "v1", "ada.1 bea.1").view(40, "v2", "ada.1 cyd.1")
     ada.view(70, "v3", "ada.1 bea.2 cyd.1").life(100, "STOP")
@@ -31,13 +36,17 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
     dov.put(1, ev.Gap, first=2, last=2, reason="disk full")
     dov.view(2, "v9", "dov.1", previous="v8")
     made = [hand.journal for hand in (ada, bea, cyd, dov)]
-    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+    return groups_of_rows([*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
-def test_an_interval_ends_with_the_next_view_or_with_the_journal(tables: Tables) -> None:
-    found = intervals(tables).where(f"run = '{MADE}'")
+def made_intervals(groups: list[GroupTables]) -> list[ViewInterval]:
+    return [one for one in each(intervals, groups) if one.run == MADE]
+
+
+def test_an_interval_ends_with_the_next_view_or_with_the_journal(groups: list[GroupTables]) -> None:
+    found = made_intervals(groups)
     columns = ("member", "view", "next_view", "from_t_ns", "to_t_ns", "end", "gained", "lost")
-    assert rows_of(found.where("member != 'dov'"), *columns) == [
+    assert rows_of((one for one in found if one.member != "dov"), *columns) == [
         ("ada", "v1", "v2", 0, 40 * MS, "VIEW", ["ada.1", "bea.1"], []),
         ("ada", "v2", "v3", 40 * MS, 70 * MS, "VIEW", ["cyd.1"], ["bea.1"]),
         ("ada", "v3", None, 70 * MS, 100 * MS, "STOP", ["bea.2"], []),
@@ -45,13 +54,13 @@ def test_an_interval_ends_with_the_next_view_or_with_the_journal(tables: Tables)
         ("cyd", "v2", None, 50 * MS, 60 * MS, "CRASH", ["ada.1", "cyd.1"], []),
     ]
     wall = ("from_wall_ns", "to_wall_ns", "from_lseq", "to_lseq", "from_sim_ns")
-    assert rows_of(found.where("member = 'bea'"), *wall) == [
+    assert rows_of((one for one in found if one.member == "bea"), *wall) == [
         (WALL + 5 * MS, WALL + 9 * MS, 1, 3, None)
     ]
 
 
-def test_rows_that_are_missing_may_hide_a_view(tables: Tables) -> None:
-    found = intervals(tables).where(f"run = '{MADE}'")
+def test_rows_that_are_missing_may_hide_a_view(groups: list[GroupTables]) -> None:
+    found = made_intervals(groups)
     assert rows_of(found, "member", "view", "gapped") == [
         ("ada", "v1", 0),
         ("ada", "v2", 0),
@@ -64,9 +73,9 @@ def test_rows_that_are_missing_may_hide_a_view(tables: Tables) -> None:
 
 
 def test_a_membership_lasts_over_consecutive_views_and_knows_who_came_back(
-    tables: Tables,
+    groups: list[GroupTables],
 ) -> None:
-    found = memberships(tables).where(f"run = '{MADE}' and member = 'ada'")
+    found = [one for one in each(memberships, groups) if (one.run, one.member) == (MADE, "ada")]
     columns = (
         "target",
         "target_incarnation",
@@ -84,8 +93,8 @@ def test_a_membership_lasts_over_consecutive_views_and_knows_who_came_back(
     ]
 
 
-def test_a_view_is_one_row_whoever_installed_it(tables: Tables) -> None:
-    found = views(tables).where(f"run = '{MADE}' and view in ('v2', 'v3')")
+def test_a_view_is_one_row_whoever_installed_it(groups: list[GroupTables]) -> None:
+    found = [one for one in each(views, groups) if one.run == MADE and one.view in ("v2", "v3")]
     columns = ("view", "members", "causes", "gained", "lost", "installed", "absent")
     assert rows_of(found, *columns, "from_wall_ns", "to_wall_ns") == [
         (
@@ -127,7 +136,7 @@ def plain_stays(rows: list[ev.Event]) -> dict[tuple[str, int], list[Stay]]:
 
 
 def test_simulated_runs_have_the_intervals_that_a_loop_finds(
-    tables: Tables, runs: dict[str, list[ev.Event]]
+    groups: list[GroupTables], runs: dict[str, list[ev.Event]]
 ) -> None:
     expected = [
         (run, *who, view, begin, end)
@@ -135,14 +144,14 @@ def test_simulated_runs_have_the_intervals_that_a_loop_finds(
         for who, stays in plain_stays(rows).items()
         for view, begin, end, _ in stays
     ]
-    found = intervals(tables).where("from_sim_ns is not null")
+    found: list[ViewInterval] = [one for one in each(intervals, groups) if one.run in runs]
     columns = ("run", "member", "incarnation", "view", "from_sim_ns", "to_sim_ns")
     assert sorted(rows_of(found, *columns)) == sorted(expected)
     assert len(expected) > 50
 
 
 def test_simulated_runs_have_the_memberships_that_a_loop_finds(
-    tables: Tables, runs: dict[str, list[ev.Event]]
+    groups: list[GroupTables], runs: dict[str, list[ev.Event]]
 ) -> None:
     expected = []
     for run, rows in runs.items():
@@ -155,7 +164,7 @@ def test_simulated_runs_have_the_memberships_that_a_loop_finds(
                 for member in members:
                     begun.setdefault(member, begin)
             expected += [(run, *who, *m, since, end, None) for m, since in begun.items()]
-    found = memberships(tables).where("from_sim_ns is not null")
+    found: list[Membership] = [one for one in each(memberships, groups) if one.run in runs]
     columns = (
         "run",
         "member",

@@ -6,16 +6,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 from tests.pipeline import corners
-from tests.pipeline.made import MS, Hand, of_rows, simulated
+from tests.pipeline.made import MS, WALL, Hand, each, of_rows, simulated
 
 from phalanx.errors import PipelineError
 from phalanx.journal import schema as ev
-from phalanx.pipeline.history.removals import removals
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
+from phalanx.pipeline.history.instant import Instant
+from phalanx.pipeline.history.removals import Removal, removals
 from phalanx.pipeline.history.render import story, to_json
-from phalanx.pipeline.history.why import why
-from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.pipeline.history.why import removals_of, why
+from phalanx.pipeline.time_window import TimeWindow
 
 MADE = "made"
 CORNERS = (
@@ -51,22 +52,29 @@ def by_hand() -> list[Hand]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+def groups(runs: dict[str, list[ev.Event]]) -> list[GroupTables]:
     hands = (*by_hand(), *(hand for corner in CORNERS for hand in corner()))
     made = [hand.journal for hand in hands]
-    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+    return groups_of_rows([*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
 @pytest.fixture(scope="module")
-def found(tables: Tables) -> list[Row]:
-    return removals(tables).collect()
+def found(groups: list[GroupTables]) -> list[Removal]:
+    return each(removals, groups)
 
 
-def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row]) -> None:
+def why_in(
+    groups: list[GroupTables], member: str, window: TimeWindow | None = None
+) -> list[Removal]:
+    results = (removals_of(member, window or TimeWindow(), MADE, group) for group in groups)
+    return why(results, "g", member, MADE)
+
+
+def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Removal]) -> None:
     told = sorted(
-        (r["target"], r["view"], r["next_view"], r["fate"], r["own_next_view"])
+        (r.target, r.view, r.next_view, r.fate, r.own_next_view)
         for r in found
-        if r["run"] == MADE and r["observers"][0]["member"] == "bea"
+        if r.run == MADE and r.observers[0].member == "bea"
     )
     assert told == [
         ("cyd", "v1", "v2", "ENDED", None),
@@ -76,47 +84,44 @@ def test_what_became_of_the_removed_is_told_by_its_own_journal(found: list[Row])
     ]
 
 
-def removed(found: list[Row], run: str) -> dict[str, Row]:
-    return {row["target"]: row for row in found if row["run"] == run}
+def removed(found: list[Removal], run: str) -> dict[str, Removal]:
+    return {row.target: row for row in found if row.run == run}
 
 
-def test_the_last_rows_of_a_killed_member_may_lack_its_view(found: list[Row]) -> None:
-    assert removed(found, "killed")["gus"]["fate"] == "ENDED"
-    assert removed(found, "stopped")["gus"]["fate"] == "NEVER"
+def test_the_last_rows_of_a_killed_member_may_lack_its_view(found: list[Removal]) -> None:
+    assert removed(found, "killed")["gus"].fate == "ENDED"
+    assert removed(found, "stopped")["gus"].fate == "NEVER"
 
 
-def test_who_was_gone_before_the_view_is_not_said_to_have_missed_it(found: list[Row]) -> None:
-    fates = {member: row["fate"] for member, row in removed(found, "gone").items()}
+def test_who_was_gone_before_the_view_is_not_said_to_have_missed_it(found: list[Removal]) -> None:
+    fates = {member: row.fate for member, row in removed(found, "gone").items()}
     assert fates == {"bea": "LEFT", "cyd": "CRASHED", "dov": "UNKNOWN"}
 
 
-def test_the_step_that_named_a_member_is_evidence_of_a_later_view_too(found: list[Row]) -> None:
+def test_the_step_that_named_a_member_is_evidence_of_a_later_view_too(found: list[Removal]) -> None:
     twice = removed(found, "twice")
     for member in ("bea", "cyd"):
-        assert twice[member]["observers"][0]["stepped_ns"] == 10 * MS
-    told = [proof["action"] for proof in twice["cyd"]["chain"] if proof["kind"] == "STEP"]
+        assert twice[member].observers[0].stepped_ns == 10 * MS
+    told = [proof.action for proof in twice["cyd"].chain if proof.kind == "STEP"]
     assert told == ["FA", "CLOSED"]
-    given_up = removed(found, "given up")["cyd"]["observers"][0]
-    assert given_up["stepped_ns"] == 50 * MS, "a change that was given up is no evidence later"
+    given_up = removed(found, "given up")["cyd"].observers[0]
+    assert given_up.stepped_ns == 50 * MS, "a change that was given up is no evidence later"
 
 
 def test_a_suspicion_that_was_taken_back_through_others_is_told_and_does_not_count(
-    found: list[Row],
+    found: list[Removal],
 ) -> None:
     removal = removed(found, "semi")["bea"]
-    assert removal["observers"][0]["suspected_ns"] == 5000 * MS
-    states = [proof["state"] for proof in removal["chain"] if proof["kind"] == "SUSPECT"]
+    assert removal.observers[0].suspected_ns == 5000 * MS
+    states = [proof.state for proof in removal.chain if proof.kind == "SUSPECT"]
     assert states == ["SUSPECTED", "SEMI", "SUSPECTED", "FAULTY"]
 
 
 def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
-    found: list[Row],
+    found: list[Removal],
 ) -> None:
-    (removal,) = (r for r in found if r["run"] == MADE and r["target"] == "cyd")
-    chain = [
-        (p["t_ns"] // MS, p["kind"], p["state"] or p["action"], p["names_it"])
-        for p in removal["chain"]
-    ]
+    (removal,) = (r for r in found if r.run == MADE and r.target == "cyd")
+    chain = [(p.t_ns // MS, p.kind, p.state or p.action, p.names_it) for p in removal.chain]
     assert chain == [
         (10, "SUSPECT", "SUSPECTED", None),
         (30, "SUSPECT", "FAULTY", None),
@@ -125,14 +130,14 @@ def test_the_evidence_is_what_led_to_the_view_and_not_what_was_taken_back(
         (32, "MARKER", None, None),
         (33, "VIEW", None, None),
     ]
-    (observer,) = removal["observers"]
-    assert (observer["suspected_ns"], observer["stepped_ns"]) == (10 * MS, 31 * MS)
-    assert (observer["removed_ns"], observer["back_ns"]) == (33 * MS, 100 * MS)
-    assert (removal["back_view"], removal["back_incarnation"]) == ("v6", 2)
+    (observer,) = removal.observers
+    assert (observer.suspected_ns, observer.stepped_ns) == (10 * MS, 31 * MS)
+    assert (observer.removed_ns, observer.back_ns) == (33 * MS, 100 * MS)
+    assert (removal.back_view, removal.back_incarnation) == ("v6", 2)
 
 
-def test_a_removal_is_told_as_a_story(tables: Tables) -> None:
-    (removal,) = why(tables, "g", "cyd", run=MADE)
+def test_a_removal_is_told_as_a_story(groups: list[GroupTables]) -> None:
+    (removal,) = why_in(groups, "cyd")
     assert "\n".join(story(removal)) == STORY.strip()
     assert to_json(removal)["chain"][0]["evidence"] == "SILENCE"
 
@@ -152,9 +157,20 @@ cyd.1 was removed: view v1 became v2
 """
 
 
-def test_who_was_never_in_a_view_is_an_error_that_names_who_was(tables: Tables) -> None:
+def test_who_was_never_in_a_view_is_an_error_that_names_who_was(groups: list[GroupTables]) -> None:
     with pytest.raises(PipelineError, match=r"member 'gus' of group 'g': .*bea.1, cyd.1"):
-        why(tables, "g", "gus", run=MADE)
+        why_in(groups, "gus")
+
+
+def test_a_removal_is_of_the_window_in_which_the_view_without_the_member_came(
+    groups: list[GroupTables],
+) -> None:
+    def between(first_ms: int, last_ms: int) -> list[str]:
+        bounds = (Instant(WALL + ms * MS, simulated=False) for ms in (first_ms, last_ms))
+        return [removal.view for removal in why_in(groups, "cyd", TimeWindow(*bounds))]
+
+    assert between(33, 34) == ["v1"]
+    assert between(10, 33) == between(34, 99) == []
 
 
 # ---------------------------------------------------------------------- simulated runs
@@ -203,16 +219,16 @@ def _proof(mine: list[Any], gone: tuple[str, int], begin: int, end: int) -> tupl
 
 
 def test_simulated_runs_have_the_removals_and_the_evidence_that_loops_find(
-    found: list[Row], runs: dict[str, list[ev.Event]]
+    found: list[Removal], runs: dict[str, list[ev.Event]]
 ) -> None:
     told: dict[tuple[Any, ...], dict[str, list[int]]] = {}
     for r in found:
-        if r["run"] not in runs:
+        if r.run not in runs:
             continue
-        key = (r["run"], r["target"], r["target_incarnation"], r["view"], r["next_view"])
-        for proof in r["chain"]:
-            observer = f"{proof['member']}.{proof['incarnation']}"
-            told.setdefault(key, {}).setdefault(observer, []).append(proof["lseq"])
+        key = (r.run, r.target, r.target_incarnation, r.view, r.next_view)
+        for proof in r.chain:
+            observer = f"{proof.member}.{proof.incarnation}"
+            told.setdefault(key, {}).setdefault(observer, []).append(proof.lseq)
     expected = {
         (run, *key): {who: list(proof) for who, proof in seen.items()}
         for run, rows in runs.items()

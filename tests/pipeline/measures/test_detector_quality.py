@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 from tests.pipeline import corners
-from tests.pipeline.made import MS, Hand, of_rows, rows_of, simulated
+from tests.pipeline.made import MS, Hand, each, of_rows, rows_of, simulated
 
 from phalanx.core.effects import PROTOCOL_EVIDENCE
 from phalanx.journal import schema as ev
-from phalanx.pipeline.measures.detector_quality import detector
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
+from phalanx.pipeline.measures.detector_quality import DetectorQuality, detector
 from phalanx.pipeline.measures.suspicion_intervals import suspicions
-from phalanx.pipeline.tables import Tables, from_rows
+
+Found = dict[tuple[Any, ...], DetectorQuality]
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +56,23 @@ def real() -> list[Hand]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+def groups(runs: dict[str, list[ev.Event]]) -> list[GroupTables]:
     heard, again = corners.heard_after_its_last_row(), corners.held_again()
     made = [hand.journal for hand in (*known(), *real(), *heard, *again)]
-    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+    return groups_of_rows([*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
 @pytest.fixture(scope="module")
-def found(tables: Tables) -> dict[tuple[Any, ...], Row]:
-    rows = detector(tables).collect()
+def found(groups: list[GroupTables]) -> Found:
+    rows = each(detector, groups)
     key = ("run", "member", "incarnation", "target", "target_incarnation")
-    by_pair = {tuple(row[name] for name in key): row for row in rows}
+    by_pair = {tuple(getattr(row, name) for name in key): row for row in rows}
     assert len(by_pair) == len(rows), "one row a pair"
     return by_pair
 
 
-def test_a_suspicion_is_judged_by_what_is_known_of_the_suspected(tables: Tables) -> None:
-    told = suspicions(tables).where("run in ('heard', 'known', 'real')")
+def test_a_suspicion_is_judged_by_what_is_known_of_the_suspected(groups: list[GroupTables]) -> None:
+    told = [one for one in each(suspicions, groups) if one.run in ("heard", "known", "real")]
     columns = ("run", "target", "from_ns", "to_ns", "ended_by", "kind", "mistake_ns", "faulty")
     assert sorted(rows_of(told, *columns), key=lambda row: (row[0], row[2], row[1])) == [
         ("heard", "bea", 1500 * MS, 1600 * MS, "TRUST", "MISTAKE", 100 * MS, 0),
@@ -90,49 +91,49 @@ def test_a_suspicion_is_judged_by_what_is_known_of_the_suspected(tables: Tables)
 
 
 def test_the_quality_of_a_detector_is_as_chen_toueg_and_aguilera_define_it(
-    found: dict[tuple[Any, ...], Row],
+    found: Found,
 ) -> None:
     row = found["known", "ada", 1, "bea", 1]
-    assert (row["watched_ns"], row["suspicions"], row["mistakes"]) == (1000 * MS, 4, 3)
-    assert (row["mistake_ns"], row["mistake_ns_max"]) == (20 * MS, 30 * MS)
-    assert row["recurrence_ns"] == 200 * MS
+    assert (row.watched_ns, row.suspicions, row.mistakes) == (1000 * MS, 4, 3)
+    assert (row.mistake_ns, row.mistake_ns_max) == (20 * MS, 30 * MS)
+    assert row.recurrence_ns == 200 * MS
     # Good periods of 190 and 170 ms: mean 180, variance 100.
-    assert row["good_ns"] == 180 * MS
-    assert row["forward_good_ns"] == pytest.approx(90 * (1 + 100 / 180**2) * MS)
-    assert row["rate"] == pytest.approx(3.0)
-    assert row["accuracy"] == pytest.approx(1 - 60 / 1000)
-    assert (row["crash"], row["detected"]) == ("KNOWN", 1)
-    assert (row["detection_ns"], row["removal_ns"]) == (400 * MS, 810 * MS)
+    assert row.good_ns == 180 * MS
+    assert row.forward_good_ns == pytest.approx(90 * (1 + 100 / 180**2) * MS)
+    assert row.rate == pytest.approx(3.0)
+    assert row.accuracy == pytest.approx(1 - 60 / 1000)
+    assert (row.crash, row.detected) == ("KNOWN", 1)
+    assert (row.detection_ns, row.removal_ns) == (400 * MS, 810 * MS)
 
 
 def test_a_crash_is_estimated_only_on_the_same_machine(
-    found: dict[tuple[Any, ...], Row],
+    found: Found,
 ) -> None:
     same = found["real", "ada", 1, "bea", 1]
-    assert (same["crash"], same["detection_ns"], same["removal_ns"]) == (
+    assert (same.crash, same.detection_ns, same.removal_ns) == (
         *("ESTIMATED", 400 * MS),
         500 * MS,
     )
     other = found["real", "ada", 1, "cyd", 1]
-    assert (other["crash"], other["detection_ns"]) == (None, None)
+    assert (other.crash, other.detection_ns) == (None, None)
 
 
-def test_who_was_heard_or_held_again_had_not_crashed(found: dict[tuple[Any, ...], Row]) -> None:
+def test_who_was_heard_or_held_again_had_not_crashed(found: Found) -> None:
     heard = found["heard", "ada", 1, "bea", 1]
-    assert (heard["mistakes"], heard["watched_ns"]) == (1, 1600 * MS)
-    assert (heard["crash"], heard["detection_ns"]) == ("ESTIMATED", 3900 * MS)
+    assert (heard.mistakes, heard.watched_ns) == (1, 1600 * MS)
+    assert (heard.crash, heard.detection_ns) == ("ESTIMATED", 3900 * MS)
     again = found["again", "ada", 1, "bea", 1]
-    assert (again["crash"], again["detection_ns"], again["suspicions"]) == (
+    assert (again.crash, again.detection_ns, again.suspicions) == (
         *("ESTIMATED", 460 * MS),
         2,
     )
 
 
-def test_who_never_suspects_is_never_wrong(found: dict[tuple[Any, ...], Row]) -> None:
+def test_who_never_suspects_is_never_wrong(found: Found) -> None:
     row = found["known", "dov", 1, "ada", 1]
-    assert (row["suspicions"], row["rate"], row["accuracy"]) == (0, 0.0, 1.0)
+    assert (row.suspicions, row.rate, row.accuracy) == (0, 0.0, 1.0)
     crash = found["known", "dov", 1, "bea", 1]
-    assert (crash["detected"], crash["detection_ns"], crash["after_ns"]) == (0, None, 1000 * MS)
+    assert (crash.detected, crash.detection_ns, crash.after_ns) == (0, None, 1000 * MS)
 
 
 # ---------------------------------------------------------------------- simulated runs
@@ -206,13 +207,13 @@ def _ever(rows: list[ev.Event]) -> dict[tuple[str, int], set[tuple[str, int]]]:
 
 
 def test_simulated_runs_have_the_mistakes_and_detections_that_loops_find(
-    found: dict[tuple[Any, ...], Row], runs: dict[str, list[ev.Event]]
+    found: Found, runs: dict[str, list[ev.Event]]
 ) -> None:
     told = {
         key: (
-            row["mistakes"],
-            round((row["mistake_ns"] or 0) * row["mistakes"]),
-            row["detection_ns"],
+            row.mistakes,
+            round((row.mistake_ns or 0) * row.mistakes),
+            row.detection_ns,
         )
         for key, row in found.items()
         if key[0] in runs

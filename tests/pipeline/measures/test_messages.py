@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.pipeline.made import MS, SECOND, WALL, Hand, of_rows, rows_of, simulated
+from tests.pipeline.made import MS, SECOND, WALL, Hand, each, of_rows, rows_of, simulated
 
 from phalanx.journal import schema as ev
-from phalanx.pipeline.measures.delivered_ranges import parts
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
+from phalanx.pipeline.measures.delivered_ranges import parts, sizes
 from phalanx.pipeline.measures.latency import SIZES, latency
 from phalanx.pipeline.measures.throughput import throughput
 from phalanx.pipeline.report.collect import collect
 from phalanx.pipeline.report.model import SERVICES
-from phalanx.pipeline.tables import Tables, from_rows
 
 MADE = "made"
 
@@ -27,7 +26,7 @@ def runs() -> dict[str, list[ev.Event]]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
+def groups(runs: dict[str, list[ev.Event]]) -> list[GroupTables]:
     """By hand: ada sends to itself, to bea on the same machine and to cyd on another; of cyd's
     messages some were submitted before what is left of its journal."""
     ada = Hand("ada.1", MADE).submit(0, 1, 3, 100, "AGREED").submit(10, 4, 10, 50, "AGREED")
@@ -36,12 +35,27 @@ def tables(spark: SparkSession, runs: dict[str, list[ev.Event]]) -> Tables:
     cyd = Hand("cyd.1", MADE, boot="two").submit(1000, 8, 9, 2_000_000, "SAFE")
     cyd.deliver(1004, "cyd.1", 5, 9, "SAFE").deliver(2500, "ada.1", 1, 10, "AGREED")
     made = [hand.journal for hand in (ada, bea, cyd)]
-    return from_rows(spark, [*made, *(j for rows in runs.values() for j in of_rows(rows))])
+    return groups_of_rows([*made, *(j for rows in runs.values() for j in of_rows(rows))])
 
 
-def test_deliveries_are_cut_where_submissions_are(tables: Tables) -> None:
-    found = parts(tables).where(f"run = '{MADE}' and member in ('ada', 'cyd')")
-    assert rows_of(found, "member", "sender", "count", "t_ns", "submit_t_ns", "size") == [
+def made(groups: list[GroupTables]) -> GroupTables:
+    return next(group for group in groups if group.key.run == MADE)
+
+
+def test_deliveries_are_cut_where_submissions_are(groups: list[GroupTables]) -> None:
+    group = made(groups)
+    found = parts(group)
+    delivered = group["deliver"].take(found.delivery).to_pylist()
+    submitted = group["accepted"].take(found.submission).to_pylist()
+    size = sizes(group)[found.submission].tolist()
+    told = [
+        (one["member"], one["sender"], messages, one["t_ns"], other["t_ns"], mean)
+        for one, other, messages, mean in zip(
+            delivered, submitted, found.messages.tolist(), size, strict=True
+        )
+        if one["member"] != "bea"
+    ]
+    assert sorted(told) == [
         ("ada", "ada", 2, 20 * MS, 10 * MS, 50.0),
         ("ada", "ada", 3, 20 * MS, 0, 100.0),
         ("ada", "ada", 5, 30 * MS, 10 * MS, 50.0),
@@ -51,8 +65,8 @@ def test_deliveries_are_cut_where_submissions_are(tables: Tables) -> None:
     ]
 
 
-def test_latency_is_told_only_where_both_clocks_are_one(tables: Tables) -> None:
-    found = latency(tables).where(f"run = '{MADE}'")
+def test_latency_is_told_only_where_both_clocks_are_one(groups: list[GroupTables]) -> None:
+    found = latency(made(groups))
     columns = ("scope", "service", "size_max", "count", "p50_ns", "p99_ns", "max_ns", "mean_ns")
     assert rows_of(found, *columns) == [
         ("OTHERS", "AGREED", 256, 3, 21 * MS, 21 * MS, 21 * MS, 21.0 * MS),
@@ -63,7 +77,7 @@ def test_latency_is_told_only_where_both_clocks_are_one(tables: Tables) -> None:
     ]
 
 
-def test_the_report_gives_the_latencies_of_measures(spark: SparkSession) -> None:
+def test_the_report_gives_the_latencies_of_measures() -> None:
     """Also where a message is delivered before it was submitted, by clocks that are said to be
     one, and between members whose boot is unknown, which are left out of both."""
     ada = Hand("ada.1").view(0, "v1", "ada.1 bea.1").submit(10, 1, 4, 100, "AGREED")
@@ -73,15 +87,15 @@ def test_the_report_gives_the_latencies_of_measures(spark: SparkSession) -> None
     cyd = Hand("cyd.1", boot="unknown").view(0, "v1", "cyd.1 dov.1").submit(1, 1, 1, 9, "SAFE")
     dov = Hand("dov.1", boot="unknown").view(0, "v1", "cyd.1 dov.1")
     dov.deliver(2, "cyd.1", 1, 1, "SAFE")
-    tables = from_rows(spark, [hand.journal for hand in (ada, bea, cyd, dov)])
+    (group,) = groups_of_rows([hand.journal for hand in (ada, bea, cyd, dov)])
     measured = {
-        (row["scope"] == "SELF", row["service"]): (
-            row["count"],
-            *(row[name] / 1000 for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")),
+        (row.scope == "SELF", row.service): (
+            row.count,
+            *(ns / 1000 for ns in (row.p50_ns, row.p90_ns, row.p99_ns, row.p999_ns, row.max_ns)),
         )
-        for row in latency(tables).collect()
+        for row in latency(group)
     }
-    (run,) = collect(tables, {}).runs
+    (run,) = collect([group], {}).runs
     reported = {
         (row.own, SERVICES[row.service]): (
             *(row.messages, row.p50, row.p90, row.p99, row.p999, row.most),
@@ -92,12 +106,12 @@ def test_the_report_gives_the_latencies_of_measures(spark: SparkSession) -> None
     assert set(measured) == {(True, "AGREED"), (False, "AGREED")}
     (link,) = [link for link in run.links if link.by != link.to and link.p50 is not None]
     assert (link.p50, link.p99) == (reported[False, "AGREED"][1], reported[False, "AGREED"][3])
-    late = latency(tables).where("scope = 'OTHERS'").select("mean_ns").collect()
+    late = [row for row in latency(group) if row.scope == "OTHERS"]
     assert [row.mean_ns for row in late] == [(3 * 3 - 1) * MS / 4]
 
 
-def test_throughput_counts_messages_of_unknown_size_too(tables: Tables) -> None:
-    found = throughput(tables, SECOND).where(f"run = '{MADE}'")
+def test_throughput_counts_messages_of_unknown_size_too(groups: list[GroupTables]) -> None:
+    found = throughput(made(groups), SECOND)
     columns = ("member", "service", "clock", "from_ns", "messages", "bytes", "unsized")
     assert rows_of(found, *columns) == [
         ("ada", "AGREED", "WALL", WALL, 10, 650, 0),
@@ -132,7 +146,7 @@ def percentile(values: list[int], part: float) -> float:
 
 
 def test_simulated_latencies_are_those_of_each_message(
-    tables: Tables, runs: dict[str, list[ev.Event]]
+    groups: list[GroupTables], runs: dict[str, list[ev.Event]]
 ) -> None:
     taken: dict[tuple[Any, ...], list[int]] = {}
     for run, rows in runs.items():
@@ -147,19 +161,22 @@ def test_simulated_latencies_are_those_of_each_message(
             assert delivery.sim_ns is not None
             assert submission.sim_ns is not None
             taken.setdefault(key, []).append(delivery.sim_ns - submission.sim_ns)
-    found = latency(tables).where(f"run != '{MADE}'").collect()
-    told = {(r["run"], r["scope"], r["service"], r["size_max"]): r for r in found}
+    found = [row for row in each(latency, groups) if row.run in runs]
+    told = {(r.run, r.scope, r.service, r.size_max): r for r in found}
     assert told.keys() == taken.keys()
     assert sum(map(len, taken.values())) > 1000
     for key, values in taken.items():
         row, whole = told[key], sorted(value // 1000 for value in values)
-        assert (row["count"], row["max_ns"]) == (len(values), max(values))
+        assert (row.count, row.max_ns) == (len(values), max(values))
         for name, part in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)):
-            assert row[name] == pytest.approx(percentile(whole, part) * 1000, abs=1), (key, name)
+            assert getattr(row, name) == pytest.approx(percentile(whole, part) * 1000, abs=1), (
+                key,
+                name,
+            )
 
 
 def test_simulated_throughput_is_that_of_each_message(
-    tables: Tables, runs: dict[str, list[ev.Event]]
+    groups: list[GroupTables], runs: dict[str, list[ev.Event]]
 ) -> None:
     messages: Counter[tuple[Any, ...]] = Counter()
     size: defaultdict[tuple[Any, ...], float] = defaultdict(float)
@@ -170,10 +187,8 @@ def test_simulated_throughput_is_that_of_each_message(
             key = (run, delivery.member, delivery.incarnation, delivery.service, bucket)
             messages[key] += 1
             size[key] += submission.size / (submission.last - submission.first + 1)
-    found = throughput(tables, 100 * MS).where(f"run != '{MADE}'").collect()
-    told = {(r["run"], r["member"], r["incarnation"], r["service"], r["from_ns"]): r for r in found}
-    assert {key: row["messages"] for key, row in told.items()} == dict(messages)
-    assert {key: row["bytes"] for key, row in told.items()} == {
-        k: round(v) for k, v in size.items()
-    }
-    assert not any(row["unsized"] for row in told.values())
+    found = [row for group in groups for row in throughput(group, 100 * MS) if row.run in runs]
+    told = {(r.run, r.member, r.incarnation, r.service, r.from_ns): r for r in found}
+    assert {key: row.messages for key, row in told.items()} == dict(messages)
+    assert {key: row.bytes for key, row in told.items()} == {k: round(v) for k, v in size.items()}
+    assert not any(row.unsized for row in told.values())

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import Row, SparkSession
 from tests.pipeline import corners
-from tests.pipeline.made import MS, WALL, Hand, of_rows
+from tests.pipeline.made import MS, WALL, Hand, each, of_rows
 from tests.verify.trace_builder import odyssey
 
-from phalanx.pipeline.measures.partitions import partitions
-from phalanx.pipeline.measures.view_change_duration import changes
-from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
+from phalanx.pipeline.measures.partitions import PartitionInterval, partitions
+from phalanx.pipeline.measures.view_change_duration import ViewChangeDuration, changes
 
 CORNERS = (
     *(corners.two_views_of_one_change, corners.given_up_before, corners.heard_through_others),
     corners.beginning_missing,
 )
+
+Changed = dict[str, list[ViewChangeDuration]]
 
 
 def halves(run: str, boots: tuple[str, str], simulated: bool) -> list[Hand]:
@@ -29,7 +30,7 @@ def halves(run: str, boots: tuple[str, str], simulated: bool) -> list[Hand]:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def groups() -> list[GroupTables]:
     ada = Hand("ada.1", "steps").view(0, "v1", "ada.1 bea.1 cyd.1")
     ada.step(5, "START", stage="COLLECT").step(6, "FORGET")
     ada.suspect(10, "bea.1", "SUSPECTED").suspect(11, "bea.1", "OPERATIONAL", evidence="DIRECT")
@@ -46,23 +47,23 @@ def tables(spark: SparkSession) -> Tables:
         *(hand for corner in CORNERS for hand in corner()),
     ]
     told = of_rows(odyssey().rows)
-    return from_rows(spark, [*(hand.journal for hand in hands), *told])
+    return groups_of_rows([*(hand.journal for hand in hands), *told])
 
 
 @pytest.fixture(scope="module")
-def changed(tables: Tables) -> dict[str, list[Row]]:
+def changed(groups: list[GroupTables]) -> Changed:
     """By run, in order."""
-    found: dict[str, list[Row]] = {}
-    for row in changes(tables).orderBy("run", "at_ns").collect():
+    found: Changed = {}
+    for row in sorted(each(changes, groups), key=lambda row: row.at_ns):
         found.setdefault(row.run, []).append(row)
     return found
 
 
 def test_a_change_lasts_from_its_first_sign_that_was_not_taken_back(
-    changed: dict[str, list[Row]],
+    changed: Changed,
 ) -> None:
     columns = ("view", "cause", "lost", "steps", "suspicion_ns", "agreement_ns", "took_ns")
-    assert [tuple(row[name] for name in columns) for row in changed["steps"]] == [
+    assert [tuple(getattr(row, name) for name in columns) for row in changed["steps"]] == [
         ("v2", "removal", ["bea.1"], 2, 25 * MS, 2 * MS, 27 * MS),
         ("v3", "join", ["cyd.1"], 3, 0, 11 * MS, 11 * MS),
     ]
@@ -70,29 +71,33 @@ def test_a_change_lasts_from_its_first_sign_that_was_not_taken_back(
     assert (semi.suspicion_ns, semi.took_ns) == (400 * MS, 401 * MS)
 
 
-def test_where_one_change_made_two_views_both_began_with_it(changed: dict[str, list[Row]]) -> None:
+def test_where_one_change_made_two_views_both_began_with_it(changed: Changed) -> None:
     assert [row.agreement_ns for row in changed["twice"]] == [10 * MS, 20 * MS]
     assert [row.agreement_ns for row in changed["given up"]] == [MS, MS]
 
 
 def test_whom_a_view_gained_is_unknown_where_the_one_before_is_missing(
-    changed: dict[str, list[Row]],
+    changed: Changed,
 ) -> None:
     (late,) = changed["late"]
     assert (late.gained, late.lost) == (None, None)
 
 
+def of_run(groups: list[GroupTables], run: str) -> list[PartitionInterval]:
+    return [row for group in groups if group.key.run == run for row in partitions(group)]
+
+
 @pytest.mark.parametrize(("run", "zero"), [("sim", 0), ("boot", 0), ("wall", WALL)])
 def test_components_that_hold_views_at_once_are_a_partition(
-    tables: Tables, run: str, zero: int
+    groups: list[GroupTables], run: str, zero: int
 ) -> None:
-    rows = partitions(tables).where(f"run = '{run}'").orderBy("from_ns").collect()
+    rows = of_run(groups, run)
     told = [
         (
-            (row["from_ns"] - zero) // MS,
-            (row["to_ns"] - zero) // MS,
-            row["components"],
-            [" ".join(view["members"]) for view in row["views"]],
+            (row.from_ns - zero) // MS,
+            (row.to_ns - zero) // MS,
+            row.components,
+            [" ".join(view["members"]) for view in row.views],
         )
         for row in rows
     ]
@@ -104,12 +109,12 @@ def test_components_that_hold_views_at_once_are_a_partition(
         (100, 160, 1, ["ada.1 bea.1"]),
     ]
     clock = {"sim": ("SIM", 0), "boot": ("BOOT", 0), "wall": ("WALL", 1)}[run]
-    assert {(row["clock"], row["approximate"]) for row in rows} == {clock}
+    assert {(row.clock, row.approximate) for row in rows} == {clock}
 
 
-def test_a_group_that_parts_and_meets_shows_its_components(tables: Tables) -> None:
-    rows = partitions(tables).where("run = 'r'").orderBy("from_ns").collect()
-    told = [[" ".join(view["members"]) for view in row["views"]] for row in rows]
+def test_a_group_that_parts_and_meets_shows_its_components(groups: list[GroupTables]) -> None:
+    rows = of_run(groups, "r")
+    told = [[" ".join(view["members"]) for view in row.views] for row in rows]
     assert ["a.1 b.1 c.1 d.1"] in told
     assert ["a.1 b.1", "c.1 d.1"] in told, "parted"
     assert ["a.1 b.1", "c.1", "d.2"] in told, "d crashed and came back alone"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
 from tests.journal.journal_folder import header
 from tests.verify.trace_builder import odyssey
 
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
+from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
 from phalanx.pipeline.report.collect import collect
 from phalanx.pipeline.report.model import Caps, EvidenceRow, Example, Page, ReportFinding
-from phalanx.pipeline.tables import Tables, from_rows
 from phalanx.sim.demo import demo_scenario
 from phalanx.sim.world import World
 
@@ -62,12 +61,11 @@ def simulated() -> list[Event]:
 
 
 @pytest.fixture(scope="session")
-def tables(spark: SparkSession, simulated: list[Event]) -> Tables:
+def groups(simulated: list[Event]) -> list[GroupTables]:
     """Three runs: simulated; the same as if all had shared a machine; and of several machines."""
     together = renamed(simulated, "together", simulated=False)
     apart = renamed(odyssey().rows, "apart", simulated=False)
-    return from_rows(
-        spark,
+    return groups_of_rows(
         [
             *journals(renamed(simulated, "simulated", simulated=True)),
             *journals(together, boot_id="one"),
@@ -91,17 +89,19 @@ def findings(simulated: list[Event]) -> dict[tuple[str, str, str], list[ReportFi
 
 
 @pytest.fixture(scope="session")
-def page(tables: Tables, findings: dict[tuple[str, str, str], list[ReportFinding]]) -> Page:
-    return collect(tables, findings, version="0")
+def page(
+    groups: list[GroupTables], findings: dict[tuple[str, str, str], list[ReportFinding]]
+) -> Page:
+    return collect(groups, findings, version="0")
 
 
 @pytest.fixture(scope="session")
-def small(tables: Tables) -> Page:
+def small(groups: list[GroupTables]) -> Page:
     """The same with hardly any room."""
     caps = Caps(
         runs=2, lanes=3, bands=8, sends=20, deliveries=60, marks=4, removals=4, steps=3, buckets=10
     )
-    return collect(tables, {}, caps=caps)
+    return collect(groups, {}, caps=caps)
 
 
 @pytest.fixture(scope="module")

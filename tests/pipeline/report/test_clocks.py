@@ -48,7 +48,6 @@ def test_where_one_clock_is_shared_all_steps_are_by_it() -> None:
 
 
 def test_a_life_reaches_to_the_end_of_its_journal_whatever_the_last_rows_were() -> None:
-    journal = {"end_sim_ns": 7, "end_t_ns": 3600}
-    assert _reach(journal, (5, 10), "machine") == (5, 3600)
-    assert _reach(journal, None, "wall") == (3600, 3600)
-    assert _reach(journal, (2, 7), "simulated") == (2, 7)
+    assert _reach(3600, (5, 10)) == (5, 3600)
+    assert _reach(3600, None) == (3600, 3600)
+    assert _reach(7, (2, 7)) == (2, 7)

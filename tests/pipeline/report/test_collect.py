@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
-import pytest
-from pyspark.sql import SparkSession
 from tests.pipeline.report.conftest import journals
 
-from phalanx.errors import PipelineError
 from phalanx.journal.schema import Deliver, Event, Life, PeerSuspicion, Sent, ViewInstalled
 from phalanx.journal.schema import LinkStats as LinkRow
-from phalanx.pipeline.report.model import SERVICES, Caps, Page, RunModel
+from phalanx.pipeline.group_tables import GroupKey, GroupTables, groups_of_rows
+from phalanx.pipeline.history.instant import Instant
+from phalanx.pipeline.report.collect import report_group
+from phalanx.pipeline.report.model import SERVICES, Caps, Page, ReportFinding, RunModel
 from phalanx.pipeline.report.time_axis import open_axis
-from phalanx.pipeline.tables import Tables, from_rows
+from phalanx.pipeline.time_window import TimeWindow
 
 
 def run_of(page: Page, name: str) -> RunModel:
@@ -168,19 +168,49 @@ def test_what_is_told_is_bounded_and_says_how_much_there_is(small: Page, page: P
         assert len(run.suspicions.at) <= 2 < run.suspicions.total
 
 
-def test_a_member_without_a_journal_is_named_all_the_same(
-    spark: SparkSession, simulated: list[Event]
-) -> None:
+def test_a_member_without_a_journal_is_named_all_the_same(simulated: list[Event]) -> None:
     some = [made for made in journals(simulated) if made[0].member != "eli"]
-    axis = open_axis(from_rows(spark, some), Caps())
-    (run,) = axis.runs
+    (group,) = groups_of_rows(some)
+    run = open_axis(group, Caps())
     assert run.lanes == ["ada", "bea", "cyd", "dov", "eli"]
     assert "eli" not in {journal.member for journal in run.journals}
 
 
-def test_a_group_that_is_not_there_is_named_with_the_remedy(tables: Tables) -> None:
-    with pytest.raises(PipelineError, match=r"'nobody'.*nothing to show"):
-        open_axis(tables, Caps(), group="nobody")
+def broken(group: GroupTables) -> list[ReportFinding]:
+    return [ReportFinding("fifo", "violated", 1, 1)]
+
+
+def test_a_group_that_is_not_shown_is_judged_and_one_that_was_not_asked_for_is_not(
+    groups: list[GroupTables],
+) -> None:
+    group = groups[0]
+
+    def reported(shown: list[GroupKey], run: str | None) -> tuple[bool, bool]:
+        found = report_group(shown, run, Caps(), TimeWindow(), broken, group)
+        return found.violated, found.model is not None
+
+    assert reported([group.key], None) == reported([group.key], group.key.run) == (True, True)
+    assert reported([], None) == (True, False)
+    assert reported([group.key], "another") == (False, False)
+
+
+def test_a_window_cuts_what_is_drawn(groups: list[GroupTables], page: Page) -> None:
+    (group,) = [one for one in groups if one.key.run == "simulated"]
+    whole = run_of(page, "simulated")
+    middle = Instant(whole.span * 500, simulated=True)
+    halves = [TimeWindow(until=middle), TimeWindow(since=middle)]
+    models = [
+        report_group([group.key], None, Caps(), window, lambda _: [], group).model
+        for window in halves
+    ]
+    for model in models:
+        assert model is not None
+        assert model.span <= whole.span // 2 + 1
+        assert 0 < model.delivered < whole.delivered
+    assert sum(model.delivered for model in models if model) == whole.delivered
+    late = TimeWindow(since=Instant(1 << 62, simulated=True))
+    nothing = report_group([group.key], None, Caps(), late, broken, group)
+    assert (nothing.model, nothing.violated) == (None, True)
 
 
 def test_the_model_survives_its_own_json(page: Page) -> None:

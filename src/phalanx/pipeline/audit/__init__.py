@@ -1,12 +1,12 @@
-"""The audit: verdicts on the guarantees of any number of runs, computed on Spark.
+"""The audit: verdicts on the guarantees of any number of groups, by kernels on Arrow columns.
 
-chronicle, outline, small       lives and views of each run, as small tables
-view_checks, markers, reports   the checks in Python, one run at a time
-messages, cells, prepare        what the checks of messages look at, made once
-integrity ... receipts          the checks of messages, as column functions
-past, batched                   causality, in numpy
-findings, sentences             one shape for all violations, and their texts
-verdicts, run                   holds, violated, unverifiable; and the audit as a whole
+chronicle, message_columns      lives and views of a group; its messages as numpy columns
+group_facts, delivered_cells    what the checks look up: views, routes, who delivered what how
+view_checks, markers, reports   the checks in Python, on few rows
+integrity ... receipts          the checks of messages, in numpy
+past, batched, causality        causality and batches
+group_findings, sentences       one shape for all violations, and their texts
+verdicts, judge                 holds, violated, unverifiable; and one group as a whole
 
 The audit judges message-level properties without the checkers of `verify`: two independent programs
 that a test compares on thousands of runs. View-level properties need few rows, so there the audit
@@ -14,7 +14,7 @@ runs the checkers themselves (`view_checks`). The catalogue `verify.properties` 
 is judged how.
 """
 
-from phalanx.pipeline.audit.run import audit, audit_frames, wanted
+from phalanx.pipeline.audit.judge import audit_groups, judge_group, summed, wanted
 from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
 from phalanx.verify.properties import PROPERTIES
 
@@ -24,7 +24,8 @@ __all__ = [
     "AuditViolation",
     "Result",
     "RunVerdicts",
-    "audit",
-    "audit_frames",
+    "audit_groups",
+    "judge_group",
+    "summed",
     "wanted",
 ]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.past import CHUNK, NONE, Late, Longs, Past, PastDeliveries, cut
+from phalanx.pipeline.audit.number_ranges import NONE, Longs
+from phalanx.pipeline.audit.past import CHUNK, Late, Past, PastDeliveries, cut
 
 FAR = np.iinfo(np.int64).max
 
 
-def batches(past: Past, rows: PastDeliveries) -> list[Late]:
-    """What one member delivered in a batch, against each other."""
+def batches(past: Past, rows: PastDeliveries, with_past: bool = True) -> list[Late]:
+    """What one member delivered in a batch, against each other. Without the past, only order and
+    frames are compared."""
     parts = cut(past, rows)
     sel = np.flatnonzero(~rows.basic[parts.row] & (rows.batch[parts.row] != NONE))
     if len(sel) < 2:
@@ -26,7 +28,8 @@ def batches(past: Past, rows: PastDeliveries) -> list[Late]:
     group = np.cumsum(turn) - 1
     found = _in_order(rows, row, first, last, s, frame, group)
     found += _frames(rows, row, first, last, s, frame, group)
-    found += _follows(past, rows, row, first, last, s, at, group)
+    if with_past:
+        found += _follows(past, rows, row, first, last, s, at, group)
     return found
 
 

@@ -268,8 +268,7 @@ class Route(msgspec.Struct):
 class Chronicle:
     """One run."""
 
-    def __init__(self, r: int, rows: Iterable[Any]) -> None:
-        self.r = r
+    def __init__(self, rows: Iterable[Any]) -> None:
         by_kind: defaultdict[type, list[Any]] = defaultdict(list)
         for row in rows:
             by_kind[type(row)].append(row)
@@ -412,6 +411,12 @@ class Chronicle:
     def alive(self, member: MemberRecord) -> bool:
         known = member.journal is not None and not member.torn
         return known and not member.crashed and member.left is None
+
+    def rank(self, member: str, incarnation: int) -> int:
+        return self._by_name[member, incarnation].k
+
+    def view_name(self, v: int | None) -> str:
+        return "no view" if v is None else self.vids.get(v, "no view")
 
     def whole(self, member: MemberRecord) -> bool:
         """All that it did is in its journal."""

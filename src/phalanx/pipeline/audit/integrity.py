@@ -1,286 +1,343 @@
-"""What is delivered was sent, to me, once, and arrives as it left. Its share of basic."""
+"""Integrity, no duplication, and their share of basic: a delivered message was sent, to the member
+that delivers it, and arrives once and unchanged."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
 
-from phalanx.pipeline.audit.findings import Case, Look, lowest, witness
-from phalanx.pipeline.audit.messages import BASIC, SERVICES
-from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.ranges import cut, grid
-
-SENDER = ["r", "s"]
-
-
-def times() -> dict[str, Column]:
-    """How often cells put it to the test."""
-    often = F.when(_judged() & F.col("head"), F.col("n"))
-    basic = F.col("service") == BASIC
-    return {"integrity": often, "basic": F.when(basic, often)}
-
-
-def cases() -> list[Case]:
-    """Of cells; also its share of `basic`."""
-    return [*_cases("integrity", F.lit(True)), *_cases("basic", F.col("service") == BASIC)]
+from phalanx.pipeline.audit.chronicle import Receivers
+from phalanx.pipeline.audit.delivered_cells import FAR
+from phalanx.pipeline.audit.group_findings import Finding, shown_rows
+from phalanx.pipeline.audit.member_masks import Words, lowest, some
+from phalanx.pipeline.audit.message_columns import BASIC, SERVICES, Deliveries, Submissions
+from phalanx.pipeline.audit.number_ranges import (
+    NONE,
+    Bools,
+    Longs,
+    cut,
+    grid,
+    group_ends,
+    group_starts,
+    holder,
+    packed,
+)
+from phalanx.pipeline.audit.prepare import PreparedGroup
 
 
-def _outside() -> Column:
-    """The view of the delivery, or, if there is no journal of the sender, that of the sending, if
-    the sender is not in it."""
-    not_here, not_there = (~F.coalesce(name, F.lit(True)) for name in ("in_v", "in_o"))
-    return F.when(not_here, F.col("v")).when(~F.col("s_known") & not_there, F.col("o"))
+def integrity(p: PreparedGroup) -> None:
+    _ways(p)
+    _bodies(p)
+    _repeated(p)
+    _as_accepted(p)
 
 
-def _judged() -> Column:
-    """Somebody delivered it, and it can be judged: what was sent behind the end of a journal that
-    just ends cannot."""
-    before_end = F.col("s_whole") | (F.col("c1") <= F.col("s_sent_last"))
-    sent_all = F.col("s_known") & ~F.col("s_torn") & before_end
-    known = F.col("s_lseq").isNotNull() | _outside().isNotNull() | sent_all
-    return (F.col("n") > 0) & known
-
-
-def _given() -> dict[str, Any]:
-    seen = witness()
-    rows = [("s", "s_lseq"), seen]
-    return {"who": seen[0], "s": "s", "first": "c1", "last": "c2", "v": "v", "rows": rows}
-
-
-def _cases(name: str, apply: Column) -> list[Case]:
-    given = _given()
-    outside = _outside()
-    fair = apply & _judged() & outside.isNull()
-    sent = fair & F.col("s_lseq").isNotNull()
-    stranger = F.col("mask").bitwiseAND(F.bitwise_not(F.col("s_meant")))
-    known = F.array(*[F.lit(word) for word in SERVICES])
-    service = [F.get(known, F.col(word)) for word in ("service", "s_service")]
-    frames = [F.col(word).cast("string") for word in ("frame", "s_frame")]
-    early = (F.col("own_step") < F.col("s_step")) | (F.col("ns") < F.col("s_ns"))
-    return [
-        Case(
-            f"{name}/outsider",
-            apply & (F.col("n") > 0) & outside.isNotNull(),
-            w=outside,
-            **given,
-        ),
-        Case(f"{name}/unsent", fair & F.col("s_lseq").isNull(), **given),
-        Case(f"{name}/stranger", sent & (stranger != 0), **given | {"who": lowest(stranger)}),
-        Case(
-            f"{name}/service",
-            sent & (F.col("service") != F.col("s_service")),
-            note=F.concat(service[0], F.lit(", it was sent as "), service[1]),
-            **given,
-        ),
-        Case(
-            f"{name}/frame",
-            sent & (F.col("frame") != F.col("s_frame")),
-            note=F.concat(frames[0], F.lit(", it left in frame "), frames[1]),
-            **given,
-        ),
-        Case(
-            f"{name}/origin",
-            sent & (F.col("o") != F.col("s_v")),
-            w="s_v",
-            **given | {"v": "o"},
-        ),
-        Case(f"{name}/early", sent & F.coalesce(early, F.lit(False)), **given),
+def _ways(p: PreparedGroup) -> None:
+    """Each way of delivery against its sending."""
+    w, cells, facts, sends, out = p.cells.ways, p.cells, p.facts, p.sends, p.out
+    if not len(w):
+        return
+    basic, sent = w.service == BASIC, w.sent >= 0
+    at = np.where(sent, w.sent, 0) if len(sends) else np.zeros(len(w), dtype=np.int64)
+    s_lseq = _of(sends.lseq, at, sent, -1)
+    not_here = ~facts.is_inside(w.s, w.v)
+    not_there = ~facts.known[w.s] & ~facts.is_inside(w.s, w.o)
+    outside = np.where(not_here, w.v, np.where(not_there, w.o, -1))
+    before_end = facts.whole[w.s] | (w.c1 <= facts.sent_last[w.s])
+    sent_all = facts.known[w.s] & ~facts.torn[w.s] & before_end
+    judged = sent | (outside >= 0) | sent_all
+    counted = np.where(judged & w.head, w.n, 0)
+    out.asked("integrity", counted.sum())
+    out.asked("basic", counted[basic].sum())
+    fair = judged & (outside < 0)
+    both = fair & sent
+    s_t = _of(sends.t, at, sent, -1)
+    strangers = cells.mask & ~facts.meant[s_t]
+    service, frame, v = (_of(c, at, sent, -1) for c in (sends.service, sends.frame, sends.v))
+    step, ns = _of(sends.step, at, sent, NONE), _of(sends.ns, at, sent, NONE)
+    early = w.own_lseq < s_lseq  # rows of one journal: also within a step
+    early |= (w.own_step != FAR) & (w.own_step < step)
+    early |= (w.ns != FAR) & (ns != NONE) & (w.ns < ns)
+    different = both & (w.t != s_t) & some(cells.mask & facts.meant[s_t])
+    different[different] = [
+        not _same_receivers(p, *pair)
+        for pair in zip(*(c[different].tolist() for c in (w.t, s_t, w.v, v)), strict=True)
     ]
+
+    def frames(i: int) -> str:
+        return f"{w.frame[i]}, it left in frame {frame[i]}"
+
+    cases: list[tuple[str, Bools, Callable[[int], str | None], Words | None]] = [
+        ("outsider", outside >= 0, _no_note, None),
+        ("unsent", fair & ~sent, _no_note, None),
+        ("stranger", both & some(strangers), lambda i: facts.receivers(int(s_t[i])), strangers),
+        (
+            "service",
+            both & (w.service != service),
+            lambda i: f"{SERVICES[w.service[i]]}, it was sent as {SERVICES[service[i]]}",
+            None,
+        ),
+        ("frame", both & (w.frame != frame), frames, None),
+        ("origin", both & (w.o != v), _no_note, None),
+        ("early", both & early, _no_note, None),
+        (
+            "receivers",
+            different,
+            lambda i: (
+                f"{facts.receivers(int(w.t[i]))}, it was sent to {facts.receivers(int(s_t[i]))}"
+            ),
+            None,
+        ),
+    ]
+    for way, bad, note, whom in cases:
+        for name, apply in (("integrity", bad), ("basic", bad & basic)):
+
+            def shown(
+                i: int,
+                kind: str = f"{name}/{way}",
+                note: Callable[[int], str | None] = note,
+                whom: Words | None = whom,
+            ) -> Finding:
+                origin = kind.endswith("/origin")
+                second = v[i] if origin else outside[i]
+                return Finding(
+                    kind,
+                    who=lowest(whom[i]) if whom is not None else int(w.k[i]),
+                    s=int(w.s[i]),
+                    first=int(w.c1[i]),
+                    last=int(w.c2[i]),
+                    v=int(w.o[i] if origin else w.v[i]),
+                    w=None if second < 0 else int(second),
+                    note=note(i),
+                    rows=shown_rows((int(w.s[i]), int(s_lseq[i])), (int(w.k[i]), int(w.lseq[i]))),
+                )
+
+            out.add_each(f"{name}/{way}", apply, w.s, w.c1, shown)
+    _contradictions(p)
+
+
+def _no_note(_: int) -> None:
+    return None
+
+
+def _of(column: Longs, at: Longs, there: Bools, otherwise: int) -> Longs:
+    if not len(column):
+        return np.full(len(at), otherwise, dtype=np.int64)
+    return np.where(there, column[at], otherwise)
+
+
+def _contradictions(p: PreparedGroup) -> None:
+    """Members that delivered a message of which no sending is known have it alike: with the same
+    service, frame and view of sending, and in one view for the same receivers."""
+    w = p.cells.ways
+    lone = np.flatnonzero(w.sent < 0)
+    if len(lone) < 2:
+        return
+    cell = w.cell[lone]
+    same = cell[1:] == cell[:-1]
+    one, two = lone[:-1][same], lone[1:][same]
+    what = {
+        "service": w.service[one] != w.service[two],
+        "frame": w.frame[one] != w.frame[two],
+        "view of sending": w.o[one] != w.o[two],
+        "receivers": (w.t[one] != w.t[two]) & (w.v[one] == w.v[two]),
+    }
+    bad = np.logical_or.reduce(list(what.values()))
+    basic = (w.service[one] == BASIC) & (w.service[two] == BASIC)
+    for name, apply in (("integrity", bad), ("basic", bad & basic)):
+
+        def shown(i: int, kind: str = f"{name}/contradiction") -> Finding:
+            a, b = int(one[i]), int(two[i])
+            return Finding(
+                kind,
+                who=int(w.k[a]),
+                other=int(w.k[b]),
+                s=int(w.s[a]),
+                first=int(w.c1[a]),
+                last=int(w.c2[a]),
+                v=int(w.v[a]),
+                note=" and ".join(name for name, differs in what.items() if differs[i]),
+                rows=shown_rows((int(w.k[a]), int(w.lseq[a])), (int(w.k[b]), int(w.lseq[b]))),
+            )
+
+        p.out.add_each(f"{name}/contradiction", apply, w.s[one], w.c1[one], shown)
 
 
 # ---------------------------------------------------------------------------- receivers
 
 
-def receivers(p: Prepared) -> list[Look]:
-    """Those whom messages are for stay the same, from the submission to the delivery."""
-    return [*_delivered(p), *_as_accepted(p)] if p.small.rows["sets"] else []
+def _bare_names(found: Receivers) -> list[str]:
+    return sorted(found.to)
 
 
-def _sets(p: Prepared, t: str, prefix: str) -> DataFrame:
-    names = [F.col(name).alias(f"{prefix}_{name}") for name in ("bare", "names")]
-    return F.broadcast(p.small["sets"].select("r", F.col("t").alias(t), *names))
-
-
-def _to(prefix: str) -> Column:
-    names = F.col(f"{prefix}_names")
-    return F.when(names.isNull(), "all").otherwise(F.concat_ws(", ", names))
-
-
-def _nodes(prefix: str) -> Column:
-    """Names without incarnations, as rows of before had them."""
-    names = F.col(f"{prefix}_names")
-    stripped = F.transform(names, lambda name: F.regexp_replace(name, r"\.\d+$", ""))
-    return F.array_sort(F.when(F.col(f"{prefix}_bare"), names).otherwise(stripped))
-
-
-def _delivered(p: Prepared) -> list[Look]:
+def _same_receivers(p: PreparedGroup, t: int, s_t: int, v: int, s_v: int) -> bool:
     """A delivery names the receivers that the sending named. A carried message may name those of
     them alone that are in the next view."""
-    meant = F.col("mask").bitwiseAND(F.col("s_meant")) != 0
-    here = p.small["views"].where("bank = 0").select("r", "v", F.col("inside").alias("here"))
-    rows = (
-        p.cells.where("n > 0 and s_lseq is not null and not (t <=> s_t)")
-        .where(meant)
-        .join(_sets(p, "t", "row"), ["r", "t"], "left")
-        .join(_sets(p, "s_t", "sent"), ["r", "s_t"], "left")
-        .join(F.broadcast(here), ["r", "v"], "left")
+    if t < 0 or s_t < 0:
+        return False
+    named, sent = p.facts.sets[t], p.facts.sets[s_t]
+    if named.to_incarnations is None or sent.to_incarnations is None:
+        return _bare_names(named) == _bare_names(sent)
+    if named.names == sent.names:
+        return True
+    here = p.run.views.get(v)
+    if here is None:
+        return set(named.names) <= set(sent.names)
+    return v != s_v and named.names == [name for name in sent.names if name in here.inside]
+
+
+def _as_accepted(p: PreparedGroup) -> None:
+    """A message is sent to the receivers that it was accepted for, less those that left its
+    sender's view. A torn journal may lack the view that they left."""
+    if not p.facts.sets:
+        return
+    given = p.submissions.at(~p.facts.torn[p.submissions.s])
+    sends = p.sends
+    if not len(given) or not len(sends):
+        return
+    cells = grid((given.s, given.first, given.last), (sends.s, sends.first, sends.last))
+    row, cell = cut(cells, given.s, given.first, given.last)
+    at = holder(
+        packed(sends.s, sends.first), sends.last, sends.s, cells.key[cell], cells.first[cell]
     )
-    named, known = F.col("row_names"), F.col("sent_names")
-    present = F.filter(known, lambda name: F.array_contains("here", name))
-    carried = F.when(F.col("here").isNull(), F.size(F.array_except(named, known)) == 0).otherwise(
-        (F.col("v") != F.col("s_v")) & (named == present)
+    both = (at >= 0) & ((given.t[row] >= 0) | (sends.t[np.maximum(at, 0)] >= 0))
+    row, cell, at = row[both], cell[both], at[both]
+    bad = np.array(
+        [
+            not _accepted_for(
+                p,
+                int(given.s[r]),
+                int(given.t[r]),
+                int(sends.t[i]),
+                int(given.lseq[r]),
+                int(sends.lseq[i]),
+            )
+            for r, i in zip(row.tolist(), at.tolist(), strict=True)
+        ],
+        dtype=bool,
     )
-    same = (
-        F.when(F.col("t").isNull() | F.col("s_t").isNull(), F.lit(False))
-        .when(F.col("row_bare") | F.col("sent_bare"), _nodes("row") == _nodes("sent"))
-        .otherwise((named == known) | carried)
-    )
-    given = _given() | {"note": F.concat(_to("row"), F.lit(", it was sent to "), _to("sent"))}
-    basic = F.col("service") == BASIC
-    return [
-        Look(
-            rows,
-            cases=[
-                Case("integrity/receivers", ~same, **given),
-                Case("basic/receivers", ~same & basic, **given),
-            ],
+
+    def shown(i: int) -> Finding:
+        r, j, c = int(row[i]), int(at[i]), int(cell[i])
+        s = int(given.s[r])
+        sets = p.facts.receivers(int(given.t[r])), p.facts.receivers(int(sends.t[j]))
+        return Finding(
+            "integrity/accepted",
+            who=s,
+            s=s,
+            first=int(cells.first[c]),
+            last=int(cells.last[c]),
+            note=f"{sets[0]} and sent to {sets[1]}",
+            rows=((s, int(given.lseq[r])), (s, int(sends.lseq[j]))),
         )
-    ]
+
+    p.out.add_each("integrity/accepted", bad, cells.key[cell], cells.first[cell], shown)
 
 
-def _as_accepted(p: Prepared) -> list[Look]:
-    """A message leaves for whom it was accepted for, less those who left its sender's view. A torn
-    journal may lack the view that they left."""
-    submits = p.submits.where("not torn")
-    sends = p.sends.select(
-        *SENDER, "first", "last", F.col("lseq").alias("s_lseq"), F.col("t").alias("s_t")
-    )
-    numbers = grid([submits, sends], SENDER).localCheckpoint()
-    both = (
-        cut(submits, numbers, SENDER)
-        .drop("first", "last")
-        .join(cut(sends, numbers, SENDER).drop("first", "last"), [*SENDER, "c1", "c2"])
-    )
-    known = (
-        both.where("t is not null or s_t is not null")
-        .join(_sets(p, "t", "row"), ["r", "t"], "left")
-        .join(_sets(p, "s_t", "sent"), ["r", "s_t"], "left")
-        .join(F.broadcast(p.small["lived"]), SENDER, "left")
-    )
-    meant, named = F.col("row_names"), F.col("sent_names")
-    before = F.filter("lived", lambda x: x.lseq < F.col("s_lseq"))
-    stayed = F.filter(
-        meant,
-        lambda m: F.forall(since(before, F.col("lseq")), lambda x: F.array_contains(x.here, m)),
-    )
-    subset = F.size(F.array_except(named, meant)) == 0
-    stay = F.size(F.array_except(stayed, named)) == 0
-    same = (
-        F.when(F.col("t").isNull() | F.col("s_t").isNull(), F.lit(False))
-        .when(
-            F.col("row_bare") | F.col("sent_bare"),
-            F.size(F.array_except(_nodes("sent"), _nodes("row"))) == 0,
+def _accepted_for(p: PreparedGroup, s: int, t: int, s_t: int, lseq: int, s_lseq: int) -> bool:
+    if t < 0 or s_t < 0:
+        return False
+    meant, named = p.facts.sets[t], p.facts.sets[s_t]
+    if meant.to_incarnations is None or named.to_incarnations is None:
+        return set(named.to) <= set(meant.to)
+    if not set(named.names) <= set(meant.names):
+        return False
+    if named.names == meant.names:
+        return True
+    views = views_since(p, s, lseq, lambda row_lseq, _: row_lseq < s_lseq)
+    stayed = {name for name in meant.names if all(name in inside for inside in views)}
+    return stayed <= set(named.names)
+
+
+def views_since(
+    p: PreparedGroup, s: int, lseq: int, counts: Callable[[int, int], bool]
+) -> list[frozenset[str]]:
+    """The members of the views of `s`, from the one that row `lseq` was written in, as far as an
+    install counts: a function of its row and step."""
+    installs = [row for row in p.run.members[s].installs if counts(row.lseq, row.step)]
+    begun = sum(row.lseq < lseq for row in installs)
+    return [p.run.views[row.v].inside for row in installs[max(begun, 1) - 1 :]]
+
+
+# ---------------------------------------------------------------------------- once, and unchanged
+
+
+def _bodies(p: PreparedGroup) -> None:
+    """Members that delivered the same range got the same bodies, and the submitted ones, where
+    checksums of bodies were recorded."""
+    d, given = p.rows, p.submissions
+    got = d.at(d.digest != NONE)
+    known = given.at(given.digest != NONE)
+    if not len(got):
+        return
+    order = np.lexsort((got.lseq, got.k, got.digest, got.last, got.first, got.s))
+    got = got.at(order)
+    starts = group_starts(got.s, got.first, got.last)
+    ends = group_ends(starts, len(got))
+    p.out.asked("integrity", len(got))
+    least, most = got.digest[starts], got.digest[ends]
+    given_digest, given_lseq = _submitted(known, got.at(starts))
+    there = given_digest != NONE
+    altered = there & ((least != given_digest) | (most != given_digest))
+    s, first, last = got.s[starts], got.first[starts], got.last[starts]
+
+    def shown_altered(i: int) -> Finding:
+        at = starts[i] if least[i] != given_digest[i] else ends[i]
+        who = int(got.k[at])
+        rows = ((who, int(got.lseq[at])), (int(s[i]), int(given_lseq[i])))
+        return Finding(
+            "integrity/altered", who, None, int(s[i]), int(first[i]), int(last[i]), rows=rows
         )
-        .otherwise(subset & stay)
-    )
-    return [
-        Look(
-            known,
-            cases=[
-                Case(
-                    "integrity/accepted",
-                    ~same,
-                    who="s",
-                    s="s",
-                    first="c1",
-                    last="c2",
-                    note=F.concat(_to("row"), F.lit(" and sent to "), _to("sent")),
-                    rows=[("s", "lseq"), ("s", "s_lseq")],
-                )
-            ],
-        ),
-    ]
+
+    def shown_apart(i: int) -> Finding:
+        a, b = int(starts[i]), int(ends[i])
+        rows = ((int(got.k[a]), int(got.lseq[a])), (int(got.k[b]), int(got.lseq[b])))
+        about = (int(s[i]), int(first[i]), int(last[i]))
+        return Finding("integrity/bodies", int(got.k[a]), int(got.k[b]), *about, rows=rows)
+
+    p.out.add_each("integrity/altered", altered, s, first, shown_altered)
+    p.out.add_each("integrity/bodies", ~there & (least != most), s, first, shown_apart)
 
 
-def since(lived: Column, lseq: Column) -> Column:
-    """The views of a member from the one that row `lseq` was written in."""
-    begun = F.size(F.filter(lived, lambda x: x.lseq < lseq))
-    none = F.array().cast("array<struct<lseq: bigint, step: bigint, here: array<string>>>")
-    return F.coalesce(F.slice(lived, F.greatest(begun, F.lit(1)), F.lit(1 << 30)), none)
+def _submitted(known: Submissions, ranges: Deliveries) -> tuple[Longs, Longs]:
+    """Checksum and row of the last submission of exactly these ranges; NONE without one."""
+    none = np.full(len(ranges), NONE, dtype=np.int64)
+    if not len(known):
+        return none, none
+    known = known.at(np.lexsort((known.lseq, known.digest, known.last, known.first, known.s)))
+    ends = group_ends(group_starts(known.s, known.first, known.last), len(known))
+    known = known.at(ends)
+    key, wanted = packed(known.s, known.first), packed(ranges.s, ranges.first)
+    at = np.searchsorted(key, wanted)  # of several ranges that begin there, the shortest
+    digest, lseq = none.copy(), none.copy()
+    more = np.arange(len(ranges))
+    while len(more):
+        inside = at[more] < len(key)
+        more = more[inside]
+        more = more[key[at[more]] == wanted[more]]
+        fits = more[known.last[at[more]] == ranges.last[more]]
+        digest[fits], lseq[fits] = known.digest[at[fits]], known.lseq[at[fits]]
+        at[more] += 1
+    return digest, lseq
 
 
-# ---------------------------------------------------------------------------- once, and whole
+def _repeated(p: PreparedGroup) -> None:
+    """Rows that deliver or send a message again: once in a whole life, whatever the view."""
+    d, again = p.repeated, p.resent
+    basic = d.service == BASIC
+    for kind, bad in (("no-duplication/again", np.full(len(d), True)), ("basic/again", basic)):
 
+        def shown(i: int, kind: str = kind) -> Finding:
+            k = int(d.k[i])
+            about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
+            return Finding(kind, k, None, *about, rows=((k, int(d.lseq[i])),))
 
-def bodies(p: Prepared) -> list[Look]:
-    """Members that got the same range got the same bodies, and those that were submitted as such,
-    where bodies were summed up."""
-    none = F.lit(None).cast("long")
-    got = p.rows.where("digest is not null").select(
-        "r", "s", "first", "last", "k", "lseq", "digest", none.alias("given"), none.alias("origin")
-    )
-    given = p.submits.where("digest is not null").select(
-        *("r", "s", "first", "last"),
-        *(none.alias(name) for name in ("k", "lseq", "digest")),
-        F.col("digest").alias("given"),
-        F.col("lseq").alias("origin"),
-    )
-    one, least, most = F.struct("k", "lseq"), F.min("digest"), F.max("digest")
-    alike = (
-        got.unionByName(given)
-        .groupBy("r", "s", "first", "last")
-        .agg(
-            F.count("digest").alias("n"),
-            F.min_by(one, "digest").alias("a"),
-            F.max_by(one, "digest").alias("b"),
-            least.alias("least"),
-            most.alias("most"),
-            F.max("given").alias("given"),
-            F.max("origin").alias("origin"),
-        )
-        .withColumn("wrong", F.when(F.expr("least != given"), F.col("a")).otherwise(F.col("b")))
-    )
-    about: dict[str, Any] = {"s": "s", "first": "first", "last": "last"}
-    altered = Case(
-        "integrity/altered",
-        F.expr("least != given or most != given"),
-        who="wrong.k",
-        rows=[("wrong.k", "wrong.lseq"), ("s", "origin")],
-        **about,
-    )
-    apart = Case(
-        "integrity/bodies",
-        F.expr("given is null and least != most"),
-        who="a.k",
-        other="b.k",
-        rows=[("a.k", "a.lseq"), ("b.k", "b.lseq")],
-        **about,
-    )
-    return [Look(alike, {"integrity": F.col("n")}, [altered, apart])]
+        p.out.add_each(kind, bad, d.s, d.first, shown)
 
+    def resent(i: int) -> Finding:
+        s = int(again.s[i])
+        about = (s, int(again.first[i]), int(again.last[i]), int(again.v[i]))
+        return Finding("no-duplication/resent", s, None, *about, rows=((s, int(again.lseq[i])),))
 
-def again() -> list[Case]:
-    """Of deliveries that repeat something: once in a whole life, whatever the view."""
-    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    given |= {"rows": [("k", "lseq")]}
-    basic = F.col("service") == BASIC
-    return [
-        Case("no-duplication/again", F.lit(True), **given),
-        Case("basic/again", basic, **given),
-    ]
-
-
-def resent() -> Case:
-    """Of sends that repeat something."""
-    return Case(
-        "no-duplication/resent",
-        F.lit(True),
-        who="s",
-        s="s",
-        first="first",
-        last="last",
-        v="v",
-        rows=[("s", "lseq")],
-    )
+    p.out.add_each("no-duplication/resent", np.full(len(again), True), again.s, again.first, resent)

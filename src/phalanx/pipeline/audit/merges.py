@@ -7,40 +7,50 @@ that of one of them, more may be reported than the others show, but not less.
 
 from __future__ import annotations
 
-from pyspark.sql import functions as F
+import numpy as np
 
-from phalanx.pipeline.audit.findings import Case, Look
-from phalanx.pipeline.audit.prepare import Prepared
+from phalanx.pipeline.audit.group_findings import Finding
+from phalanx.pipeline.audit.number_ranges import Longs
+from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.reports import proposals
 
-REPORT = ["r", "by", "side"]
+KIND = "merge-report-truth/upto"
 
 
-def merges(p: Prepared) -> list[Look]:
-    if not p.small.rows["sides"]:
-        return []
-    sides = p.small["sides"]
-    said = sides.select(*REPORT, F.explode("said").alias("s", "told"))
-    had = (
-        p.rows.select("r", "k", "s", "lseq", "last")
-        .join(F.broadcast(p.small["proposed"]), ["r", "k"])
-        .where("lseq <= proposal")
-        .groupBy(*REPORT, "s")
-        .agg(F.max("last").alias("real"))
-    )
-    zero = F.lit(0).cast("long")
-    both = said.withColumn("real", zero).unionByName(had.withColumn("told", zero))
-    best = both.groupBy(*REPORT, "s").agg(F.max("told").alias("told"), F.max("real").alias("real"))
-    judged = best.join(F.broadcast(sides.drop("said")), REPORT)
-    case = Case(
-        "merge-report-truth/upto",
-        F.expr("told < real or (complete and told > real)"),
-        who="by",
-        s="s",
-        first="real",
-        last="real",
-        v="v",
-        w="w",
-        note=F.col("told").cast("string"),
-        rows=[("by", "side")],
-    )
-    return [Look(judged, cases=[case])]
+def merges(p: PreparedGroup) -> None:
+    reports = list(proposals(p.run, p.out))
+    if not reports:
+        return
+    asked: dict[int, set[int]] = {}
+    for _, _, came in reports:
+        for m, proposal in came:
+            if m is not None and proposal is not None:
+                asked.setdefault(m.k, set()).add(proposal.lseq)
+    upto = {k: _upto(p, k, sorted(rows)) for k, rows in asked.items()}
+    for by, side, came in reports:
+        real = np.zeros(len(p.run.members), dtype=np.int64)
+        for m, proposal in came:
+            if m is not None and proposal is not None:
+                real = np.maximum(real, upto[m.k][proposal.lseq])
+        complete = all(proposal is not None for _, proposal in came)
+        told = np.zeros(len(p.run.members), dtype=np.int64)
+        for sender, number in zip(side.delivered, side.delivered_upto, strict=True):
+            told[p.run.by_label[sender].k] = number
+        for s in np.flatnonzero((told < real) | (complete & (told > real))).tolist():
+            about = (s, int(real[s]), int(real[s]), side.v, side.w)
+            rows = ((by.k, side.lseq),)
+            p.out.add(Finding(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
+
+
+def _upto(p: PreparedGroup, k: int, rows: list[int]) -> dict[int, Longs]:
+    """The highest number that a member had delivered of each sender, up to each of these rows."""
+    d = p.rows
+    begin, end = np.searchsorted(d.k, k), np.searchsorted(d.k, k, side="right")
+    lseq, s, last = (column[begin:end] for column in (d.lseq, d.s, d.last))
+    high = np.zeros(len(p.run.members), dtype=np.int64)
+    found, at = {}, 0
+    for row in rows:
+        until = int(np.searchsorted(lseq, row, side="right"))
+        np.maximum.at(high, s[at:until], last[at:until])
+        found[row], at = high.copy(), until
+    return found

@@ -1,238 +1,258 @@
 """Order of agreed and safe messages (running prefix, weak total order), and of batches.
 
-Positions count every ordered message of the view, whether it was addressed to me or not. So a
-hole at a member is legal exactly where another member shows that the message there was not for it.
-Members that went through a view alike (`routes`) have one order in it. If each message has one
-position and positions grow, so do the sequences; only where that fails are sequences compared.
+Positions count every ordered message of the view, whether it was addressed to the member or not. So
+a hole at a member is legal exactly where another member shows that the message there was not for
+it. Members that went through a view alike (`routes`) have one order in it. If each message has one
+position and positions rise, sequences do not differ; only where that fails are sequences compared.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import combinations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
 
-from phalanx.pipeline.audit.findings import Case, Look, witness
-from phalanx.pipeline.audit.messages import AGREED, BASIC
-from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.ranges import cut, grid
+from phalanx.pipeline.audit.group_findings import Finding
+from phalanx.pipeline.audit.member_masks import some
+from phalanx.pipeline.audit.message_columns import AGREED, BASIC, Deliveries
+from phalanx.pipeline.audit.number_ranges import (
+    NONE,
+    Bools,
+    Longs,
+    cut,
+    grid,
+    group_ends,
+    group_starts,
+)
+from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.synchrony import on_routes
 
 PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
 
 
-def in_order(p: Prepared) -> DataFrame:
-    """Deliveries, each next to what its member delivered before in the view: `at` and `cut`,
-    position and batch of the last that had one. Basic messages stand outside."""
-    rows = p.deliveries.withColumns(
-        {"nonbasic": F.col("service") != BASIC, "ordered": F.col("service") >= AGREED}
-    ).drop("o", "bank", "bit", "step", "ns", "frame", "t", "digest", "service")
-    before = Window.partitionBy("r", "k", "v").orderBy("lseq", "first")
-    before = before.rowsBetween(Window.unboundedPreceding, -1)
-    end = F.struct((F.col("pos") + F.col("last") - F.col("first")).alias("end"), "lseq")
-    placed = F.col("ordered") & F.col("pos").isNotNull()
-    number = F.when(F.col("nonbasic") & F.col("batch").isNotNull(), F.struct("batch", "lseq"))
-    return rows.withColumns(
-        {
-            "at": F.last(F.when(placed, end), ignorenulls=True).over(before),
-            "cut": F.last(number, ignorenulls=True).over(before),
-        }
+def total_order(p: PreparedGroup) -> None:
+    broken = _Broken()
+    _rising(p, broken)
+    _claims(p, broken)
+    for v in sorted(broken.views):
+        _weak_total_order(p, v)
+
+
+class _Broken:
+    """The views in which there is no one order of positions."""
+
+    def __init__(self) -> None:
+        self.views: set[int] = set()
+
+    def note(self, views: Longs, bad: Bools | Longs) -> None:
+        self.views.update(np.unique(views[bad]).tolist())
+
+
+# ---------------------------------------------------------------------------- per member
+
+
+def _rising(p: PreparedGroup, broken: _Broken) -> None:
+    """Positions and batches of a member rise in a view. Basic messages have none."""
+    d = p.deliveries
+    d = d.at(np.lexsort((d.first, d.lseq, d.v, d.k)))
+    compared = p.facts.is_compared(d.k, d.v) & (d.service != BASIC)
+    ordered = d.service >= AGREED
+    placed, batched = ordered & (d.pos != NONE), (d.service != BASIC) & (d.batch != NONE)
+    before = _last_before(d, placed)
+    batch_before = _last_before(d, batched)
+    end = d.pos + d.last - d.first
+    back = compared & placed & (before >= 0) & (d.pos <= end[before])
+    cut_back = (
+        compared & (d.batch != NONE) & (batch_before >= 0) & (d.batch < d.batch[batch_before])
     )
-
-
-def cases() -> list[Case]:
-    """Of deliveries: rising positions and batches of members that are compared with others."""
-    compared = F.col("compared") & F.col("nonbasic")
-    placed = compared & F.col("ordered") & F.col("pos").isNotNull()
-    given: dict[str, Any] = {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
-    return [
-        Case(
-            f"{PREFIX}/placeless",
-            compared & F.col("ordered") & F.col("pos").isNull(),
-            rows=[("k", "lseq")],
-            **given,
-        ),
-        Case(
-            f"{PREFIX}/back",
-            placed & (F.col("pos") <= F.col("at.end")),
-            note=F.concat("pos", F.lit(" after position "), "at.end"),
-            rows=[("k", "at.lseq"), ("k", "lseq")],
-            **given,
-        ),
-        Case(
-            f"{TOTO}/back",
-            compared & (F.col("batch") < F.col("cut.batch")),
-            note=F.concat(F.lit("from batch "), "cut.batch", F.lit(" to "), "batch"),
-            rows=[("k", "cut.lseq"), ("k", "lseq")],
-            **given,
-        ),
+    cases = [
+        (f"{PREFIX}/placeless", compared & ordered & (d.pos == NONE), None),
+        (f"{PREFIX}/back", back, before),
+        (f"{TOTO}/back", cut_back, batch_before),
     ]
+    for kind, bad, earlier in cases:
+
+        def shown(i: int, kind: str = kind, earlier: Longs | None = earlier) -> Finding:
+            k = int(d.k[i])
+            rows: list[tuple[int, int]] = [(k, int(d.lseq[i]))]
+            note = None
+            if earlier is not None:
+                j = int(earlier[i])
+                rows.insert(0, (k, int(d.lseq[j])))
+                note = f"{d.pos[i]} after position {end[j]}"
+                if kind.startswith(TOTO):
+                    note = f"from batch {d.batch[j]} to {d.batch[i]}"
+            about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
+            return Finding(kind, k, None, *about, note=note, rows=tuple(rows))
+
+        p.out.add_each(kind, bad, d.s, d.first, shown)
+        if kind.startswith(PREFIX):
+            broken.note(d.v, bad)
 
 
-def total_order(p: Prepared) -> list[Look]:
+def _last_before(d: Deliveries, which: Bools) -> Longs:
+    """For each row, the last of these rows before it at the same member in the same view; -1
+    without one."""
+    size = len(d)
+    if not size:
+        return np.zeros(0, dtype=np.int64)
+    here = np.maximum.accumulate(np.where(which, np.arange(size), -1))
+    before = np.concatenate([[-1], here[:-1]])
+    starts = group_starts(d.k, d.v)
+    begin = np.repeat(starts, np.diff(np.append(starts, size)))
+    return np.where(before >= begin, before, -1)
+
+
+# ---------------------------------------------------------------------------- per route
+
+
+def _claims(p: PreparedGroup, broken: _Broken) -> None:
     """Each message has one position and one batch on a route, and each position one message."""
-    claims = _claims(p)
-    return [_moved(claims), _taken(claims), _skipped(p.small["climbs"], claims)]
+    w, facts = p.cells.ways, p.facts
+    claims = np.flatnonzero((w.service != BASIC) & ((w.pos != NONE) | (w.batch != NONE)))
+    way, route = on_routes(p, claims)
+    here = some(p.cells.mask[way] & facts.along[route])
+    way, route = way[here], route[here]
+    pos = np.where(w.service[way] >= AGREED, w.pos[way], NONE)
+    for what, values in (("pos", pos), ("batch", w.batch[way])):
+        _moved(p, way, route, values, what, broken)
+    _taken(p, way, route, pos, broken)
+    _skipped(p, way, route, pos, broken)
 
 
-def _claims(p: Prepared) -> DataFrame:
-    """Cells with a position or a batch, on each route of which somebody delivered them there.
-    `lack` are those of the route's ordered members that did not, though it was for them."""
-    cells = p.cells.where((F.col("service") != BASIC) & F.coalesce("pos", "batch").isNotNull())
-    ways = p.small["ways"].drop("together")
-    placed = F.coalesce("placed", F.lit(0))
-    lack = F.col("ordered").bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(placed))
-    pos = F.when(F.col("service") >= AGREED, F.col("pos"))
-    claims = cells.join(F.broadcast(ways), ["r", "v", "bank"]).select(
-        "r",
-        "v",
-        "w",
-        "s",
-        "c1",
-        "c2",
-        pos.alias("pos"),
-        (pos + F.col("c2") - F.col("c1")).alias("end"),
-        "batch",
-        "bank",
-        (F.col("mask").bitwiseAND(F.col("along")) != 0).alias("here"),
-        lack.alias("lack"),
-        "witness",
-    )
-    if p.banks > 1:  # somebody in one bank may have what somebody in another lacks
-        cell = Window.partitionBy("r", "v", "w", "s", "c1", "pos", "batch")
-        anywhere = {"here": F.max("here").over(cell), "witness": F.min("witness").over(cell)}
-        claims = claims.withColumns(anywhere)
-    return claims.where("here")
-
-
-def _moved(claims: DataFrame) -> Look:
+def _moved(
+    p: PreparedGroup, way: Longs, route: Longs, values: Longs, what: str, broken: _Broken
+) -> None:
     """One message at two positions, or in two batches."""
-    places = claims.groupBy("r", "v", "w", "s", "c1", "c2").agg(
-        *[
-            how(F.when(F.col(what).isNotNull(), F.struct(what, "witness"))).alias(f"{name}_{what}")
-            for what in ("pos", "batch")
-            for name, how in (("one", F.min), ("two", F.max))
-        ]
-    )
-    cases = []
-    for what, kind, note in (
-        ("pos", f"{PREFIX}/moved", ""),
-        ("batch", f"{TOTO}/apart", "in batch "),
-    ):
-        a, b = witness(f"one_{what}.witness"), witness(f"two_{what}.witness")
-        one, two = f"one_{what}.{what}", f"two_{what}.{what}"
-        cases.append(
-            Case(
-                kind,
-                F.col(one) != F.col(two),
-                who=a[0],
-                other=b[0],
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                note=F.concat(F.lit(note), one, F.lit(f", another {note or 'at '}"), two),
-                rows=[a, b],
-            )
-        )
-    return Look(places, cases=cases)
+    w = p.cells.ways
+    there = values != NONE
+    way, route, values = way[there], route[there], values[there]
+    order = np.lexsort((w.lseq[way], w.k[way], values, route, w.cell[way]))
+    way, route, values = way[order], route[order], values[order]
+    starts = group_starts(w.cell[way], route)
+    ends = group_ends(starts, len(way))
+    bad = values[starts] != values[ends]
+    kind, word = (f"{PREFIX}/moved", "") if what == "pos" else (f"{TOTO}/apart", "in batch ")
+
+    def shown(i: int) -> Finding:
+        a, b = int(way[starts[i]]), int(way[ends[i]])
+        one, two = values[starts[i]], values[ends[i]]
+        note = f"{word}{one}, another {word or 'at '}{two}"
+        about = (int(w.s[a]), int(w.c1[a]), int(w.c2[a]), int(w.v[a]))
+        rows = ((int(w.k[a]), int(w.lseq[a])), (int(w.k[b]), int(w.lseq[b])))
+        return Finding(kind, int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows)
+
+    first = way[starts]
+    p.out.add_each(kind, bad, w.s[first], w.c1[first], shown)
+    if what == "pos":
+        broken.note(w.v[first], bad)
 
 
-def _taken(claims: DataFrame) -> Look:
+def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Broken) -> None:
     """Two messages at one position."""
-    cells = (
-        claims.where("pos is not null")
-        .groupBy("r", "v", "w", "s", "c1", "c2", "pos", "end")
-        .agg(F.min("witness").alias("witness"))
-    )
-    along = Window.partitionBy("r", "v", "w").orderBy("pos", "end", "s", "c1")
-    before = along.rowsBetween(Window.unboundedPreceding, -1)
-    seen = cells.withColumn("before", F.max(F.struct("end", "witness")).over(before))
-    a, b = witness(), witness("before.witness")
-    return Look(
-        seen,
-        cases=[
-            Case(
-                f"{PREFIX}/taken",
-                F.col("pos") <= F.col("before.end"),
-                who=a[0],
-                other=b[0],
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                note=F.concat("pos", F.lit(", where another message is")),
-                rows=[b, a],
+    w = p.cells.ways
+    there = pos != NONE
+    way, route, pos = way[there], route[there], pos[there]
+    end = pos + w.c2[way] - w.c1[way]
+    order = np.lexsort((w.lseq[way], w.k[way], w.cell[way], end, pos, route))
+    way, route, pos, end = way[order], route[order], pos[order], end[order]
+    one = group_starts(route, pos, end, w.cell[way])
+    way, route, pos, end = way[one], route[one], pos[one], end[one]
+    if len(way) < 2:
+        return
+    low = int(min(pos.min(), 0))
+    key = route * (int(end.max()) - low + 2) + (end - low)
+    highest = np.maximum.accumulate(key)
+    holding = np.maximum.accumulate(np.where(key == highest, np.arange(len(key)), 0))
+    held = holding[:-1]
+    bad = np.flatnonzero((route[held] == route[1:]) & (pos[1:] <= end[held])) + 1
+
+    def shown(i: int) -> Finding:
+        a, b = int(way[i]), int(way[holding[i - 1]])
+        about = (int(w.s[a]), int(w.c1[a]), int(w.c2[a]), int(w.v[a]))
+        rows = ((int(w.k[b]), int(w.lseq[b])), (int(w.k[a]), int(w.lseq[a])))
+        note = f"{pos[i]}, where another message is"
+        return Finding(f"{PREFIX}/taken", int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows)
+
+    p.out.add_each(f"{PREFIX}/taken", bad, w.s[way], w.c1[way], shown)
+    broken.note(w.v[way], bad)
+
+
+def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Broken) -> None:
+    """A hole below a position that a member has, where another has a message for it."""
+    w, facts = p.cells.ways, p.facts
+    lack = facts.ordered[route] & facts.meant[w.t[way]] & ~p.cells.placed[way]
+    holes = np.flatnonzero(some(lack) & (pos != NONE))
+    for r in np.unique(route[holes]).tolist():
+        mine = holes[route[holes] == r]
+        for k, highest in facts.climbers[r]:
+            lacks = some(lack[mine] & facts.masks.bits[k]) & (pos[mine] < highest)
+            bad = mine[lacks]
+
+            def shown(i: int, k: int = k) -> Finding:
+                j = int(way[i])
+                about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]))
+                rows = ((int(w.k[j]), int(w.lseq[j])),)
+                note = str(pos[i])
+                return Finding(f"{PREFIX}/skipped", int(w.k[j]), k, *about, note=note, rows=rows)
+
+            p.out.add_each(f"{PREFIX}/skipped", bad, w.s[way], w.c1[way], shown)
+            broken.note(w.v[way], bad)
+
+
+# ---------------------------------------------------------------------------- pair by pair
+
+
+def _weak_total_order(p: PreparedGroup, v: int) -> None:
+    """Each two members that moved on together delivered what both have in one order. Asked of a
+    view in which positions are broken, message by message and pair by pair."""
+    d = p.deliveries
+    d = d.at((d.v == v) & (d.service >= AGREED))
+    together: dict[int, list[int]] = {}
+    for route in p.facts.routes:
+        if route.v == v and route.w is not None:
+            together.setdefault(route.w, []).extend(m.k for m in route.members)
+    for w, members in together.items():
+        mine = d.at(np.isin(d.k, members))
+        cells = grid((mine.s, mine.first, mine.last))
+        row, cell = cut(cells, mine.s, mine.first, mine.last)
+        sequences = {k: np.flatnonzero(mine.k[row] == k) for k in members}
+        for a, b in combinations(sorted(sequences), 2):
+            _compare(
+                p, mine, v, w, (sequences[a], sequences[b]), row, cell, cells.first, cells.last
             )
-        ],
-    )
 
 
-def _skipped(climbs: DataFrame, claims: DataFrame) -> Look:
-    """A hole below a position that the member has, where another has a message for it."""
-    each = climbs.withColumn("w0", F.coalesce("w", F.lit(0))).drop("w")
-    lacking = claims.where("lack != 0 and pos is not null").withColumn(
-        "w0", F.coalesce("w", F.lit(0))
+def _compare(
+    p: PreparedGroup,
+    d: Deliveries,
+    v: int,
+    w: int,
+    pair: tuple[Longs, Longs],
+    row: Longs,
+    cell: Longs,
+    c1: Longs,
+    c2: Longs,
+) -> None:
+    one, two = (some_cells[np.argsort(cell[some_cells], kind="stable")] for some_cells in pair)
+    _, i, j = np.intersect1d(cell[one], cell[two], return_indices=True)
+    one, two = one[i], two[j]
+    if len(one) < 2:
+        return
+    order = np.lexsort((c1[cell[one]], d.lseq[row[one]]))
+    one, two = one[order], two[order]
+    lseq, first = d.lseq[row[two]], c1[cell[two]]
+    bad = np.flatnonzero(
+        (lseq[1:] < lseq[:-1]) | ((lseq[1:] == lseq[:-1]) & (first[1:] < first[:-1]))
     )
-    holes = lacking.join(F.broadcast(each), ["r", "v", "w0", "bank"])
-    seen = witness()
-    return Look(
-        holes,
-        cases=[
-            Case(
-                f"{PREFIX}/skipped",
-                F.expr("lack & bit != 0 and pos < highest"),
-                who=seen[0],
-                other="k",
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                note=F.col("pos").cast("string"),
-                rows=[seen],
-            )
-        ],
-    )
+    bad = bad + 1
 
+    def shown(x: int) -> Finding:
+        a, b, last = int(row[one[x]]), int(row[two[x]]), int(cell[one[x - 1]])
+        who = (int(d.k[a]), int(d.k[b]))
+        about = (int(d.s[a]), int(c1[cell[one[x]]]), int(c2[cell[one[x]]]), v, w)
+        label = p.run.members[int(d.s[row[one[x - 1]]])].label
+        rows = ((who[0], int(d.lseq[a])), (who[1], int(d.lseq[b])))
+        return Finding(f"{WEAK}/", *who, *about, note=f"{label}#{c1[last]}", rows=rows)
 
-def weak_total_order(p: Prepared, broken: DataFrame) -> Look:
-    """Each two that moved on together delivered what both have in one order. Asked of views that
-    are broken already (columns r, v), message by message and pair by pair: where each message has
-    one position and positions rise, sequences do not differ."""
-    onward = p.small["stays"].where("next is not null and compared")
-    onward = onward.select("r", "k", "v", F.col("next").alias("w"))
-    members = onward.join(F.broadcast(broken.distinct()), ["r", "v"])
-    rows = p.deliveries.where(F.col("service") >= AGREED).join(
-        F.broadcast(members), ["r", "k", "v"]
-    )
-    keys = ["r", "v", "w", "s"]
-    small = rows.select(*keys, "k", "lseq", "first", "last")
-    cells = cut(small, grid([small], keys), keys).select(*keys, "k", "lseq", "c1", "c2")
-    one = cells.withColumnsRenamed({"k": "a", "lseq": "a_lseq"})
-    two = cells.withColumnsRenamed({"k": "b", "lseq": "b_lseq"})
-    both = one.join(two, [*keys, "c1", "c2"]).where("a < b")
-    along = Window.partitionBy("r", "v", "w", "a", "b").orderBy("a_lseq", "c1")
-    last = F.lag(F.struct("b_lseq", "c1", "s", "c2")).over(along)
-    apart = both.withColumn("last", last).where("struct(b_lseq, c1) < struct(last.b_lseq, last.c1)")
-    people = p.small["people"].select("r", F.col("k").alias("_s"), "label")
-    named = apart.join(
-        F.broadcast(people), (apart["r"] == people["r"]) & (apart["last"]["s"] == people["_s"])
-    ).drop(people["r"])
-    return Look(
-        named,
-        cases=[
-            Case(
-                f"{WEAK}/",
-                F.lit(True),
-                who="a",
-                other="b",
-                s="s",
-                first="c1",
-                last="c2",
-                v="v",
-                w="w",
-                note=F.concat("label", F.lit("#"), "last.c1"),
-                rows=[("a", "a_lseq"), ("b", "b_lseq")],
-            )
-        ],
-    )
+    p.out.add_each(f"{WEAK}/", bad, d.s[row[one]], c1[cell[one]], shown)

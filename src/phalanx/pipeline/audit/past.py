@@ -6,28 +6,24 @@ members that were not addressed, and it reaches through views and lives. For eac
 sender in its past one message decides: the last that was for the member. If it came first, so did
 all before it, because each was judged in its turn.
 
-This is the one part of the audit in numpy and not in column functions: vectors follow from each
-other along the graph of messages, which no fixed number of joins and windows can do, and comparing
-them takes a probe for each entry (members x deliveries) as rows, but one operation on a matrix
-here. A task holds the vectors of one run, and the deliveries of one member at a time.
+Vectors are computed and compared for a block of senders at a time, which bounds the memory: the
+columns of a vector do not depend on each other. A task holds the vectors of the sends for one
+block, and the deliveries of one member at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Longs = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from phalanx.pipeline.audit.member_masks import Words
+from phalanx.pipeline.audit.number_ranges import NONE, SHIFT, Bools, Longs, holder
+from phalanx.pipeline.audit.number_ranges import packed as keys
 
-SHIFT = 44
-"""Message numbers are below 2^44, so that sender and number are one sortable number."""
 CHUNK = 1 << 15
-NONE = np.iinfo(np.int64).min
-"""Where there is no value: a home that is not known, a batch that was not told."""
 
 
 class PastSends(NamedTuple):
@@ -40,7 +36,8 @@ class PastSends(NamedTuple):
     lseq: Longs
     basic: Bools
     home: Longs
-    to: list[list[int] | None]
+    t: Longs
+    """The set of receivers: a row of `meant`."""
     dep_at: Longs
     dep_s: Longs
     dep_n: Longs
@@ -77,31 +74,46 @@ class Late(NamedTuple):
     cause: int
 
 
-def keys(s: Longs, number: Longs) -> Longs:
-    return (s << SHIFT) | number
-
-
 class Past:
     """The vectors of one run."""
 
-    def __init__(self, sends: PastSends) -> None:
+    def __init__(self, sends: PastSends, meant: Words, bits: Words) -> None:
+        """`meant`: per set of receivers its members; `bits`: per member the set of it alone."""
         self.sends = sends
+        self._meant, self._bits = meant, bits
         self.keys = keys(sends.s, sends.first)
-        self.looped: list[int] = []
-        self.vectors = np.zeros((len(sends.s) + 1, max(1, sends.senders)), dtype=np.int64)
-        self._fill()
-        own = self.vectors[np.arange(len(sends.s)), sends.s] > 0
-        self.weight = (self.vectors[:-1] > 0).sum(axis=1) - own
-        self._plain = np.array([to is None for to in sends.to], dtype=bool)
+        self._looped: list[int] = []
+
+    @property
+    def looped(self) -> list[int]:
+        """Send rows that depend on themselves."""
+        assert len(self.vectors)
+        return self._looped
+
+    @cached_property
+    def vectors(self) -> Longs:
+        """Per send row, the highest number of each sender in its past. The last row is that of no
+        message: zero."""
+        sends = self.sends
+        vectors = np.zeros((len(sends.s) + 1, max(1, sends.senders)), dtype=np.int64)
+        self._fill(vectors)
+        return vectors
+
+    @cached_property
+    def weight(self) -> Longs:
+        """Per send row, how many other senders are in its past."""
+        own = self.vectors[np.arange(len(self.sends.s)), self.sends.s] > 0
+        found: Longs = (self.vectors[:-1] > 0).sum(axis=1) - own
+        return found
 
     def rows_of(self, s: Longs, number: Longs) -> Longs:
         """The send row of each message; -1 where there is none."""
-        return _within(self.keys, self.sends.s, self.sends.last, s, number)
+        return holder(self.keys, self.sends.last, self.sends.s, s, number)
 
-    def _fill(self) -> None:
+    def _fill(self, vectors: Longs) -> None:
         """Each sender goes on until a dependency is not known yet; round and round. The last row
-        of `vectors` is that of no message: zero, and always known."""
-        sends, vectors = self.sends, self.vectors
+        is always known."""
+        sends = self.sends
         known = np.zeros(len(vectors), dtype=bool)
         known[-1] = True
         direct = self.rows_of(sends.dep_s, sends.dep_n)
@@ -113,20 +125,22 @@ class Past:
             moved = False
             for s in open_:
                 i = int(at[s])
-                while i < end[s] and self._row(i, i > begin[s], direct, known, False):
+                while i < end[s] and self._row(vectors, i, i > begin[s], direct, known, False):
                     i += 1
                 moved |= i > at[s]
                 at[s] = i
             if not moved:
                 s = open_[0]
-                self.looped.append(int(at[s]))
-                self._row(int(at[s]), at[s] > begin[s], direct, known, True)
+                self._looped.append(int(at[s]))
+                self._row(vectors, int(at[s]), at[s] > begin[s], direct, known, True)
                 at[s] += 1
             open_ = [s for s in open_ if at[s] < end[s]]
 
-    def _row(self, i: int, later: Any, direct: Longs, known: Bools, at_once: bool) -> bool:
+    def _row(
+        self, vectors: Longs, i: int, later: Any, direct: Longs, known: Bools, at_once: bool
+    ) -> bool:
         """The vector of a row; False while what it needs is not known."""
-        vectors, sends = self.vectors, self.sends
+        sends = self.sends
         lo, hi = int(sends.dep_at[i]), int(sends.dep_at[i + 1])
         if lo < hi:
             rows = direct[lo:hi]
@@ -145,21 +159,8 @@ class Past:
 
     def due(self, k: int) -> Longs:
         """The send rows that are for a member, and ordered at all."""
-        to = self.sends.to
-        mine = self._plain.copy()
-        for i in np.flatnonzero(~self._plain):
-            named = to[i]
-            mine[i] = named is not None and k in named
+        mine = (self._meant[self.sends.t] & self._bits[k]).any(axis=1)
         return np.flatnonzero(mine & ~self.sends.basic)
-
-
-def _within(starts: Longs, whose: Longs, lasts: Longs, s: Longs, number: Longs) -> Longs:
-    """Which of the ranges, sorted by sender and start, holds each message; -1 if none does."""
-    if not len(starts):
-        return np.full(len(s), -1, dtype=np.int64)
-    at = np.searchsorted(starts, keys(s, number), side="right") - 1
-    fits = (at >= 0) & (whose[at] == s) & (lasts[at] >= number)
-    return np.where(fits, at, -1)
 
 
 class Parts(NamedTuple):
@@ -215,6 +216,12 @@ class Judged(NamedTuple):
     reliable: int
     crossing: int
     late: list[Late]
+
+
+def judge_fifo(past: Past, rows: PastDeliveries) -> tuple[int, list[Late]]:
+    """Fifo alone, of one member: it needs no vectors."""
+    parts = cut(past, rows)
+    return _fifo(rows, Parts(*(column[~rows.basic[parts.row]] for column in parts)))
 
 
 def judge(past: Past, rows: PastDeliveries) -> Judged:
@@ -310,7 +317,7 @@ def _against(
     number = np.minimum(number, sends.last[row])
     order = np.lexsort((rows.first, rows.s))
     starts = keys(rows.s, rows.first)[order]
-    cause = _within(starts, rows.s[order], rows.last[order], s, number)
+    cause = holder(starts, rows.last[order], rows.s[order], s, number)
     came = cause >= 0
     cause = np.where(came, order[cause], 0)
     me = part.row[at]
@@ -320,7 +327,7 @@ def _against(
     home = sends.home[row]
     ways = {
         "reliable-causal": ~came & (home == rows.v[me]),
-        "homeless": ~came & (home == NONE),
+        "homeless": ~came & (home < 0),
         "causal": same & after & (s != rows.s[me]),
         "no-view-crossing-inversion": elsewhere & after,
     }

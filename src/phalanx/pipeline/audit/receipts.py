@@ -1,402 +1,263 @@
-"""Receipts and lost receivers: what a sender is told of its own messages is true.
+"""Receipt truth: the receipts that a sender gets for its own messages are true.
 
-A receipt speaks of messages that were sent, unless they were reported as going to nobody, and in
-the view that they belong to; in older journals it may name the view before. One of stability
+A receipt speaks of messages that were sent, unless they were reported as going to nobody, and of
+the view that they belong to; in older journals it may name the view before. A receipt of stability
 promises that the members of the view have them: those that left the view behind, or stay in it to
-the end, delivered them there. One that all delivered promises that every addressed member of the
-view, or of those that it names, had delivered them in the view. An addressed member that is
-missing from the view that a message belongs to is reported, and no other member is; a member that
-is reported before the message is sent never delivers it.
+the end, delivered them there. A receipt that all delivered promises that every addressed member of
+the view, or of those that it names, had delivered them in the view.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
+import numpy as np
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from phalanx.pipeline.audit.group_findings import Finding
+from phalanx.pipeline.audit.member_masks import Words, lowest, some
+from phalanx.pipeline.audit.message_columns import LostRows, ReceiptRows
+from phalanx.pipeline.audit.number_ranges import (
+    NONE,
+    Bools,
+    Longs,
+    counted,
+    group_starts,
+    holder,
+    number_of,
+    packed,
+    repeated,
+)
+from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.reports import promises
 
-from phalanx.pipeline.audit.findings import Case, Look, lowest
-from phalanx.pipeline.audit.integrity import since
-from phalanx.pipeline.audit.messages import addressed
-from phalanx.pipeline.audit.prepare import Prepared
-from phalanx.pipeline.audit.small import LOST_RECEIVERS, coded, label, labels, number, receivers
-from phalanx.pipeline.ranges import cut, grid
-
-SENDER = ["r", "s"]
-TRUTH, NOT_SENT = "receipt-truth", "not-sent-liveness"
-FOREIGN = "sender != member or sender_incarnation != incarnation"
-
-
-# ---------------------------------------------------------------------------- receipts
-
-
-def receipts(p: Prepared) -> list[Look]:
-    """How often receipts are asked is counted in `outline`."""
-    if not _asked(p, TRUTH):
-        return []
-    ranges = _ranges(p)
-    sent = p.cells.where("s_lseq is not null").select(
-        *SENDER,
-        F.col("c1").alias("first"),
-        F.col("c2").alias("last"),
-        "bank",
-        F.col("v").alias("in_v"),
-        *("have", "s_lseq", "home", "s_meant", "own_bank", "own_bit"),
-    )
-    unsent = _unsent(p)
-    numbers = grid(
-        [ranges, sent.select(*SENDER, "first", "last"), *([] if unsent is None else [unsent])],
-        SENDER,
-    ).localCheckpoint()
-    covered = cut(ranges, numbers, SENDER).drop("first", "last")
-    cell = [*SENDER, "c1", "c2"]
-    excused = F.lit(False)
-    if unsent is not None:
-        nobody = cut(unsent, numbers, SENDER).select(*cell).distinct()
-        covered = covered.join(nobody.withColumn("nobody", F.lit(True)), cell, "left")
-        excused = F.col("nobody").isNotNull()
-    covered = covered.withColumn("excused", excused).drop("nobody")
-    both = covered.join(cut(sent, numbers, SENDER).drop("first", "last"), cell, "left")
-    once = both.groupBy(*cell, "stable", "foreign", "lseq", "v", "bank").agg(
-        F.bit_or(F.when(F.col("in_v") == F.col("v"), F.col("have"))).alias("have"),
-        *[F.first(name).alias(name) for name in ("s_lseq", "home", "s_meant")],
-        F.first(F.when(F.expr("bank = own_bank"), F.col("own_bit"))).alias("own"),
-        F.first("excused").alias("excused"),
-    )
-    tells = p.small["people"].select("r", F.col("k").alias("s"), "tells")
-    duty = F.broadcast(p.small["views"].select("r", "v", "bank", "duty", "absent"))
-    judged = (
-        once.join(F.broadcast(p.small["closing"]), ["r", "s", "lseq", "bank"], "left")
-        .join(duty, ["r", "v", "bank"], "left")
-        .join(F.broadcast(tells), SENDER)
-    )
-    apart = F.expr("home is not null and home != v")
-    given: dict[str, Any] = {"who": "s", "s": "s", "first": "c1", "last": "c2", "v": "v"}
-    rows = [("s", "s_lseq"), ("s", "lseq")]
-    never = F.col("s_lseq").isNull() & ~F.col("excused")
-    elsewhere = apart & F.col("tells") & (F.col("bank") == 0)
-    speaks = F.col("stable") & ~F.col("foreign") & F.col("s_lseq").isNotNull() & ~apart
-    lack, absent = F.when(speaks, _lacking()), F.when(speaks, _absent())
-    return [
-        Look(
-            judged,
-            cases=[
-                Case(f"{TRUTH}/unsent", never, rows=rows[1:], **given),
-                Case(f"{TRUTH}/home", elsewhere, w="home", rows=rows, **given),
-                Case(f"{TRUTH}/absent", absent != 0, other=lowest(absent), rows=rows, **given),
-                Case(f"{TRUTH}/missing", lack != 0, other=lowest(lack), rows=rows, **given),
-            ],
-        ),
-        _foreign(p),
-        *all_delivered(p),
-    ]
+TRUTH = "receipt-truth"
 
 
-def _foreign(p: Prepared) -> Look:
-    """Receipts for messages of another member."""
-    rows = coded(p.tables["stable"].where(FOREIGN), p.small).where("not torn")
-    whose = label(F.col("sender"), F.col("sender_incarnation")).alias("whose")
-    case = Case(f"{TRUTH}/foreign", F.lit(True), who="k", note="whose", rows=[("k", "lseq")])
-    return Look(rows.select("r", "k", "lseq", whose), cases=[case])
+def receipts(p: PreparedGroup) -> None:
+    promised = _promised(p)
+    for rows, stable in ((p.columns.stable, True), (p.columns.ordered, False)):
+        rows = rows.at(~p.facts.torn[rows.s])
+        if len(rows):
+            _judge(p, rows, stable, promised)
+    _foreign(p)
+    _all_delivered(p)
 
 
-def _absent() -> Column:
-    """Members of which a receipt of stability speaks, and that never installed the view."""
-    zero = F.lit(0).cast("long")
-    promised = F.coalesce("promised", F.lit(-1).cast("long"))
-    asked = promised.bitwiseAND(F.coalesce("absent", zero))
-    return asked.bitwiseAND(F.bitwise_not(F.coalesce("own", zero)))
-
-
-def _lacking() -> Column:
-    """Members of which a receipt of stability speaks, and that must have delivered the messages in
-    the view and did not. At the end of a view it speaks of those that move on."""
-    zero = F.lit(0).cast("long")
-    promised = F.coalesce("promised", F.lit(-1).cast("long"))
-    asked = promised.bitwiseAND(F.coalesce("duty", zero)).bitwiseAND(F.col("s_meant"))
-    has = F.coalesce("have", zero).bitwiseOR(F.coalesce("own", zero))
-    return asked.bitwiseAND(F.bitwise_not(has))
-
-
-def _unsent(p: Prepared) -> DataFrame | None:
-    """Messages that were reported as going to nobody: they need not have been sent."""
-    if not _asked(p, NOT_SENT):
-        return None
-    rows = coded(p.tables["not_sent"], p.small).where("coalesce(rest, 0) = 0")
-    return rows.select("r", F.col("k").alias("s"), "first", "last")
-
-
-def _ranges(p: Prepared) -> DataFrame:
-    """Receipts as ranges of the messages that each newly speaks of."""
-    tables = {
-        "stable": p.tables["stable"].withColumn("foreign", F.expr(FOREIGN)),
-        "ordered": p.tables["ordered"].withColumn("foreign", F.lit(False)),
+def _promised(p: PreparedGroup) -> dict[tuple[int, int], Words]:
+    """Per receipt at the end of a view, the members of which it speaks."""
+    return {
+        (member.k, row.lseq): p.facts.masks.of(m.k for m in come)
+        for member, row, come in promises(p.run, p.out)
     }
-    rows = [
-        coded(table, p.small)
-        .where("not torn")
-        .select(
-            "r",
-            F.col("k").alias("s"),
-            F.lit(name == "stable").alias("stable"),
-            "foreign",
-            "lseq",
-            number(F.col("r"), F.col("view")).alias("v"),
-            F.col("upto").alias("last"),
-        )
-        for name, table in tables.items()
+
+
+def _newly(group: Longs, upto: Longs) -> Longs:
+    """The first number that each receipt newly speaks of. Rows of a group follow each other."""
+    starts = group_starts(group)
+    counts = np.diff(np.append(starts, len(group)))
+    dense = np.repeat(np.arange(len(starts)), counts)
+    highest = number_of(np.maximum.accumulate(packed(dense, upto)))
+    before = np.concatenate([[0], highest[:-1]])
+    before[starts] = 0
+    return before + 1
+
+
+def _cells_of(p: PreparedGroup, s: Longs, first: Longs, last: Longs) -> tuple[Longs, Longs]:
+    """Ranges of numbers as the sent cells that they meet: index of the range, and cell."""
+    points = p.cells.grid.points
+    low = np.searchsorted(points, packed(s, first), side="right") - 1
+    high = np.searchsorted(points, packed(s, last), side="right") - 1
+    low = np.maximum(low, 0)
+    counts = np.maximum(np.minimum(high, len(points) - 2) - low + 1, 0)
+    row = repeated(counts)
+    cell = low[row] + counted(counts)
+    if not len(cell):
+        return row, cell
+    fits = (p.cells.sent[cell] >= 0) & (p.cells.grid.key[cell] == s[row])
+    return row[fits], cell[fits]
+
+
+def _judge(
+    p: PreparedGroup, rows: ReceiptRows, stable: bool, promised: dict[tuple[int, int], Words]
+) -> None:
+    facts, cells, sends = p.facts, p.cells, p.sends
+    first = _newly(rows.s, rows.upto)
+    new = first <= rows.upto
+    rows, first = rows.at(new), first[new]
+    row, cell = _cells_of(p, rows.s, first, rows.upto)
+    c1 = np.maximum(cells.grid.first[cell], first[row])
+    c2 = np.minimum(cells.grid.last[cell], rows.upto[row])
+    _unsent(p, rows, first, row, c1, c2)
+    s, v, at = rows.s[row], rows.v[row], cells.sent[cell]
+    home = sends.home[at]
+    apart = (home >= 0) & (home != v)
+    elsewhere = apart & facts.tells[s]
+    speaks = stable & ~rows.foreign[row] & ~apart
+    asked = facts.masks.everybody(len(rows))
+    for i, key in enumerate(zip(rows.s.tolist(), rows.lseq.tolist(), strict=True)):
+        if key in promised:
+            asked[i] = promised[key]
+    own = facts.masks.bits[s]
+    absent = asked[row] & facts.absent[v] & ~own
+    lack = asked[row] & facts.duty[v] & facts.meant[sends.t[at]]
+    lack &= ~(cells.had_in(cell, v) | own)
+    cases: list[tuple[str, Bools, Words | None]] = [
+        (f"{TRUTH}/home", elsewhere, None),
+        (f"{TRUTH}/absent", speaks & some(absent), absent),
+        (f"{TRUTH}/missing", speaks & some(lack), lack),
     ]
-    before = Window.partitionBy("r", "s", "stable").orderBy("lseq")
-    until_now = before.rowsBetween(Window.unboundedPreceding, -1)
-    first = F.coalesce(F.max("last").over(until_now), F.lit(0).cast("long")) + 1
-    return reduce(DataFrame.unionByName, rows).withColumn("first", first).where("first <= last")
+    for kind, bad, whom in cases:
+
+        def shown(i: int, kind: str = kind, whom: Words | None = whom) -> Finding:
+            who = int(s[i])
+            other = None if whom is None else lowest(whom[i])
+            about = (who, int(c1[i]), int(c2[i]), int(v[i]))
+            second = int(home[i]) if kind.endswith("/home") else None
+            shown = ((who, int(sends.lseq[at[i]])), (who, int(rows.lseq[row[i]])))
+            return Finding(kind, who, other, *about, second, rows=shown)
+
+        p.out.add_each(kind, bad, s, c1, shown)
+
+
+def _unsent(
+    p: PreparedGroup,
+    rows: ReceiptRows,
+    first: Longs,
+    row: Longs,
+    c1: Longs,
+    c2: Longs,
+) -> None:
+    """Messages of which a receipt speaks, and that were neither sent nor reported as going to
+    nobody."""
+    lost = p.columns.not_sent
+    nobody = lost.at(lost.rest == 0)
+    covered = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(covered, row, c2 - c1 + 1)
+    for i in np.flatnonzero(covered < rows.upto - first + 1).tolist():
+        mine = row == i
+        holes = _gaps(int(first[i]), int(rows.upto[i]), c1[mine], c2[mine])
+        s = int(rows.s[i])
+        for low, high in holes:
+            excused = nobody.at((nobody.s == s) & (nobody.first <= high) & (nobody.last >= low))
+            for a, b in _gaps(low, high, *_merged(excused)):
+                rows_shown = ((s, int(rows.lseq[i])),)
+                about = (s, a, b, int(rows.v[i]))
+                p.out.add(Finding(f"{TRUTH}/unsent", s, None, *about, rows=rows_shown))
+
+
+def _merged(rows: LostRows) -> tuple[Longs, Longs]:
+    order = np.argsort(rows.first, kind="stable")
+    return rows.first[order], rows.last[order]
+
+
+def _gaps(low: int, high: int, firsts: Longs, lasts: Longs) -> list[tuple[int, int]]:
+    """What of low..high none of the ranges has; they are sorted by their first numbers."""
+    found = []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        if first > low:
+            found.append((low, min(first - 1, high)))
+        low = max(low, last + 1)
+        if low > high:
+            break
+    if low <= high:
+        found.append((low, high))
+    return found
+
+
+def _foreign(p: PreparedGroup) -> None:
+    """Receipts for messages of another member."""
+    rows = p.columns.stable
+    bad = np.flatnonzero(rows.foreign & ~p.facts.torn[rows.s])
+    if not len(bad):
+        return
+    table = p.columns.tables["stable"]
+    whose = {
+        (p.columns.rank_of_journal[journal], lseq): f"{sender}.{incarnation}"
+        for journal, lseq, sender, incarnation in zip(
+            *(
+                table.column(name).to_pylist()
+                for name in ("journal", "lseq", "sender", "sender_incarnation")
+            ),
+            strict=True,
+        )
+    }
+
+    def shown(i: int) -> Finding:
+        key = int(rows.s[i]), int(rows.lseq[i])
+        return Finding(f"{TRUTH}/foreign", who=key[0], note=whose[key], rows=(key,))
+
+    p.out.add_each(f"{TRUTH}/foreign", bad, rows.s, rows.lseq, shown)
 
 
 # ---------------------------------------------------------------------------- delivered by all
 
 
-def all_delivered(p: Prepared) -> list[Look]:
-    """Receipts that all members delivered messages: each member that a receipt is about delivered
-    the messages of the view, up to its number, in the view. Time is compared where there is one
-    clock; a journal that just ends may lack the delivery."""
-    table = p.tables["all_delivered"]
-    if table.isEmpty():
-        return []
-    promised = _promised(p, table).localCheckpoint()
-    senders = F.broadcast(promised.select(*SENDER).distinct())
-    bounds = (*SENDER, "first", "last")
-    sent = p.sends.where("home is not null").join(senders, SENDER, "left_semi")
-    sent = sent.select(*bounds, F.col("home").alias("v"), F.col("lseq").alias("s_lseq"), "t")
-    had = p.deliveries.join(senders, SENDER, "left_semi")
-    had = had.select(*bounds, "v", "k", "ns", F.lit(True).alias("had"))
-    numbers = grid([promised, sent, had], SENDER).localCheckpoint()
-    cell = [*SENDER, "c1", "c2", "v"]
-    pieces = [cut(ranges, numbers, SENDER).drop("first", "last") for ranges in (sent, had)]
-    receivers_of = F.broadcast(p.small["sets"].select("r", "t", "ks"))
-    due = (
-        cut(promised, numbers, SENDER)
-        .join(pieces[0], cell)
-        .join(receivers_of, ["r", "t"], "left")
-        .where("t is null or array_contains(ks, k)")
-        .join(pieces[1], [*cell, "k"], "left")
-    )
-    lacks = F.col("had").isNull() & (F.col("at_ns").isNotNull() | F.col("whole"))
-    late = F.coalesce(F.expr("had and ns > at_ns"), F.lit(False))
-    case = Case(
-        f"{TRUTH}/undelivered",
-        lacks | late,
-        who="s",
-        other="k",
-        s="s",
-        first="c1",
-        last="c2",
-        v="v",
-        rows=[("s", "s_lseq"), ("s", "lseq")],
-    )
-    return [Look(due, cases=[case])]
+def _all_delivered(p: PreparedGroup) -> None:
+    """Each member that a receipt is about delivered the messages of the view, up to its number, in
+    the view. Time is compared where there is one clock; a journal that just ends may lack the
+    delivery."""
+    table, facts, d = p.columns.tables["all_delivered"], p.facts, p.deliveries
+    if not table.num_rows:
+        return
+    asked = _asked_members(p)
+    if not len(asked):
+        return
+    s, v, k, lseq, upto, at_ns = asked.T
+    order = np.lexsort((lseq, k, v, s))
+    s, v, k, lseq, upto, at_ns = (c[order] for c in (s, v, k, lseq, upto, at_ns))
+    starts = group_starts(s, v, k)
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(s))))
+    first = _newly(group, upto)
+    new = np.flatnonzero(first <= upto)
+    row, cell = _cells_of(p, s[new], first[new], upto[new])
+    at, row = p.cells.sent[cell], new[row]
+    due = (p.sends.home[at] == v[row]) & facts.is_meant(p.sends.t[at], k[row])
+    row, cell, at = row[due], cell[due], at[due]
+    c1 = np.maximum(p.cells.grid.first[cell], first[row])
+    c2 = np.minimum(p.cells.grid.last[cell], upto[row])
+    members = len(p.run.members)
+    by = np.lexsort((d.first, d.s, d.k))
+    pair = d.k[by] * members + d.s[by]
+    had = holder(packed(pair, d.first[by]), d.last[by], pair, k[row] * members + s[row], c1)
+    there = had >= 0
+    delivery = by[np.where(there, had, 0)] if len(by) else np.zeros(len(had), dtype=np.int64)
+    if len(d):
+        there &= d.v[delivery] == v[row]
+        late = there & (at_ns[row] != NONE) & (d.ns[delivery] != NONE)
+        late &= d.ns[delivery] > at_ns[row]
+    else:
+        late = there
+    bad = (~there & ((at_ns[row] != NONE) | facts.whole[k[row]])) | late
+
+    def shown(i: int) -> Finding:
+        r = int(row[i])
+        who = int(s[r])
+        rows = ((who, int(p.sends.lseq[at[i]])), (who, int(lseq[r])))
+        about = (who, int(c1[i]), int(c2[i]), int(v[r]))
+        return Finding(f"{TRUTH}/undelivered", who, int(k[r]), *about, rows=rows)
+
+    p.out.add_each(f"{TRUTH}/undelivered", bad, s[row], c1, shown)
 
 
-def _promised(p: Prepared, table: DataFrame) -> DataFrame:
-    """Per receipt and member with a journal, the numbers that the receipts of a view newly promise
-    of the member. `at_ns` is null where there is no common clock."""
-    rows = coded(table, p.small).where("not torn")
-    rows = rows.select(
-        "r",
-        F.col("k").alias("s"),
-        "lseq",
-        number(F.col("r"), F.col("view")).alias("v"),
-        F.col("upto").alias("last"),
-        F.when(F.col("settled"), F.col("sim_ns")).alias("at_ns"),
-        labels("members", "member_incarnations").alias("named"),
-    )
-    views = p.small["views"].where("bank = 0").select("r", "v", "inside")
-    members = p.small["people"].where("journal is not null and not torn")
-    members = members.select("r", "label", "k", "whole")
-    about = F.explode(F.array_distinct(F.coalesce("named", "inside"))).alias("label")
-    each = (
-        rows.join(F.broadcast(views), ["r", "v"], "left")
-        .select(*SENDER, "lseq", "v", "last", "at_ns", about)
-        .join(F.broadcast(members), ["r", "label"])
-        .drop("label")
-    )
-    before = Window.partitionBy(*SENDER, "v", "k").orderBy("lseq")
-    until_now = before.rowsBetween(Window.unboundedPreceding, -1)
-    first = F.coalesce(F.max("last").over(until_now), F.lit(0).cast("long")) + 1
-    return each.withColumn("first", first).where("first <= last")
-
-
-# ---------------------------------------------------------------------------- lost receivers
-
-
-def lost_receivers(p: Prepared) -> list[Look]:
-    """How often reports are asked is counted in `outline`."""
-    looks = [*_untold(p)] if p.small.rows["sets"] else []
-    return [*looks, *_reports(p)] if _asked(p, NOT_SENT) else looks
-
-
-def _asked(p: Prepared, name: str) -> bool:
-    return any(said["property"] == name and said.get("checked") for said in p.small.rows["said"])
-
-
-def _told(p: Prepared) -> DataFrame:
-    """Reports of lost receivers. `t` is null if all are lost, or in older journals; `gone` are the
-    names of the lost, null in older journals. `ended`: nothing of the step is missing."""
-    rows = p.tables["not_sent"].withColumnsRenamed(LOST_RECEIVERS)
-    rows = coded(rows, p.small).where("not torn")
-    rest = F.coalesce("rest", F.lit(0))
-    ended = F.col("last_step").isNull() | (F.col("step") < F.col("last_step"))
-    told = rows.join(F.broadcast(p.small["people"].select("r", "k", "last_step")), ["r", "k"])
-    told = told.select(
-        "r",
-        F.col("k").alias("s"),
-        F.col("first").alias("from"),
-        F.col("last").alias("upto"),
-        F.col("lseq").alias("told"),
-        F.col("step").alias("at"),
-        F.when((rest > 0) & F.col("to_incarnations").isNotNull(), receivers()).alias("t"),
-        rest.alias("rest"),
-        ended.alias("ended"),
-        receivers().alias("lost"),
-    )
-    names = p.small["sets"].where("not bare")
-    names = names.select("r", F.col("t").alias("lost"), F.col("names").alias("gone"))
-    return told.join(F.broadcast(names), ["r", "lost"], "left").drop("lost")
-
-
-def _untold(p: Prepared) -> list[Look]:
-    """Of subset messages: addressed members that are not in their home, and no report says so."""
-    people = p.small["people"].where("tells and not torn").select("r", F.col("k").alias("s"))
-    names = p.small["sets"].where("not bare").select("r", "t", "names")
-    submits = (
-        p.submits.join(F.broadcast(people), SENDER)
-        .join(F.broadcast(names), ["r", "t"])
-        .select(*SENDER, "first", "last", "lseq", "names")
-    )
-    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"), "home")
-    told = _told(p).select(
-        *SENDER, F.col("from").alias("first"), F.col("upto").alias("last"), "gone"
-    )
-    numbers = grid([submits, sends, told], SENDER).localCheckpoint()
-    here = p.small["views"].where("bank = 0").select("r", F.col("v").alias("home"), "inside")
-    cell = [*SENDER, "c1", "c2"]
-    had = p.small["stays"].where("ended")
-    had = had.select("r", F.col("k").alias("s"), F.col("v").alias("home"))
-    pieces = (
-        cut(submits, numbers, SENDER)
-        .drop("first", "last")
-        .join(cut(sends, numbers, SENDER).drop("first", "last"), cell)
-        .join(F.broadcast(had), [*SENDER, "home"])
-        .join(F.broadcast(here), ["r", "home"])
-        .withColumn("lost", F.array_except("names", "inside"))
-        .localCheckpoint()
-    )
-    missing = pieces.withColumn("member", F.explode("lost"))
-    said = (
-        missing.join(cut(told, numbers, SENDER).select(*cell, "gone"), cell)
-        .where(F.col("gone").isNull() | F.array_contains("gone", F.col("member")))
-        .select(*cell, "member")
-        .distinct()
-    )
-    case = Case(
-        f"{NOT_SENT}/untold",
-        F.lit(True),
-        who="s",
-        s="s",
-        first="c1",
-        last="c2",
-        v="home",
-        note="member",
-        rows=[("s", "lseq"), ("s", "s_lseq")],
-    )
-    return [
-        Look(pieces, {NOT_SENT: F.lit(True)}),
-        Look(missing.join(said, [*cell, "member"], "left_anti"), cases=[case]),
-    ]
-
-
-def _reports(p: Prepared) -> list[Look]:
-    """Members that are reported before the messages are sent do not deliver them, nobody does if
-    no receiver is left; and each piece of a report is as its submission says."""
-    reports = _told(p).localCheckpoint()
-    sets = F.broadcast(p.small["sets"].select("r", "t", "masks"))
-    had = F.col("had").bitwiseAND(addressed("t", "masks"))
-    delivered = (
-        p.cells.where("once")
-        .select(*SENDER, "c1", "c2", "bank", "had", "s_lseq")
-        .join(F.broadcast(reports.join(sets, ["r", "t"], "left")), SENDER)
-        .where("c1 <= upto and from <= c2 and (s_lseq is null or s_lseq > told)")
-    )
-    bounds = {"first": F.greatest("c1", "from"), "last": F.least("c2", "upto")}
-    about: dict[str, Any] = {"who": "s", "s": "s", "rows": [("s", "told")], **bounds}
-    heard = Case(f"{NOT_SENT}/delivered", had != 0, other=lowest(had), **about)
-    return [Look(delivered, cases=[heard]), *_judged(p, _pieces(p, reports))]
-
-
-def _pieces(p: Prepared, reports: DataFrame) -> DataFrame:
-    """Reports that name the lost, cut by the first submission of the messages. `s_lseq` and `home`
-    are those of the first message of a piece, `so_far` who had been reported for it by then."""
-    named = reports.where("gone is not null").drop("t")
-    piece = [*SENDER, "told", "piece"]
-    facts = F.struct("lseq", "t", "end", "gone", "rest", "at", "ended")
-    pieces = (
-        p.submits.select(*SENDER, "first", "last", "lseq", "t")
-        .join(F.broadcast(named), SENDER)
-        .where("first <= upto and from <= last")
-        .withColumns({"piece": F.greatest("first", "from"), "end": F.least("last", "upto")})
-        .groupBy(*piece)
-        .agg(F.min(facts).alias("_"))
-        .select(*piece, "_.*")
-        .localCheckpoint()
-    )
-    at = F.broadcast(pieces.select(*piece))
-    sends = p.sends.select(*SENDER, "first", "last", F.col("lseq").alias("s_lseq"), "home")
-    sent = sends.join(at, SENDER).where("first <= piece and piece <= last").drop("first", "last")
-    earlier = named.select(*SENDER, "from", "upto", F.col("told").alias("prior"), "gone")
-    so_far = (
-        earlier.join(at, SENDER)
-        .where("from <= piece and piece <= upto and prior <= told")
-        .groupBy(*piece)
-        .agg(F.flatten(F.collect_list("gone")).alias("so_far"))
-    )
-    return pieces.join(sent, piece, "left").join(so_far, piece).localCheckpoint()
-
-
-def _judged(p: Prepared, pieces: DataFrame) -> list[Look]:
-    """Reported members were addressed, and have been missing from a view since; the number of
-    those that are left is right. What was sent before the report is lost by members that are not in
-    its home, what was not by those that were missing from a view between the submission and the
-    end of the step that reports it."""
-    meant = p.small["sets"].select("r", "t", "bare", "names")
-    home = p.small["views"].where("bank = 0").select("r", F.col("v").alias("home"), "inside")
-    known = (
-        pieces.join(F.broadcast(meant), ["r", "t"], "left")
-        .join(F.broadcast(home), ["r", "home"], "left")
-        .join(F.broadcast(p.small["lived"]), SENDER, "left")
-    )
-    left = F.size(F.array_except("names", "so_far"))
-    counts = F.concat(F.col("rest"), F.lit(" receivers are left, but there are "), left)
-    member = F.col("member")
-    plain = F.regexp_replace(member, r"\.\d+$", "")
-    name = F.when(F.col("bare"), plain).otherwise(member)
-    strange = F.col("t").isNotNull() & ~F.array_contains(F.col("names"), name)
-    sent = F.coalesce(F.expr("s_lseq < told"), F.lit(False))
-    there = F.coalesce(F.array_contains("inside", member), F.lit(False))
-    views = F.filter(since(F.col("lived"), F.col("lseq")), lambda x: x.step <= F.col("at"))
-    all_along = F.forall(views, lambda x: F.array_contains(x.here, member))
-    stayed = F.col("ended") & (F.size(views) > 0) & all_along
-    about: dict[str, Any] = {"who": "s", "s": "s", "first": "piece", "last": "end"}
-    about["rows"] = [("s", "lseq"), ("s", "told")]
-    wrong = (left != F.col("rest")) & ~F.col("bare")
-    return [
-        Look(known, cases=[Case(f"{NOT_SENT}/rest", wrong, note=counts, **about)]),
-        Look(
-            known.withColumn("member", F.explode("gone")),
-            cases=[
-                Case(f"{NOT_SENT}/stranger", strange, note="member", **about),
-                Case(f"{NOT_SENT}/home", ~strange & sent & there, v="home", note="member", **about),
-                Case(f"{NOT_SENT}/stayed", ~strange & ~sent & stayed, note="member", **about),
-            ],
-        ),
-    ]
+def _asked_members(p: PreparedGroup) -> Longs:
+    """Rows of sender, view, member, row, number and time: each receipt with each member that it is
+    about and that has a whole journal."""
+    run, facts = p.run, p.facts
+    names = ("journal", "lseq", "view", "upto", "sim_ns", "members", "member_incarnations")
+    table = p.columns.tables["all_delivered"]
+    found = []
+    for journal, lseq, view, upto, ns, members, incarnations in zip(
+        *(table.column(name).to_pylist() for name in names), strict=True
+    ):
+        s, v = p.columns.rank_of_journal[journal], p.columns.view_number(view)
+        if facts.torn[s]:
+            continue
+        if members is None:
+            known = run.views.get(v)
+            about = set() if known is None else known.inside
+        else:
+            about = {f"{m}.{i}" for m, i in zip(members, incarnations, strict=True)}
+        at_ns = ns if run.settled and ns is not None else NONE
+        for name in sorted(about):
+            m = run.by_label.get(name)
+            if m is not None and m.journal is not None and not m.torn:
+                found.append((s, v, m.k, lseq, upto, at_ns))
+    return np.array(found, dtype=np.int64).reshape(-1, 6)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
-from phalanx.pipeline.audit.finding_text import Says
+from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.report_rows import Closing, Side
 
 PROPOSALS = ("COMMIT", "FA", "FOLLOW")
@@ -20,11 +20,11 @@ CUT_SHORT = ("ended", "failed")
 """Stops that leave messages waiting: the run ended, unless it settled, or an error ended it."""
 
 
-def reports(run: Chronicle, says: Says) -> None:
+def reports(run: Chronicle, out: GroupFindings) -> None:
     for member in run.known:
         if not member.torn:
-            _queue(run, member, says)
-            _receipts(run, member, says)
+            _queue(run, member, out)
+            _receipts(run, member, out)
 
 
 def _list(labels: Iterable[str]) -> str:
@@ -34,12 +34,12 @@ def _list(labels: Iterable[str]) -> str:
 # ---------------------------------------------------------------------------- the queue
 
 
-def _queue(run: Chronicle, member: MemberRecord, says: Says) -> None:
+def _queue(run: Chronicle, member: MemberRecord, out: GroupFindings) -> None:
     """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
     name, given = "accepted-is-sent", 0
     earlier = (0, 0, 0)
     for index, row in enumerate(member.queues):
-        says.asked(name)
+        out.asked(name)
         given += member.submitted.get(index, 0)
         counts = row.accepted, row.submitted, row.refused
         grew = all(now >= before for now, before in zip(counts, earlier, strict=True))
@@ -48,10 +48,10 @@ def _queue(run: Chronicle, member: MemberRecord, says: Says) -> None:
         silent = row.refused > earlier[2] and row.reason is None and not last
         shown = [(member, row.lseq)]
         if not grew or silent or row.accepted < row.submitted + row.refused:
-            says.found(f"{name}/counts", who=member, rows=shown)
+            out.found(f"{name}/counts", who=member, rows=shown)
         elif row.submitted != given:
             note = f"{given} messages, its queue counts {row.submitted}"
-            says.found(f"{name}/given", who=member, note=note, rows=shown)
+            out.found(f"{name}/given", who=member, note=note, rows=shown)
         earlier = counts
     stop = member.stop
     if not member.queues or stop is None or (stop.reason in CUT_SHORT and not run.settled):
@@ -59,27 +59,27 @@ def _queue(run: Chronicle, member: MemberRecord, says: Says) -> None:
     row = member.queues[-1]
     if row.accepted > row.submitted + row.refused:
         note = f"{row.accepted} messages, submitted {row.submitted} and refused {row.refused}"
-        says.found(f"{name}/kept", who=member, note=note, rows=[(member, row.lseq)])
+        out.found(f"{name}/kept", who=member, note=note, rows=[(member, row.lseq)])
 
 
 # ---------------------------------------------------------------------------- receipts
 
 
-def _receipts(run: Chronicle, member: MemberRecord, says: Says) -> None:
+def _receipts(run: Chronicle, member: MemberRecord, out: GroupFindings) -> None:
     """In a settled run a living sender has both receipts for all that it sent."""
     last, name = member.sent_last, "receipt-liveness"
     if not (last and member.tells and member in run.living):
         return
     for what in ("ordered", "stable"):
-        says.asked(name)
+        out.asked(name)
         upto = member.receipts[what].upto if what in member.receipts else 0
         if upto < last:
             shown = [(member, member.sent_last_lseq)]
-            says.found(f"{name}/", who=member, first=upto + 1, last=last, note=what, rows=shown)
+            out.found(f"{name}/", who=member, first=upto + 1, last=last, note=what, rows=shown)
 
 
 def promises(
-    run: Chronicle, says: Says
+    run: Chronicle, out: GroupFindings
 ) -> Iterator[tuple[MemberRecord, Closing, list[MemberRecord]]]:
     """Per receipt at the end of a view, the members of which it speaks: of those that move on
     together, those that come to the next view. In older journals receipts do not name them."""
@@ -98,7 +98,7 @@ def promises(
             together = after.transitional if after is not None and ends else None
             if row.members is not None and (together is None or set(row.members) != set(together)):
                 note, shown = ", ".join(row.members) or "nobody", [(member, row.lseq)]
-                says.found("receipt-truth/together", who=member, v=row.v, note=note, rows=shown)
+                out.found("receipt-truth/together", who=member, v=row.v, note=note, rows=shown)
                 yield member, row, []
                 continue
             assert after is not None
@@ -112,7 +112,7 @@ def promises(
 
 
 def proposals(
-    run: Chronicle, says: Says
+    run: Chronicle, out: GroupFindings
 ) -> Iterator[tuple[MemberRecord, Side, list[tuple[MemberRecord | None, Fate | None]]]]:
     """Per merged view and component the first report, and each member of the component that comes
     from it to the view with the step that proposed it; None where journals do not show it. Each
@@ -121,17 +121,17 @@ def proposals(
     first: dict[int, tuple[MemberRecord, list[Side]]] = {}
     for member in run.known:
         if member.tells and not member.torn:
-            _sides(run, member, first, says)
+            _sides(run, member, first, out)
     for v, (member, sides) in first.items():
-        _alone(member, sides, says)
+        _alone(member, sides, out)
         inside = run.views[v].inside
         for side in sides:
-            says.asked(MERGE)
+            out.asked(MERGE)
             here = run.views[side.w].inside if side.w in run.views else None
             if here is not None and here != set(side.members):
                 note = f"{_list(side.members)}, but it was of {_list(here)}"
                 shown = [(member, side.lseq)]
-                says.found(f"{MERGE}/members", who=member, v=v, w=side.w, note=note, rows=shown)
+                out.found(f"{MERGE}/members", who=member, v=v, w=side.w, note=note, rows=shown)
                 continue
             come = [label for label in side.members if label in inside]
             yield member, side, [_proposal(run, x, side) for x in come if _from(run, x, side)]
@@ -141,23 +141,23 @@ def _sides(
     run: Chronicle,
     member: MemberRecord,
     first: dict[int, tuple[MemberRecord, list[Side]]],
-    says: Says,
+    out: GroupFindings,
 ) -> None:
     """Compare the reports of a member with the components of its views, and with the first."""
     for install in member.installs:
         if len(install.components) < 2 or not run.step_ended(member, install.step):
             continue
-        says.asked(MERGE)
+        out.asked(MERGE)
         v, sides = install.v, member.sides.get(install.v, [])
         if sorted(side.component for side in sides) != sorted(install.components):
-            says.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
+            out.found(f"{MERGE}/each", who=member, v=v, rows=[(member, install.lseq)])
         elif v not in first:
             first[v] = (member, sides)
         else:
             other, theirs = first[v]
             if [_content(side) for side in sides] != [_content(side) for side in theirs]:
                 shown = [(member, sides[0].lseq), (other, theirs[0].lseq)]
-                says.found(f"{MERGE}/apart", who=member, other=other, v=v, rows=shown)
+                out.found(f"{MERGE}/apart", who=member, other=other, v=v, rows=shown)
 
 
 def _from(run: Chronicle, label: str, side: Side) -> bool:
@@ -171,7 +171,7 @@ def _content(side: Side) -> tuple[object, ...]:
     return (side.w, side.members, side.delivered, side.delivered_upto, *alone)
 
 
-def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
+def _alone(member: MemberRecord, sides: list[Side], out: GroupFindings) -> None:
     """Messages that only one component had delivered, of senders that another one knows."""
     said = [
         dict(zip(map(_key, side.delivered), side.delivered_upto, strict=True)) for side in sides
@@ -185,7 +185,7 @@ def _alone(member: MemberRecord, sides: list[Side], says: Says) -> None:
         named = map(_key, side.alone)
         if list(zip(named, side.alone_first, side.alone_last, strict=True)) != wanted:
             shown = [(member, side.lseq)]
-            says.found(f"{MERGE}/alone", who=member, v=side.v, w=side.w, rows=shown)
+            out.found(f"{MERGE}/alone", who=member, v=side.v, w=side.w, rows=shown)
 
 
 def _key(label: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     "integrity/origin": "{who} delivered {what} as sent in {v}, it was sent in {w}",
     "integrity/early": "{who} delivered {what} in {v} before it was sent",
     "integrity/accepted": "{what} was accepted for {note}",
+    "integrity/contradiction": "{who} and {other} delivered {what} with another {note}",
     "integrity/altered": "{who} delivered {what} with other bodies than were submitted",
     "integrity/bodies": "{who} and {other} got different bodies of {what}",
     "integrity/loop": (
@@ -69,6 +70,7 @@ SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     "basic/frame": "{who} delivered {what} from frame {note}",
     "basic/origin": "{who} delivered {what} as sent in {v}, it was sent in {w}",
     "basic/early": "{who} delivered {what} in {v} before it was sent",
+    "basic/contradiction": "{who} and {other} delivered {what} with another {note}",
     "basic/again": "{who} delivered {what} again, in {v}",
     "basic/missing": "{other} never delivered {what} (BASIC), sent in {v}",
     "multicast-liveness/missing": "{other} never delivered {what}, sent in {v}",

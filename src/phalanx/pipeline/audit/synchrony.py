@@ -1,120 +1,127 @@
-"""Members that go from one view to the next together have delivered the same in it (virtual
-synchrony, S0 P.2), each on the right side of the marker.
+"""Virtual synchrony and the side of the marker: members that go from one view to the next together
+have delivered the same messages in it (S0 P.2), each on the right side of the marker.
 
-The marker cuts a view in two: what a member delivers before it is regular, what comes after it is
-transitional, and of the agreed order exactly the positions from `pos` on come after it.
+The marker cuts a view in two: deliveries before it are regular, deliveries after it transitional;
+of the agreed order exactly the positions from `pos` on come after it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
-from phalanx.pipeline.audit.findings import Case, Look, lowest, witness
-from phalanx.pipeline.audit.messages import BASIC
-from phalanx.pipeline.audit.prepare import Prepared
-
-
-def synchrony(p: Prepared) -> list[Look]:
-    """Of each cell that somebody on a route delivered in the view: who on it did not, though it
-    was for it."""
-    masks = p.small["ways"].where("together != 0").drop("along", "ordered")
-    cells = p.cells.where(F.col("v").isNotNull()).where(F.col("service") != BASIC)
-    along = F.col("together")
-    lack = along.bitwiseAND(F.col("meant")).bitwiseAND(F.bitwise_not(F.col("told")))
-    shown = cells.join(F.broadcast(masks), ["r", "v", "bank"]).withColumns(
-        {"here": along.bitwiseAND(F.col("told")), "lack": lack}
-    )
-    if p.small.rows["sets"]:
-        shown = _of_the_first(shown)
-    if p.banks > 1:
-        shown = _over_banks(shown)
-    seen = witness()
-    return [
-        Look(
-            shown,
-            cases=[
-                Case(
-                    "virtual-synchrony/",
-                    (F.col("here") != 0) & (F.col("lack") != 0),
-                    who=seen[0],
-                    other=lowest(F.col("lack")),
-                    s="s",
-                    first="c1",
-                    last="c2",
-                    v="v",
-                    w="w",
-                    rows=[seen],
-                )
-            ],
-        )
-    ]
+from phalanx.pipeline.audit.group_findings import Finding, shown_rows
+from phalanx.pipeline.audit.member_masks import Words, lowest, some
+from phalanx.pipeline.audit.message_columns import BASIC, SAFE, Deliveries
+from phalanx.pipeline.audit.number_ranges import NONE, Bools, Longs, counted, group_starts, repeated
+from phalanx.pipeline.audit.prepare import PreparedGroup
 
 
-def _of_the_first(shown: DataFrame) -> DataFrame:
-    """Should members not agree on whom messages are for, the first of the route is believed."""
-    mine = F.col("mask").bitwiseAND(F.col("together"))
-    to = F.coalesce("t", F.lit(0))
-    one = F.struct("bank", mine.bitwiseAND(-mine).alias("bit"), to.alias("to"))
-    way = Window.partitionBy("r", "s", "c1", "v", "w")
-    ranked = shown.withColumn("_first", F.min(F.when(mine != 0, one)).over(way))
-    return ranked.where(to == F.col("_first.to"))
+def virtual_synchrony(p: PreparedGroup) -> None:
+    """Of each cell that a member on a route delivered in the view: the members on it that did not,
+    though it was addressed to them."""
+    w, facts = p.cells.ways, p.facts
+    way, route = on_routes(p, np.flatnonzero(w.service != BASIC))
+    together = facts.together[route]
+    here = together & p.cells.told[way]
+    lack = together & facts.meant[w.t[way]] & ~p.cells.told[way]
+    bad = some(here) & some(lack)
+    if facts.sets and bad.any():
+        bad &= _of_the_first(p, way, route)
+
+    def shown(i: int) -> Finding:
+        j, r = int(way[i]), int(route[i])
+        k = int(w.k[j])
+        about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]), int(facts.route_w[r]))
+        rows = ((k, int(w.lseq[j])),)
+        return Finding("virtual-synchrony/", k, lowest(lack[i]), *about, rows=rows)
+
+    p.out.add_each("virtual-synchrony/", bad, w.s[way], w.c1[way], shown)
 
 
-def _over_banks(shown: DataFrame) -> DataFrame:
-    """Somebody in one bank may have what somebody in another lacks."""
-    lacks = F.max(F.when(F.col("lack") != 0, F.struct("bank", "lack")))
-    joined = shown.groupBy("r", "s", "c1", "c2", "v", "w", "t").agg(
-        F.bit_or("here").alias("here"),
-        lacks.alias("lacks"),
-        F.min("witness").alias("witness"),
-    )
-    return joined.select("*", "lacks.bank", F.coalesce("lacks.lack", F.lit(0)).alias("lack"))
+def on_routes(p: PreparedGroup, ways: Longs) -> tuple[Longs, Longs]:
+    """Each of these ways with each route through its view."""
+    v = p.cells.ways.v[ways]
+    counts = p.facts.route_count[v]
+    row = repeated(counts)
+    return ways[row], p.facts.route_begin[v][row] + counted(counts)
 
 
-def _region() -> Column:
-    """It says another side of the marker than it is on. A torn journal may lack the marker."""
-    after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
-    return ~F.col("torn") & (F.col("regular") == after)
+def _of_the_first(p: PreparedGroup, way: Longs, route: Longs) -> Bools:
+    """Where members do not agree on the receivers of a message, the first of the route is
+    believed: the ways that name its set."""
+    w = p.cells.ways
+    mine = p.cells.mask[way] & p.facts.together[route]
+    first = np.full(len(way), np.iinfo(np.int64).max)
+    has = some(mine)
+    first[has] = [lowest(mask) for mask in mine[has]]
+    order = np.lexsort((w.t[way], first, route, w.cell[way]))
+    starts = group_starts(w.cell[way][order], route[order])
+    counts = np.diff(np.append(starts, len(order)))
+    believed = np.empty(len(way), dtype=np.int64)
+    believed[order] = np.repeat(w.t[way][order[starts]], counts)
+    found: Bools = w.t[way] == believed
+    return found
 
 
-def _marked() -> Column:
-    return ~F.col("torn") & F.expr("marker_lseq is not null and pos is not null and nonbasic")
+def marker_sides(p: PreparedGroup) -> None:
+    """Each delivery is on the side of the marker that its region and its position say."""
+    _region(p, p.deliveries)
+    if len(p.repeated):
+        _region(p, p.repeated)
+    d, facts = p.deliveries, p.facts
+    marker_lseq, marker_pos = facts.marker(d.k, d.v)
+    marked = ~facts.torn[d.k] & (marker_lseq >= 0) & (d.pos != NONE) & (d.service != BASIC)
+    p.out.asked("safe-marker", marked.sum())
+    late = (d.lseq > marker_lseq) & (d.pos < marker_pos)
+    early = (d.lseq < marker_lseq) & (d.pos + d.last - d.first >= marker_pos)
+
+    def shown(i: int) -> Finding:
+        k = int(d.k[i])
+        note = f"at position {d.pos[i]} on the wrong side of the marker at {marker_pos[i]}"
+        about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
+        rows = shown_rows((k, int(marker_lseq[i])), (k, int(d.lseq[i])))
+        return Finding("safe-marker/side", k, None, *about, note=note, rows=rows)
+
+    p.out.add_each("safe-marker/side", marked & (late | early), d.s, d.first, shown)
 
 
-def times() -> dict[str, Column]:
-    """Of deliveries, as `order.in_order` has them."""
-    return {"safe-marker": _region().cast("int") + _marked().cast("int")}
+def _region(p: PreparedGroup, d: Deliveries) -> None:
+    """A torn journal may lack the marker."""
+    mark = p.facts.where(d.k, d.lseq).mark
+    after = (mark != NONE) & (d.lseq > mark)
+    bad = ~p.facts.torn[d.k] & (d.regular == after)
+    p.out.asked("safe-marker", bad.sum())
+
+    def shown(i: int) -> Finding:
+        k = int(d.k[i])
+        side = "after the marker" if after[i] else "before any marker"
+        said = "as REGULAR " if d.regular[i] else "as TRANSITIONAL "
+        about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
+        rows = shown_rows((k, int(mark[i])), (k, int(d.lseq[i])))
+        return Finding("safe-marker/region", k, None, *about, note=said + side, rows=rows)
+
+    p.out.add_each("safe-marker/region", bad, d.s, d.first, shown)
 
 
-def region() -> Case:
-    after = F.coalesce(F.col("lseq") > F.col("mark"), F.lit(False))
-    side = F.when(after, "after the marker").otherwise("before any marker")
-    said = F.when(F.col("regular"), "as REGULAR ").otherwise("as TRANSITIONAL ")
-    return Case(
-        "safe-marker/region",
-        _region(),
-        note=F.concat(said, side),
-        rows=[("k", "mark"), ("k", "lseq")],
-        **_given(),
-    )
+def safe_prefix(p: PreparedGroup) -> None:
+    """A member that delivers a safe message before the marker knows that everyone in the view has
+    it, so everyone in the view delivers it there, in either region, or crashes or leaves.
 
+    Stability takes a frame of every member that was sent in the view. A member that never installed
+    the view sent none: then a regular delivery is wrong. Only members that left the view behind, or
+    all once the run has settled, can be asked for their delivery."""
+    w, facts, cells = p.cells.ways, p.facts, p.cells
+    safe = np.flatnonzero((w.service == SAFE) & some(cells.regular))
+    absent = facts.absent[w.v[safe]]
+    owe = facts.duty[w.v[safe]] & facts.meant[w.t[safe]]
+    lack = owe & ~cells.have[safe]
+    p.out.asked("safe-prefix", (some(absent) | some(owe)).sum())
+    for kind, whom in (("safe-prefix/absent", absent), ("safe-prefix/missing", lack)):
 
-def side() -> Case:
-    """And its position says the same."""
-    late = F.expr("lseq > marker_lseq and pos < marker_pos")
-    early = F.expr("lseq < marker_lseq and pos + last - first >= marker_pos")
-    note = [F.lit("at position "), F.col("pos"), F.lit(" on the wrong side of the marker at ")]
-    return Case(
-        "safe-marker/side",
-        _marked() & (late | early),
-        note=F.concat(*note, "marker_pos"),
-        rows=[("k", "marker_lseq"), ("k", "lseq")],
-        **_given(),
-    )
+        def shown(i: int, kind: str = kind, whom: Words = whom) -> Finding:
+            j = int(safe[i])
+            k = int(w.k[j])
+            about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]))
+            return Finding(kind, k, lowest(whom[i]), *about, rows=((k, int(w.lseq[j])),))
 
-
-def _given() -> dict[str, Any]:
-    return {"who": "k", "s": "s", "first": "first", "last": "last", "v": "v"}
+        p.out.add_each(kind, some(whom), w.s[safe], w.c1[safe], shown)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from phalanx.journal.schema import Life, Topology, ViewChangeStep, ViewInstalled
 from phalanx.pipeline.audit.chronicle import Chronicle, Fate, Install, MemberRecord
-from phalanx.pipeline.audit.finding_text import Says
+from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.verify.checkers.convergence import check_convergence
 from phalanx.verify.checkers.findings import Findings, Violation
 from phalanx.verify.checkers.life_spans import LifeSpans
@@ -20,27 +20,29 @@ from phalanx.verify.checkers.view_trace import ViewTrace
 from phalanx.verify.checkers.views import check_views
 
 
-def view_checks(run: Chronicle, says: Says) -> None:
+def view_checks(run: Chronicle, out: GroupFindings) -> None:
     trace = view_trace(run)
-    out = Findings(kept_max=sys.maxsize)
-    check_views(trace, out)
+    checked = Findings(kept_max=sys.maxsize)
+    check_views(trace, checked)
     changes_max = run.changes_max if run.settled else None
-    check_convergence(trace, run.undisturbed_ns, changes_max, out)
-    check_view_reports(trace, None, out)
+    check_convergence(trace, run.undisturbed_ns, changes_max, checked)
+    check_view_reports(trace, None, checked)
     numbers = {view: v for v, view in run.vids.items()}
-    for name, result in out.report.properties.items():
+    for name, result in checked.report.properties.items():
         if result.evaluated:
-            says.asked(name, result.evaluated)
+            out.asked(name, result.evaluated)
         for violation in result.violations:
-            _found(run, violation, numbers, says)
+            _found(run, violation, numbers, out)
 
 
-def _found(run: Chronicle, violation: Violation, numbers: dict[str, int], says: Says) -> None:
+def _found(
+    run: Chronicle, violation: Violation, numbers: dict[str, int], out: GroupFindings
+) -> None:
     """Put a violation into the shape of the audit's findings. Its text is complete."""
     rows = [(run.by_label[f"{p.member}.{p.incarnation}"], p.lseq) for p in violation.places]
     shown = {member.member for member, _ in rows}
     others = [m for m in run.members if m.member in violation.members and m.member not in shown]
-    says.found(
+    out.found(
         f"{violation.property}/",
         who=rows[0][0] if rows else None,
         other=others[0] if others else None,

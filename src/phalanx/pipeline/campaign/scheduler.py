@@ -29,7 +29,7 @@ from phalanx.pipeline.campaign import store
 from phalanx.pipeline.campaign.code_version import code_version
 from phalanx.pipeline.campaign.seed_task import Campaign, play, schema
 from phalanx.pipeline.campaign.store import Wave
-from phalanx.pipeline.task_runner import last_words
+from phalanx.pipeline.spark_errors import last_words
 
 TASK_S = 6.0
 TASK_S_MIN = 1.0

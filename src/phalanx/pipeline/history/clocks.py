@@ -6,73 +6,84 @@ to advance evenly, so steps of the wall clock are followed. A simulated row has 
 clock, `sim_ns`, and no wall clock.
 
     WALL(row) = t_ns + offset of the last clock row at or before it, else of the header
-
-`moments` is the inverse: the member's own times at which its wall clock showed an instant. There
-is none before the journal begins and after it ends, and there are two where the clock was set back.
-Where the clock was set forward over the instant, the moment is that of the step.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from bisect import bisect_right
+from collections.abc import Sequence
 
-from phalanx.pipeline.history.asof_join import as_of
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.segment_stats import JournalFacts
 
-RUN = ("cluster", "run", "group")
-MEMBER = (*RUN, "journal", "member", "incarnation")
 NO_BOOT = ("", "unknown")
 """Boot ids of machines that could not tell theirs: equal to no other."""
 
 
-def own_time() -> Column:
+def own_time(t_ns: int, sim_ns: int | None) -> int:
     """The clock by which durations at one member are measured: simulated time if there is any."""
-    return F.coalesce("sim_ns", "t_ns")
+    return t_ns if sim_ns is None else sim_ns
 
 
-def with_wall(tables: Tables, frame: DataFrame) -> DataFrame:
-    """The frame (with `journal`, `lseq`, `t_ns` and `sim_ns`) and `wall_ns`: what the wall clock of
-    the member said; null in a simulation."""
-    marks = tables["clock"].select(
-        "journal", "lseq", (F.col("wall_ns") - F.col("t_ns")).alias("_set")
-    )
-    heads = tables["journals"].select(
-        "journal", (F.col("wall_ns") - F.col("mono_ns")).alias("_began")
-    )
-    found = as_of(frame, marks, ["journal"], "lseq", ["_set"]).join(
-        F.broadcast(heads), "journal", "left"
-    )
-    wall = F.when(F.col("sim_ns").isNull(), F.col("t_ns") + F.coalesce("_set", "_began"))
-    return found.select(*frame.columns, wall.alias("wall_ns"))
+class WallClock:
+    """The wall clock of one member, as its journal records it."""
+
+    def __init__(
+        self, facts: JournalFacts, marks: Sequence[tuple[int, int, int]], first_t_ns: int | None
+    ) -> None:
+        """`marks` are the clock rows: lseq, t_ns and wall_ns, in order. `first_t_ns` is the time of
+        the first view: rows of the first step may be older than the header of their file."""
+        self._began = facts.wall_ns - facts.mono_ns
+        self._lseqs = [lseq for lseq, _, _ in marks]
+        self._offsets = [wall_ns - t_ns for _, t_ns, wall_ns in marks]
+        start = facts.mono_ns if first_t_ns is None else min(facts.mono_ns, first_t_ns)
+        own = zip((t_ns for _, t_ns, _ in marks), self._offsets, strict=True)
+        self._spans = sorted([(start, self._began), *own], key=lambda span: span[0])
+        self._end = facts.end_t_ns
+
+    def at(self, lseq: int, t_ns: int, sim_ns: int | None) -> int | None:
+        """What the wall clock showed at a row; None in a simulation."""
+        if sim_ns is not None:
+            return None
+        place = bisect_right(self._lseqs, lseq)
+        return t_ns + (self._offsets[place - 1] if place else self._began)
+
+    def moments(self, wall_ns: int) -> list[int]:
+        """The member's own times at which its wall clock showed an instant. There is none before
+        the journal begins and after it ends, and there are two where the clock was set back. Where
+        the clock was set forward over the instant, the moment is that of the step."""
+        found = set()
+        for nth, (t_ns, offset) in enumerate(self._spans):
+            last = nth + 1 == len(self._spans)
+            until, later = (self._end + 1, offset) if last else self._spans[nth + 1]
+            if t_ns + offset <= wall_ns < until + offset:
+                found.add(wall_ns - offset)
+            elif not last and until + offset <= wall_ns < until + later:
+                found.add(until)
+        return sorted(found)
+
+    def own_time_of(self, wall_ns: int, nth: int) -> int:
+        """The first (0) or last (-1) moment at which the wall clock showed an instant; before or
+        after all rows if it never did."""
+        found = self.moments(wall_ns)
+        if found:
+            return found[nth]
+        t_ns, offset = self._spans[0]
+        return t_ns - 1 if wall_ns < t_ns + offset else self._end + 1
 
 
-def moments(tables: Tables, wall_ns: int) -> DataFrame:
-    """Columns: `journal`, and `t_ns` at which its wall clock showed the instant."""
-    offset = F.col("wall_ns") - F.col("t_ns")
-    own = tables["clock"].select("journal", "t_ns", offset.alias("_offset"))
-    # Rows of the first step may be older than the header of the file that they are in.
-    first = tables["view_installed"].groupBy("journal").agg(F.min("t_ns").alias("_first"))
-    head = (
-        tables["journals"]
-        .join(first, "journal", "left")
-        .select(
-            "journal",
-            F.least("mono_ns", "_first").alias("t_ns"),
-            (F.col("wall_ns") - F.col("mono_ns")).alias("_offset"),
+def wall_clocks(group: GroupTables) -> dict[str, WallClock]:
+    """By journal."""
+    marks: dict[str, list[tuple[int, int, int]]] = {}
+    for journal, *mark in each_row(group["clock"], "journal", "lseq", "t_ns", "wall_ns"):
+        lseq, t_ns, wall_ns = mark
+        marks.setdefault(journal, []).append((lseq, t_ns, wall_ns))
+    first: dict[str, int] = {}
+    for journal, t_ns in each_row(group["view_installed"], "journal", "t_ns"):
+        first[journal] = min(t_ns, first.get(journal, t_ns))
+    return {
+        facts.journal: WallClock(
+            facts, sorted(marks.get(facts.journal, ())), first.get(facts.journal)
         )
-    )
-    ends = tables["journals"].select("journal", F.col("end_t_ns").alias("_end"))
-    line = Window.partitionBy("journal").orderBy("t_ns")
-    spans = (
-        head.unionByName(own)
-        .withColumn("_next", F.lead("t_ns").over(line))
-        .withColumn("_next_offset", F.lead("_offset").over(line))
-        .join(F.broadcast(ends), "journal")
-    )
-    at = F.lit(wall_ns).cast("long")
-    begin = F.col("t_ns") + F.col("_offset")
-    end = F.coalesce("_next", F.col("_end") + 1) + F.col("_offset")
-    skipped = (at >= end) & (at < F.col("_next") + F.col("_next_offset"))
-    moment = F.when((at >= begin) & (at < end), at - F.col("_offset")).when(skipped, F.col("_next"))
-    return spans.select("journal", moment.alias("t_ns")).where(F.col("t_ns").isNotNull()).distinct()
+        for facts in group.journals
+    }

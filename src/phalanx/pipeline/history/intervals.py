@@ -15,217 +15,239 @@ runs of consecutive views of the first that all contain the second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import msgspec
 
-from phalanx.pipeline.history.clocks import MEMBER, RUN, with_wall
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.history.clocks import WallClock, own_time, wall_clocks
+from phalanx.pipeline.segment_stats import JournalFacts
 
-TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
+IntervalEnd = Literal["VIEW", "STOP", "CRASH", "OPEN"]
 _VIEW = ("view", "joins", "removals", "cause", "members", "member_incarnations", "previous")
 
 
-def labels(names: str, incarnations: str) -> Column:
+def labels(names: Iterable[str], incarnations: Iterable[int]) -> list[str]:
     """Members as `ada.2`, of two lists of equal length."""
-    return F.zip_with(
-        names,
-        incarnations,
-        lambda name, incarnation: F.concat_ws(".", name, incarnation.cast("string")),
-    )
+    return [f"{name}.{number}" for name, number in zip(names, incarnations, strict=True)]
 
 
-def intervals(tables: Tables) -> DataFrame:
-    """One row for each view that a member installed.
+class ViewInterval(msgspec.Struct, frozen=True, kw_only=True):
+    """A view that a member installed, from when to when."""
 
-    cluster, run, group, journal, member, incarnation: who. view, joins, removals, cause: which
-    view. members, member_incarnations: of whom it is. previous, next_view: the views before and
-    after here.
-    gained, lost: whom it has more and less than the view before, as `ada.2`; null where that view
-    is missing from the journal.
-    from_lseq, from_t_ns, from_sim_ns, from_wall_ns and to_...: from when to when.
-    end: what ended it. gapped: 1 if rows are missing that may hide another view in it.
-    """
-    return _between(with_wall(tables, _marks(tables)), TIMES)
+    cluster: str
+    run: str
+    group: str
+    journal: str
+    member: str
+    incarnation: int
+    view: str
+    joins: int
+    removals: int
+    cause: str
+    members: list[str]
+    member_incarnations: list[int]
+    previous: str | None
+    """The view before here, and after."""
+    next_view: str | None
+    gained: list[str] | None
+    """Members that it has more and less than the view before, as `ada.2`; None where that view is
+    missing from the journal."""
+    lost: list[str] | None
+    from_lseq: int
+    from_t_ns: int
+    from_sim_ns: int | None
+    from_wall_ns: int | None
+    to_lseq: int
+    to_t_ns: int
+    to_sim_ns: int | None
+    to_wall_ns: int | None
+    end: IntervalEnd
+    gapped: int
+    """1 if rows are missing that may hide another view in it."""
 
+    @property
+    def label(self) -> str:
+        return f"{self.member}.{self.incarnation}"
 
-def own_clock_intervals(tables: Tables) -> DataFrame:
-    """The same without the wall clock: less work where nobody asks for it."""
-    return _between(_marks(tables), TIMES[:-1])
+    @property
+    def from_ns(self) -> int:
+        return own_time(self.from_t_ns, self.from_sim_ns)
 
-
-def _between(marks: DataFrame, times: Sequence[str]) -> DataFrame:
-    """From each install to the next mark of its journal."""
-    line = Window.partitionBy("journal").orderBy("lseq")
-    now = labels("members", "member_incarnations")
-    hides = F.when(
-        F.col("next_view").isNotNull(), (F.lead("previous").over(line) != F.col("view")).cast("int")
-    ).otherwise(F.col("torn"))
-    follows = F.col("previous").isNull() | F.col("_follows")
-    found = (
-        marks.withColumn("_now", now)
-        .withColumn("_before", F.lag("_now").over(line))
-        .withColumn("_follows", F.lag("view").over(line) == F.col("previous"))
-        .withColumn("next_view", F.lead("view").over(line))
-        .withColumn("end", F.coalesce(F.lead("end").over(line), F.lit("VIEW")))
-        .withColumn("torn", F.lead("torn").over(line))
-        .withColumn("gapped", F.coalesce(hides, F.lit(1)))
-        .withColumns({f"to_{time}": F.lead(time).over(line) for time in times})
-        .where(F.col("view").isNotNull())
-    )
-    return found.select(
-        *MEMBER,
-        *_VIEW,
-        "next_view",
-        F.when(follows, F.array_except("_now", F.coalesce("_before", _nobody()))).alias("gained"),
-        F.when(follows, F.array_except(F.coalesce("_before", _nobody()), "_now")).alias("lost"),
-        *[F.col(time).alias(f"from_{time}") for time in times],
-        *[f"to_{time}" for time in times],
-        "end",
-        "gapped",
-    )
+    @property
+    def to_ns(self) -> int:
+        return own_time(self.to_t_ns, self.to_sim_ns)
 
 
-def _nobody() -> Column:
-    return F.array().cast("array<string>")
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """A time during which a member considered another, or itself, a member of the group."""
+
+    cluster: str
+    run: str
+    group: str
+    journal: str
+    member: str
+    incarnation: int
+    target: str
+    target_incarnation: int
+    first_view: str
+    """The first and the last of the views that have it."""
+    last_view: str
+    last_lseq: int
+    """Where the last of them was installed."""
+    next_view: str | None
+    """The first view without it."""
+    from_lseq: int
+    from_t_ns: int
+    from_sim_ns: int | None
+    from_wall_ns: int | None
+    to_lseq: int
+    to_t_ns: int
+    to_sim_ns: int | None
+    to_wall_ns: int | None
+    end: IntervalEnd
+    """VIEW means that it was removed."""
+    back_view: str | None = None
+    """The next view here that has a member of this name again."""
+    back_incarnation: int | None = None
+    back_lseq: int | None = None
+    back_t_ns: int | None = None
+    back_sim_ns: int | None = None
+    back_wall_ns: int | None = None
+
+    @property
+    def from_ns(self) -> int:
+        return own_time(self.from_t_ns, self.from_sim_ns)
+
+    @property
+    def to_ns(self) -> int:
+        return own_time(self.to_t_ns, self.to_sim_ns)
+
+    @property
+    def back_ns(self) -> int | None:
+        return self.back_t_ns if self.back_sim_ns is None else self.back_sim_ns
 
 
-def _marks(tables: Tables) -> DataFrame:
-    """The installs, and the end of each journal."""
-    installs = tables["view_installed"].select(
-        *MEMBER,
-        *_VIEW,
-        "lseq",
-        "t_ns",
-        "sim_ns",
-        F.lit(None).cast("string").alias("end"),
-        F.lit(None).cast("int").alias("torn"),
-    )
-    return installs.unionByName(_ends(tables))
-
-
-def _ends(tables: Tables) -> DataFrame:
-    """Behind the last row of each journal, a row that says how it ended."""
-    crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
-    crashed = crashed.withColumn("_crashed", F.lit(True))
-    end = F.when(F.col("_crashed"), "CRASH").when(F.col("stopped") == 1, "STOP").otherwise("OPEN")
-    return (
-        tables["journals"]
-        .join(F.broadcast(crashed), "journal", "left")
-        .select(
-            *MEMBER,
-            *[F.lit(None).alias(name) for name in _VIEW],
-            (F.col("last") + 1).alias("lseq"),
-            F.col("end_t_ns").alias("t_ns"),
-            F.col("end_sim_ns").alias("sim_ns"),
-            end.alias("end"),
-            F.col("torn").cast("int").alias("torn"),
-        )
-    )
-
-
-def memberships(tables: Tables) -> DataFrame:
-    """One row for each time that a member held another, or itself, for a member of the group.
-
-    cluster, run, group, journal, member, incarnation: who held. target, target_incarnation: whom.
-    first_view, last_view: the first and the last of the views that have it; last_lseq: where the
-    last of them was installed. next_view: the first view without it.
-    from_..., to_...: from when to when. end: as of intervals; VIEW means that it was removed.
-    back_view, back_incarnation, back_lseq, back_t_ns, back_sim_ns, back_wall_ns: the next view here
-    that has a member of this name again.
-    """
-    return _spells(intervals(tables), TIMES)
-
-
-def own_clock_memberships(tables: Tables) -> DataFrame:
-    """The same without the wall clock."""
-    return _spells(own_clock_intervals(tables), TIMES[:-1])
-
-
-def _spells(found: DataFrame, times: Sequence[str]) -> DataFrame:
-    """Runs of consecutive views that have a member."""
-    line = Window.partitionBy("journal").orderBy("from_lseq")
-    views = found.withColumn("_index", F.row_number().over(line))
-    held = views.select(
-        *MEMBER,
-        "_index",
-        "view",
-        "next_view",
-        "end",
-        *[f"{side}_{time}" for side in ("from", "to") for time in times],
-        F.explode(F.arrays_zip("members", "member_incarnations")).alias("_one"),
-    ).withColumns(
-        {"target": F.col("_one.members"), "target_incarnation": F.col("_one.member_incarnations")}
-    )
-    pair = (*MEMBER, "target", "target_incarnation")
-    each = Window.partitionBy("journal", "target", "target_incarnation").orderBy("_index")
-    spells = (
-        held.withColumn("_spell", F.col("_index") - F.row_number().over(each))
-        .groupBy(*pair, "_spell")
-        .agg(
-            F.min_by(F.struct("view", *[f"from_{time}" for time in times]), "_index").alias("_a"),
-            F.max_by(
-                F.struct(
-                    "view", "next_view", "end", "from_lseq", *[f"to_{time}" for time in times]
-                ),
-                "_index",
-            ).alias("_z"),
-        )
-        .select(
-            *pair,
-            F.col("_a.view").alias("first_view"),
-            F.col("_z.view").alias("last_view"),
-            F.col("_z.from_lseq").alias("last_lseq"),
-            F.col("_z.next_view").alias("next_view"),
-            *[F.col(f"_a.from_{time}") for time in times],
-            *[F.col(f"_z.to_{time}") for time in times],
-            F.col("_z.end").alias("end"),
-        )
-    )
-    name = Window.partitionBy("journal", "target").orderBy("from_lseq")
-    back = {"view": "first_view", "incarnation": "target_incarnation"} | {
-        time: f"from_{time}" for time in times
+def journal_ends(group: GroupTables) -> dict[str, IntervalEnd]:
+    """How each journal ended: STOP, CRASH or OPEN."""
+    lives = each_row(group["life"], "journal", "op")
+    crashed = {journal for journal, op in lives if op == "CRASH"}
+    return {
+        facts.journal: "CRASH" if facts.journal in crashed else "STOP" if facts.stopped else "OPEN"
+        for facts in group.journals
     }
-    return spells.withColumns(
-        {f"back_{short}": F.lead(column).over(name) for short, column in back.items()}
-    )
 
 
-def views(tables: Tables) -> DataFrame:
-    """One row for each view that anybody installed.
+def intervals(group: GroupTables) -> list[ViewInterval]:
+    """All views at all members, in the order of members, lives and rows."""
+    installs: dict[str, list[dict[str, Any]]] = {}
+    wanted = ["journal", *_VIEW, "lseq", "t_ns", "sim_ns"]
+    for row in group["view_installed"].select(wanted).to_pylist():
+        installs.setdefault(row.pop("journal"), []).append(row)
+    ends, clocks = journal_ends(group), wall_clocks(group)
+    found: list[ViewInterval] = []
+    for facts in sorted(group.journals, key=lambda one: (one.member, one.incarnation, one.journal)):
+        mine = sorted(installs.get(facts.journal, ()), key=lambda row: row["lseq"])
+        found += _of_journal(facts, mine, ends[facts.journal], clocks[facts.journal])
+    return found
 
-    cluster, run, group, view, joins, removals, members, member_incarnations: the view.
-    causes: why it was installed; more than one if some joined and others lost somebody.
-    gained, lost: whom it has more and less than the views before it, as `ada.2`.
-    installed: members that installed it; absent: members of it that did not, by their journals or
-    for want of one. from_sim_ns, to_sim_ns: from the first install to the last end of it.
-    from_wall_ns, to_wall_ns: the same by the wall clocks of machines, which may differ.
-    """
-    who = F.concat_ws(".", "member", F.col("incarnation").cast("string"))
-    grouped = (
-        intervals(tables)
-        .groupBy(*RUN, "view")
-        .agg(
-            F.first("joins").alias("joins"),
-            F.first("removals").alias("removals"),
-            F.first("members").alias("members"),
-            F.first("member_incarnations").alias("member_incarnations"),
-            F.sort_array(F.collect_set("cause")).alias("causes"),
-            F.sort_array(F.array_distinct(F.flatten(F.collect_list("gained")))).alias("gained"),
-            F.sort_array(F.array_distinct(F.flatten(F.collect_list("lost")))).alias("lost"),
-            F.sort_array(F.collect_set(who)).alias("installed"),
-            F.min("from_sim_ns").alias("from_sim_ns"),
-            F.max("to_sim_ns").alias("to_sim_ns"),
-            F.min("from_wall_ns").alias("from_wall_ns"),
-            F.max("to_wall_ns").alias("to_wall_ns"),
+
+def _of_journal(
+    facts: JournalFacts, installs: Sequence[dict[str, Any]], end: IntervalEnd, clock: WallClock
+) -> Iterable[ViewInterval]:
+    """From each install to the next, or to the end of the journal behind its last row."""
+    behind = {"lseq": facts.last + 1, "t_ns": facts.end_t_ns, "sim_ns": facts.end_sim_ns}
+    for row in (*installs, behind):
+        row["wall_ns"] = clock.at(row["lseq"], row["t_ns"], row["sim_ns"])
+    before: dict[str, Any] | None = None
+    for row, following in pairwise((*installs, behind)):
+        is_last = following is behind
+        now = labels(row["members"], row["member_incarnations"])
+        held = labels(before["members"], before["member_incarnations"]) if before else []
+        follows = row["previous"] is None or (before and before["view"] == row["previous"])
+        yield ViewInterval(
+            cluster=facts.cluster,
+            run=facts.run,
+            group=facts.group,
+            journal=facts.journal,
+            member=facts.member,
+            incarnation=facts.incarnation,
+            **{name: row[name] for name in _VIEW},
+            next_view=None if is_last else following["view"],
+            gained=without(now, held) if follows else None,
+            lost=without(held, now) if follows else None,
+            **{f"from_{name}": row[name] for name in _TIMES},
+            **{f"to_{name}": following[name] for name in _TIMES},
+            end=end if is_last else "VIEW",
+            gapped=int(facts.torn if is_last else following["previous"] != row["view"]),
         )
-    )
-    absent = F.sort_array(F.array_except(labels("members", "member_incarnations"), "installed"))
-    return grouped.select(
-        *RUN,
-        *("view", "joins", "removals", "members", "member_incarnations"),
-        *("causes", "gained", "lost", "installed"),
-        absent.alias("absent"),
-        *("from_sim_ns", "to_sim_ns", "from_wall_ns", "to_wall_ns"),
+        before = row
+
+
+_TIMES = ("lseq", "t_ns", "sim_ns", "wall_ns")
+
+
+def without(some: Iterable[str], others: Iterable[str]) -> list[str]:
+    """The first list without what is in the second, each once."""
+    left = set(others)
+    return [one for one in dict.fromkeys(some) if one not in left]
+
+
+def memberships(group: GroupTables) -> list[Membership]:
+    """All of them, in the order of members, lives and rows."""
+    journals: dict[str, list[ViewInterval]] = {}
+    for interval in intervals(group):
+        journals.setdefault(interval.journal, []).append(interval)
+    return [held for views in journals.values() for held in _memberships_of(views)]
+
+
+def _memberships_of(views: Sequence[ViewInterval]) -> list[Membership]:
+    """Runs of consecutive views of one journal that have a member."""
+    open_: dict[tuple[str, int], ViewInterval] = {}
+    found: list[Membership] = []
+    for interval, following in zip(views, (*views[1:], None), strict=True):
+        members = dict.fromkeys(zip(interval.members, interval.member_incarnations, strict=True))
+        stay = set(
+            zip(following.members, following.member_incarnations, strict=True) if following else ()
+        )
+        for target in members:
+            first = open_.setdefault(target, interval)
+            if target not in stay:
+                found.append(_membership(target, first, interval))
+                del open_[target]
+    found.sort(key=lambda held: (held.from_lseq, held.target, held.target_incarnation))
+    later: dict[str, Membership] = {}
+    for nth in range(len(found) - 1, -1, -1):
+        held = found[nth]
+        back = later.get(held.target)
+        later[held.target] = held
+        if back is not None:
+            found[nth] = msgspec.structs.replace(
+                held,
+                back_view=back.first_view,
+                back_incarnation=back.target_incarnation,
+                **{f"back_{name}": getattr(back, f"from_{name}") for name in _TIMES},
+            )
+    return found
+
+
+def _membership(target: tuple[str, int], first: ViewInterval, last: ViewInterval) -> Membership:
+    return Membership(
+        cluster=first.cluster,
+        run=first.run,
+        group=first.group,
+        journal=first.journal,
+        member=first.member,
+        incarnation=first.incarnation,
+        target=target[0],
+        target_incarnation=target[1],
+        first_view=first.view,
+        last_view=last.view,
+        last_lseq=last.from_lseq,
+        next_view=last.next_view,
+        **{f"from_{name}": getattr(first, f"from_{name}") for name in _TIMES},
+        **{f"to_{name}": getattr(last, f"to_{name}") for name in _TIMES},
+        end=last.end,
     )

@@ -15,70 +15,60 @@ The journal of the removed member is the best evidence of what became of it, and
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import msgspec
 
-from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.history.intervals import own_clock_intervals
-from phalanx.pipeline.tables import Tables
-
-LIFE = (*RUN, "member", "incarnation")
+from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.history.intervals import ViewInterval, intervals, journal_ends
+from phalanx.pipeline.segment_stats import JournalFacts
 
 
-def with_fate(
-    tables: Tables, frame: DataFrame, member: str, incarnation: str, view: str
-) -> DataFrame:
-    """The frame, which names a member and a view by these columns, and `fate`, `own_next_view` (the
-    view the member went on to), `own_end_sim_ns` and `own_end_t_ns` (the end of its journal if it
-    ended there), `own_boot` (whose clock that is)."""
-    left = (
-        tables["view_change_step"]
-        .where("action = 'LEAVE'")
-        .groupBy("journal")
-        .agg(F.min("lseq").alias("_left"))
-    )
-    crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
-    lives = tables["journals"].select(
-        *[F.col(name).alias(f"_{name}") for name in LIFE], "journal", "boot_id", "end_t_ns",
-        "end_sim_ns",
-        *[(F.col(name) == 1).alias(f"_{name}") for name in ("stopped", "torn")],
-    )  # fmt: skip
-    lives = lives.join(crashed.withColumn("_crash", F.lit(True)), "journal", "left")
-    spans = own_clock_intervals(tables).select(
-        "journal",
-        F.col("view").alias("_view"),
-        F.col("next_view").alias("_next"),
-        F.col("end").alias("_end"),
-        F.col("to_lseq").alias("_to"),
-    )
-    own = lives.join(left, "journal", "left").withColumnRenamed("journal", "_journal")
-    same = [F.col(name) == F.col(f"_{name}") for name in RUN]
-    same += [F.col(member) == F.col("_member"), F.col(incarnation) == F.col("_incarnation")]
-    found = frame.join(own, same, "left").join(
-        spans.withColumnRenamed("journal", "_life"),
-        [F.col("_journal") == F.col("_life"), F.col(view) == F.col("_view")],
-        "left",
-    )
-    elsewhere = F.col("_view").isNull()
-    fate = (
-        F.when(F.col("_journal").isNull(), "UNKNOWN")
-        .when(elsewhere & F.col("_left").isNotNull(), "LEFT")
-        .when(elsewhere & F.col("_crash").isNotNull(), "CRASHED")
-        .when(elsewhere & F.col("_torn"), "UNKNOWN")
-        .when(elsewhere & F.col("_stopped"), "NEVER")
-        .when(elsewhere, "ENDED")
-        .when(F.col("_left") < F.col("_to"), "LEFT")
-        .when(F.col("_end") == "VIEW", "APART")
-        .when(F.col("_end") == "CRASH", "CRASHED")
-        .when(F.col("_end") == "STOP", "STOPPED")
-        .otherwise("ENDED")
-    )
-    ended = F.col("_end") != "VIEW"
-    return found.select(
-        *frame.columns,
-        fate.alias("fate"),
-        F.col("_next").alias("own_next_view"),
-        F.when(ended, F.col("end_sim_ns")).alias("own_end_sim_ns"),
-        F.when(ended, F.col("end_t_ns")).alias("own_end_t_ns"),
-        F.col("boot_id").alias("own_boot"),
-    )
+class RemovalOutcome(msgspec.Struct, frozen=True):
+    """What the journal of a member says of the end of a view."""
+
+    fate: str
+    own_next_view: str | None = None
+    """The view the member went on to."""
+    own_end_t_ns: int | None = None
+    """The end of its journal, if it ended there."""
+    own_end_sim_ns: int | None = None
+
+
+class RemovalOutcomes:
+    """The outcomes of all members of a group in all their views."""
+
+    def __init__(self, group: GroupTables) -> None:
+        self._journals = {(one.member, one.incarnation): one for one in reversed(group.journals)}
+        self._spans = {(one.journal, one.view): one for one in intervals(group)}
+        self._ends = journal_ends(group)
+        self._left: dict[str, int] = {}
+        steps = each_row(group["view_change_step"], "journal", "lseq", "action")
+        for journal, lseq, action in steps:
+            if action == "LEAVE":
+                self._left[journal] = min(lseq, self._left.get(journal, lseq))
+
+    def of(self, member: str, incarnation: int, view: str) -> RemovalOutcome:
+        facts = self._journals.get((member, incarnation))
+        if facts is None:
+            return RemovalOutcome("UNKNOWN")
+        span = self._spans.get((facts.journal, view))
+        if span is None:
+            return RemovalOutcome(self._elsewhere(facts))
+        fate = self._fate(facts, span)
+        if span.end == "VIEW":
+            return RemovalOutcome(fate, span.next_view)
+        return RemovalOutcome(fate, None, facts.end_t_ns, facts.end_sim_ns)
+
+    def _elsewhere(self, facts: JournalFacts) -> str:
+        """Of a member that never installed the view."""
+        if facts.journal in self._left:
+            return "LEFT"
+        if self._ends[facts.journal] == "CRASH":
+            return "CRASHED"
+        if facts.torn:
+            return "UNKNOWN"
+        return "NEVER" if facts.stopped else "ENDED"
+
+    def _fate(self, facts: JournalFacts, span: ViewInterval) -> str:
+        if self._left.get(facts.journal, span.to_lseq) < span.to_lseq:
+            return "LEFT"
+        return {"VIEW": "APART", "CRASH": "CRASHED", "STOP": "STOPPED", "OPEN": "ENDED"}[span.end]

@@ -8,225 +8,304 @@ made that step recorded what led to it:
     MARKER   the position from which deliveries were transitional
     VIEW     the view without the member
 
-`evidence` has a row for each of these, `removals` one row per removal that contains all of them.
+`removals` has one row per removal that contains all of them.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from phalanx.pipeline.history.asof_join import as_of
-from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time, with_wall
-from phalanx.pipeline.history.intervals import labels, own_clock_memberships
-from phalanx.pipeline.history.removal_outcome import with_fate
-from phalanx.pipeline.tables import Tables
+import msgspec
 
-REMOVED = ("target", "target_incarnation", "view", "next_view")
-CHAIN = (
-    *("member", "incarnation", "lseq", "t_ns", "sim_ns", "wall_ns", "kind"),
-    *("state", "previous", "evidence", "relay"),
-    *("action", "stage", "context", "failed_before", "failed_after", "names_it"),
-    *("pos", "members", "back_view", "back_incarnation", "back_ns"),
-)
-"""What is kept of each row of evidence, in this order."""
+from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.history.clocks import own_time, wall_clocks
+from phalanx.pipeline.history.intervals import Membership, labels, memberships
+from phalanx.pipeline.history.removal_outcome import RemovalOutcomes
+
+Target = tuple[str, int]
 _PLACE = ("journal", "lseq", "t_ns", "sim_ns")
 _STEP = ("action", "stage", "context", "failed_before", "failed_after")
-_TYPES = {
-    "state": "string",
-    "previous": "string",
-    "evidence": "string",
-    "relay": "string",
-    "action": "string",
-    "stage": "string",
-    "context": "string",
-    "failed_before": "array<string>",
-    "failed_after": "array<string>",
-    "names_it": "boolean",
-    "pos": "long",
-    "members": "array<string>",
-    "back_view": "string",
-    "back_incarnation": "long",
-    "back_ns": "long",
-}
 
 
-def departures(tables: Tables) -> DataFrame:
-    """One row for each removal at each member that made it; `_gone` is where it installed the
-    view without it."""
-    return (
-        own_clock_memberships(tables)
-        .where("end = 'VIEW'")
-        .select(
-            *MEMBER,
-            *("target", "target_incarnation", "next_view", "back_view", "back_incarnation"),
-            F.col("last_view").alias("view"),
-            F.col("from_lseq").alias("_held"),
-            F.col("to_lseq").alias("_gone"),
-            F.coalesce("back_sim_ns", "back_t_ns").alias("back_ns"),
+class Observer(msgspec.Struct, frozen=True):
+    """One that removed the member; times by its own clock, simulated time in a simulation."""
+
+    member: str
+    incarnation: int
+    boot_id: str | None
+    suspected_ns: int | None
+    """The first suspicion, the first step that names the member, the view without it."""
+    stepped_ns: int | None
+    removed_ns: int
+    back_ns: int | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.member}.{self.incarnation}"
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of evidence; the kinds are those of the module."""
+
+    member: str
+    incarnation: int
+    lseq: int
+    t_ns: int
+    sim_ns: int | None
+    wall_ns: int | None = None
+    kind: str
+    state: str | None = None
+    previous: str | None = None
+    evidence: str | None = None
+    relay: str | None = None
+    action: str | None = None
+    stage: str | None = None
+    context: str | None = None
+    failed_before: list[str] | None = None
+    failed_after: list[str] | None = None
+    names_it: bool | None = None
+    """Of a STEP: whether the removed member is among the failed."""
+    pos: int | None = None
+    members: list[str] | None = None
+    back_view: str | None = None
+    """Of a VIEW: the next view here with a member of that name, and when it was installed."""
+    back_incarnation: int | None = None
+    back_ns: int | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.member}.{self.incarnation}"
+
+    @property
+    def at_ns(self) -> int:
+        return own_time(self.t_ns, self.sim_ns)
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A member, the last view with it and the first without it."""
+
+    cluster: str
+    run: str
+    group: str
+    target: str
+    target_incarnation: int
+    view: str
+    next_view: str
+    fate: str
+    """What its own journal says, see `removal_outcome`."""
+    own_next_view: str | None
+    own_end_t_ns: int | None
+    own_end_sim_ns: int | None
+    back_view: str | None
+    """The next view with a member of its name at one of those that removed it."""
+    back_incarnation: int | None
+    observers: list[Observer]
+    chain: list[Proof]
+    """All evidence, in order of observers and then of time."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.target}.{self.target_incarnation}"
+
+    @property
+    def one_clock(self) -> bool:
+        """Whether the times of all observers may be compared: simulated, or of one machine."""
+        boots = {observer.boot_id for observer in self.observers}
+        together = len(boots) == 1 and not boots & {None, "", "unknown"}
+        return together or all(proof.sim_ns is not None for proof in self.chain)
+
+
+class Doubt(NamedTuple):
+    """A state that a failure detector gave a member before it was removed."""
+
+    row: dict[str, Any]
+    stands: bool
+    """It was not taken back before the removal."""
+
+
+class Departures:
+    """The removals at each member that made them: memberships that end with a view."""
+
+    def __init__(self, group: GroupTables) -> None:
+        self.all = [held for held in memberships(group) if held.end == "VIEW"]
+        self._of: dict[tuple[str, Target], list[Membership]] = {}
+        for gone in self.all:
+            target = gone.target, gone.target_incarnation
+            self._of.setdefault((gone.journal, target), []).append(gone)
+
+    def after(self, journal: str, lseq: int, target: Target) -> Membership | None:
+        """The first departure of the target at or behind a row, if it was a member at that row."""
+        mine = self._of.get((journal, target), [])
+        place = bisect_left(mine, lseq, key=lambda gone: gone.to_lseq)
+        if place == len(mine) or lseq <= mine[place].from_lseq:
+            return None
+        return mine[place]
+
+
+class Steps:
+    """The steps of view changes, each with the install that ended its change."""
+
+    def __init__(self, group: GroupTables) -> None:
+        self._installs: dict[str, list[int]] = {}
+        for journal, lseq in each_row(group["view_installed"], "journal", "lseq"):
+            self._installs.setdefault(journal, []).append(lseq)
+        for lseqs in self._installs.values():
+            lseqs.sort()
+        self.all = group["view_change_step"].select([*_PLACE, *_STEP]).to_pylist()
+        self._forgotten: dict[tuple[str, int | None], int] = {}
+        for row in self.all:
+            if row["action"] == "FORGET":
+                key = row["journal"], self.closed(row)
+                self._forgotten[key] = max(row["lseq"], self._forgotten.get(key, 0))
+
+    def closed(self, row: dict[str, Any]) -> int | None:
+        """The next install of the journal of a row."""
+        mine = self._installs.get(row["journal"], [])
+        place = bisect_left(mine, row["lseq"])
+        return mine[place] if place < len(mine) else None
+
+    def is_given_up(self, row: dict[str, Any]) -> bool:
+        """The change that a row is of was abandoned before the next install."""
+        lseq: int = row["lseq"]
+        return lseq <= self._forgotten.get((row["journal"], self.closed(row)), 0)
+
+    def naming(self, departures: Departures) -> Iterable[tuple[Membership, dict[str, Any]]]:
+        """Steps that name a member among the failed, with the departure that they led to, which may
+        be behind a view that still has it."""
+        for row in self.all:
+            for name in dict.fromkeys([*row["failed_before"], *row["failed_after"]]):
+                member, _, number = name.rpartition(".")
+                if not number.isdecimal():
+                    continue
+                gone = departures.after(row["journal"], row["lseq"], (member, int(number)))
+                if gone is not None and (
+                    self.closed(row) == gone.to_lseq or not self.is_given_up(row)
+                ):
+                    yield gone, row
+
+
+def doubts(group: GroupTables, departures: Departures) -> list[tuple[Membership, Doubt]]:
+    """What the detectors thought of those that were removed, since they last were OPERATIONAL."""
+    columns = ("target", "target_incarnation", "state", "previous", "evidence", "relay")
+    rows = group["peer_suspicion"].select([*_PLACE, *columns]).to_pylist()
+    by_departure: dict[int, tuple[Membership, list[dict[str, Any]]]] = {}
+    for row in rows:
+        target = row.pop("target"), row.pop("target_incarnation")
+        gone = departures.after(row["journal"], row["lseq"], target)
+        if gone is not None:
+            by_departure.setdefault(id(gone), (gone, []))[1].append(row)
+    found = []
+    for gone, mine in by_departure.values():
+        stands = True
+        for row in sorted(mine, key=lambda row: -row["lseq"]):
+            if row["state"] == "OPERATIONAL":
+                break
+            stands = stands and row["state"] != "SEMI"
+            found.append((gone, Doubt(row, stands)))
+    return found
+
+
+class _Seen(NamedTuple):
+    """What one observer recorded of one removal."""
+
+    gone: Membership
+    proofs: list[Proof]
+    suspected: list[int]
+
+
+def removals(group: GroupTables) -> list[Removal]:
+    """All removals, in the order of members, lives and views."""
+    outcomes = RemovalOutcomes(group)
+    boots = {facts.journal: facts.boot_id for facts in group.journals}
+    by_removal: dict[tuple[str, int, str, str], list[_Seen]] = {}
+    for seen in _evidence(group):
+        gone = seen.gone
+        assert gone.next_view is not None
+        key = gone.target, gone.target_incarnation, gone.last_view, gone.next_view
+        by_removal.setdefault(key, []).append(seen)
+    found = []
+    for key in sorted(by_removal):
+        target, incarnation, view, next_view = key
+        some = sorted(by_removal[key], key=lambda one: (one.gone.member, one.gone.incarnation))
+        outcome = outcomes.of(target, incarnation, view)
+        back = next((one.gone for one in some if one.gone.back_view is not None), None)
+        removal = Removal(
+            *group.key,
+            target,
+            incarnation,
+            view,
+            next_view,
+            outcome.fate,
+            outcome.own_next_view,
+            outcome.own_end_t_ns,
+            outcome.own_end_sim_ns,
+            back.back_view if back else None,
+            back.back_incarnation if back else None,
+            [_observer(one, boots[one.gone.journal]) for one in some],
+            [proof for one in some for proof in one.proofs],
         )
+        found.append(removal)
+    return found
+
+
+def _observer(seen: _Seen, boot_id: str) -> Observer:
+    gone = seen.gone
+    return Observer(
+        gone.member,
+        gone.incarnation,
+        boot_id,
+        min(seen.suspected, default=None),
+        min((proof.at_ns for proof in seen.proofs if proof.names_it), default=None),
+        gone.to_ns,
+        gone.back_ns,
     )
 
 
-def evidence(tables: Tables) -> DataFrame:
-    """One row for each piece of evidence of each removal at each member that made it.
+def _evidence(group: GroupTables) -> list[_Seen]:
+    """Of each removal at each member that made it, in the order of rows."""
+    departures, steps = Departures(group), Steps(group)
+    clocks = wall_clocks(group)
+    seen = {id(gone): _Seen(gone, [], []) for gone in departures.all}
 
-    cluster, run, group, journal, member, incarnation: where. target, target_incarnation, view,
-    next_view: who was removed, between which views. lseq, t_ns, sim_ns, wall_ns: when. kind: see
-    the module. state, previous, evidence, relay, stands: of SUSPECT; stands says that it was not
-    taken back. action, stage, context, failed_before, failed_after, names_it: of STEP; names_it
-    says that the removed is among the failed. pos: of MARKER. members: of VIEW, as `ada.2`;
-    back_view, back_incarnation, back_ns: the next view here with a member of that name, its
-    incarnation, and when, by the clock of the observer.
-    """
-    gone = departures(tables)
-    rows = doubts(tables, gone).unionByName(_steps(tables, gone), allowMissingColumns=True)
-    rows = rows.unionByName(_views(tables, gone), allowMissingColumns=True)
-    found = with_wall(tables, rows)
-    typed = [F.col(name).cast(_TYPES[name]).alias(name) for name in CHAIN if name in _TYPES]
-    when = [name for name in CHAIN if name not in (*_TYPES, "member", "incarnation")]
-    return found.select(*MEMBER, *REMOVED, *when, *typed, "stands")
+    def add(gone: Membership, row: dict[str, Any], kind: str, **more: Any) -> Proof:
+        facts = {name: value for name, value in row.items() if name != "journal"}
+        wall_ns = clocks[gone.journal].at(row["lseq"], row["t_ns"], row["sim_ns"])
+        known = {"member": gone.member, "incarnation": gone.incarnation}
+        known |= {"kind": kind, "wall_ns": wall_ns}
+        proof = msgspec.convert(facts | known | more, Proof)
+        seen[id(gone)].proofs.append(proof)
+        return proof
 
-
-def doubts(tables: Tables, gone: DataFrame) -> DataFrame:
-    """What the detectors thought of those who were removed, since they last thought well of
-    them; `gone` are the departures."""
-    whom = ["journal", "target", "target_incarnation"]
-    rows = tables["peer_suspicion"].select(
-        *_PLACE,
-        "target",
-        "target_incarnation",
-        *("state", "previous", "evidence", "relay"),
-    )
-    marks = gone.withColumn("lseq", F.col("_gone"))
-    kept = [name for name in gone.columns if name not in whom]
-    held = as_of(rows, marks, whom, "lseq", kept, behind=True).where("lseq > _held")
-    later = Window.partitionBy(*whom, "_gone").orderBy(F.col("lseq").desc())
-    since = later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    fine = F.max((F.col("state") == "OPERATIONAL").cast("int")).over(since)
-    trusted = F.max(F.col("state").isin("OPERATIONAL", "SEMI").cast("int")).over(since)
-    return held.withColumns({"_fine": fine, "stands": trusted == 0}).where("_fine = 0").select(
-        *MEMBER, *REMOVED, "_gone", *_PLACE[1:], F.lit("SUSPECT").alias("kind"), "stands",
-        *("state", "previous", "evidence", "relay"),
-    )  # fmt: skip
-
-
-def named(tables: Tables, gone: DataFrame) -> DataFrame:
-    """Steps that name somebody among the failed, with the departure that they led to, which may
-    be behind a view that still has it; `_gone` is where that was, `_closed` the next install."""
-    whom = ["journal", "target", "target_incarnation"]
-    names = F.explode(F.array_distinct(F.concat("failed_before", "failed_after")))
-    rows = closing(tables, tables["view_change_step"].select(*_PLACE, *_STEP)).withColumn(
-        "_name", names
-    )
-    rows = rows.withColumns(
-        {
-            "target": F.regexp_extract("_name", r"^(.*)\.\d+$", 1),
-            "target_incarnation": F.regexp_extract("_name", r"\.(\d+)$", 1).cast("long"),
-        }
-    )
-    marks = gone.withColumn("lseq", F.col("_gone"))
-    kept = [name for name in gone.columns if name not in whom]
-    found = as_of(rows.drop("_name"), marks, whom, "lseq", kept, behind=True)
-    return found.where("lseq > _held and (_closed = _gone or _given_up = 0)")
-
-
-def _steps(tables: Tables, gone: DataFrame) -> DataFrame:
-    """Of the change that closed the view; markers of its end; and earlier steps that name it."""
-    steps = tables["view_change_step"].select(*_PLACE, F.lit("STEP").alias("kind"), *_STEP)
-    markers = tables["transitional"].select(*_PLACE, F.lit("MARKER").alias("kind"), "pos")
-    rows = closing(tables, steps.unionByName(markers, allowMissingColumns=True))
-    subject = F.concat_ws(".", "target", F.col("target_incarnation").cast("string"))
-    naming = F.array_contains(F.concat("failed_before", "failed_after"), subject)
-    columns = (*MEMBER, *REMOVED, *_PLACE[1:], "kind", *_STEP, "names_it", "pos")
-    here = (
-        gone.join(rows.withColumnRenamed("_closed", "_gone"), ["journal", "_gone"])
-        .withColumn("names_it", F.when(F.col("kind") == "STEP", naming))
-        .where("_given_up = 0 and not coalesce(names_it, false)")
-    )
-    naming_it = named(tables, gone).withColumns(
-        {
-            "kind": F.lit("STEP"),
-            "names_it": F.lit(True),
-            "pos": F.lit(None).cast("long"),
-        }
-    )
-    return here.select(*columns).unionByName(naming_it.select(*columns))
-
-
-def closing(tables: Tables, rows: DataFrame) -> DataFrame:
-    """The rows, with `_closed`, the next install of their journal, and `_given_up`, 1 if the change
-    that they are of was given up before it."""
-    installs = tables["view_installed"].select("journal", "lseq", F.col("lseq").alias("_closed"))
-    found = as_of(rows, installs, ["journal"], "lseq", ["_closed"], behind=True)
-    given_up = (F.col("action") == "FORGET").cast("int")
-    later = Window.partitionBy("journal", "_closed").orderBy(F.col("lseq").desc())
-    since = later.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return found.withColumn("_given_up", F.coalesce(F.max(given_up).over(since), F.lit(0)))
-
-
-def _views(tables: Tables, gone: DataFrame) -> DataFrame:
-    installs = tables["view_installed"].select(
-        "journal", F.col("lseq").alias("_gone"), "lseq", "t_ns", "sim_ns",
-        labels("members", "member_incarnations").alias("members"),
-    )  # fmt: skip
-    return gone.join(installs, ["journal", "_gone"]).select(
-        *MEMBER, *REMOVED, *_PLACE[1:], F.lit("VIEW").alias("kind"), "members",
-        *("back_view", "back_incarnation", "back_ns"),
-    )  # fmt: skip
-
-
-def removals(tables: Tables) -> DataFrame:
-    """One row for each removal: a member, the last view with it and the first without it.
-
-    cluster, run, group, target, target_incarnation, view, next_view: who, and between which views.
-    fate, own_next_view, own_end_t_ns, own_end_sim_ns: what its own journal says, see `fates`.
-    back_view, back_incarnation: the next view with a member of its name at one of those who removed
-    it. observers: array of those who removed it: member, incarnation, boot_id; suspected_ns,
-    stepped_ns, removed_ns: the first suspicion, the first step that names it, and the view without
-    it, by the clock of the observer (simulated time in a simulation); back_ns: when it was back.
-    chain: array of all evidence, in order of observers and then of time, columns as in `evidence`.
-    """
-    key = (*RUN, *REMOVED)
-    at = own_time()
-
-    def first(condition: Column) -> Column:
-        return F.min(F.when(condition, at))
-
-    suspected = (F.col("kind") == "SUSPECT") & F.col("stands")
-    seen = (
-        evidence(tables)
-        .groupBy(*key, "journal", "member", "incarnation")
-        .agg(
-            first(suspected).alias("suspected_ns"),
-            first(F.col("names_it")).alias("stepped_ns"),
-            first(F.col("kind") == "VIEW").alias("removed_ns"),
-            *[F.max(name).alias(name) for name in ("back_ns", "back_view", "back_incarnation")],
-            F.sort_array(F.collect_list(F.struct(*CHAIN))).alias("chain"),
-        )
-        .join(F.broadcast(tables["journals"].select("journal", "boot_id")), "journal", "left")
-    )
-    who = (
-        "member",
-        "incarnation",
-        "boot_id",
-        "suspected_ns",
-        "stepped_ns",
-        "removed_ns",
-        "back_ns",
-    )
-    back = F.struct("member", "incarnation", "back_view", "back_incarnation")
-    both = seen.groupBy(*key).agg(
-        F.sort_array(F.collect_list(F.struct(*who, "chain"))).alias("_seen"),
-        F.min(F.when(F.col("back_view").isNotNull(), back)).alias("_back"),
-    )
-    without = F.transform("_seen", lambda one: F.struct(*[one[name].alias(name) for name in who]))
-    fated = with_fate(tables, both, "target", "target_incarnation", "view")
-    return fated.select(
-        *key,
-        *("fate", "own_next_view", "own_end_t_ns", "own_end_sim_ns"),
-        F.col("_back.back_view").alias("back_view"),
-        F.col("_back.back_incarnation").alias("back_incarnation"),
-        without.alias("observers"),
-        F.flatten(F.transform("_seen", lambda one: one["chain"])).alias("chain"),
-    )
+    for gone, doubt in doubts(group, departures):
+        proof = add(gone, doubt.row, "SUSPECT")
+        if doubt.stands:
+            seen[id(gone)].suspected.append(proof.at_ns)
+    for gone, row in steps.naming(departures):
+        add(gone, row, "STEP", names_it=True)
+    at: dict[tuple[str, int], list[Membership]] = {}
+    for gone in departures.all:
+        at.setdefault((gone.journal, gone.to_lseq), []).append(gone)
+    for row in steps.all:
+        named = {*row["failed_before"], *row["failed_after"]}
+        for gone in at.get((row["journal"], steps.closed(row) or 0), ()):
+            subject = f"{gone.target}.{gone.target_incarnation}"
+            if subject not in named and not steps.is_given_up(row):
+                add(gone, row, "STEP", names_it=False)
+    for row in group["transitional"].select([*_PLACE, "pos"]).to_pylist():
+        for gone in at.get((row["journal"], steps.closed(row) or 0), ()):
+            if not steps.is_given_up(row):
+                add(gone, row, "MARKER")
+    columns = ("members", "member_incarnations")
+    for row in group["view_installed"].select([*_PLACE, *columns]).to_pylist():
+        members = labels(row.pop("members"), row.pop("member_incarnations"))
+        for gone in at.get((row["journal"], row["lseq"]), ()):
+            back = {
+                f"back_{name}": getattr(gone, f"back_{name}")
+                for name in ("view", "incarnation", "ns")
+            }
+            add(gone, row, "VIEW", members=members, **back)
+    for one in seen.values():
+        one.proofs.sort(key=lambda proof: proof.lseq)
+    return list(seen.values())

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from phalanx.pipeline.history.instant import wall
-from phalanx.pipeline.history.why import Proof, Removal
+from phalanx.pipeline.history.removals import Proof, Removal
 
 FATE = {
     "LEFT": "it left on request",

@@ -7,20 +7,25 @@ clock was set back an instant occurs twice, and both answers are given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from phalanx.errors import PipelineError
-from phalanx.pipeline.history import instant as instants
-from phalanx.pipeline.history.clocks import moments
+from phalanx.pipeline.group_tables import GroupKey, GroupTables
+from phalanx.pipeline.history.clocks import WallClock, wall_clocks
 from phalanx.pipeline.history.instant import Instant
-from phalanx.pipeline.history.intervals import intervals, labels
-from phalanx.pipeline.history.lookup import MemberLife, find_group, find_member, lives, of_group
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.history.intervals import ViewInterval, intervals, labels
+from phalanx.pipeline.history.lookup import (
+    MemberLife,
+    check_member,
+    check_run,
+    find_lives,
+    lives,
+)
+from phalanx.pipeline.time_window import check_clock
+
+Answer = Literal["in view", "before", "after", "none"]
 
 
 class ViewSpell(msgspec.Struct, frozen=True):
@@ -48,86 +53,84 @@ class ViewAt(msgspec.Struct, frozen=True):
     group: str
     member: str
     instant: str
-    answer: Literal["in view", "before", "after", "none"]
+    answer: Answer
     stay: ViewSpell | None
 
 
+class ViewAnswers(msgspec.Struct, frozen=True):
+    """The answers of one group in one run, and the members that have a journal there."""
+
+    key: GroupKey
+    members: list[str]
+    answers: list[ViewAt]
+
+
+def views_at(member: str, at: Instant, run: str | None, group: GroupTables) -> ViewAnswers:
+    """The kernel of `view_at`. PipelineError for an instant of the wrong clock."""
+    if run not in (None, group.key.run):
+        return ViewAnswers(group.key, [], [])
+    known = lives(group)
+    asked = find_lives(known, member)
+    for life in asked:
+        check_clock(at, life.run, life.simulated)
+    clocks = wall_clocks(group)
+    stays: dict[str, list[ViewInterval]] = {}
+    for interval in intervals(group) if asked else ():
+        stays.setdefault(interval.journal, []).append(interval)
+    answers = [
+        answer
+        for life in asked
+        for answer in _answers(life, at, stays.get(life.journal, []), clocks[life.journal])
+    ]
+    return ViewAnswers(group.key, [life.label for life in known], answers)
+
+
 def view_at(
-    tables: Tables, group: str, member: str, instant: str | Instant, run: str | None = None
+    results: Iterable[ViewAnswers], group: str, member: str, run: str | None = None
 ) -> list[ViewAt]:
     """For each life of the member (`ada`, or one life as `ada.2`) in each run that there is, in
-    order. PipelineError for a name that is unknown, with those that are known, and for an instant
-    of the wrong clock."""
-    at = instants.parse(instant) if isinstance(instant, str) else instant
-    asked = find_member(find_group(lives(tables), group, run), member)
-    _check_clock(asked, at)
-    mine = of_group(tables, group, run)
-    journals = [life.journal for life in asked]
-    frames = ("view_installed", "clock", "journals", "life")
-    mine = Tables(
-        tables.spark, {name: mine[name].where(F.col("journal").isin(journals)) for name in frames}
-    )
-    rows = _stays(mine, at).orderBy("journal", "from_lseq").collect()
-    found: list[ViewAt] = []
-    for life in asked:
-        own = [row.asDict() for row in rows if row["journal"] == life.journal]
-        hits = {row["from_lseq"]: row for row in own if row["hit"]}
-        if hits:
-            found += [_answer(life, at, "in view", row) for row in hits.values()]
-        elif not own:
-            found.append(_answer(life, at, "none", None))
-        elif own[0]["early"]:
-            found.append(_answer(life, at, "before", own[0]))
-        else:
-            found.append(_answer(life, at, "after", own[-1]))
+    order. PipelineError for a name that is unknown, with those that are known."""
+    some = list(results)
+    check_run([one.key for one in some], group, run)
+    found = [answer for one in some for answer in one.answers]
+    check_member(bool(found), group, member, [label for one in some for label in one.members])
     return found
 
 
-def _check_clock(asked: Sequence[MemberLife], at: Instant) -> None:
-    wrong = [life for life in asked if life.simulated != at.simulated]
-    if not wrong:
-        return
-    run = f"run {wrong[0].run!r}"
-    if at.simulated:
-        raise PipelineError(run, "is not simulated", "give an instant of the wall clock")
-    raise PipelineError(run, "is simulated and has no wall clock", "give an instant as 12.5s")
-
-
-def _stays(tables: Tables, at: Instant) -> DataFrame:
-    """All views of these journals; `hit` if the member had it at the instant, `early` if the
-    instant lies before it."""
-    stays = intervals(tables).withColumn("labels", labels("members", "member_incarnations"))
-    if at.simulated:
-        when = stays.withColumn("_at", F.lit(at.ns).cast("long"))
-        begin, end = F.col("from_sim_ns"), F.col("to_sim_ns")
-        early = F.col("_at") < begin
+def _answers(
+    life: MemberLife, at: Instant, stays: Sequence[ViewInterval], clock: WallClock
+) -> list[ViewAt]:
+    """The views that one life had at the instant, in the order of their rows."""
+    if not stays:
+        return [_answer(life, at, "none", None)]
+    moments = [at.ns] if at.simulated else clock.moments(at.ns)
+    hits = [stay for stay in stays if any(stay.from_ns <= ns < stay.to_ns for ns in moments)]
+    if hits:
+        return [_answer(life, at, "in view", stay) for stay in hits]
+    first = stays[0]
+    if moments:
+        early = moments[0] < first.from_ns
     else:
-        own = moments(tables, at.ns).select("journal", F.col("t_ns").alias("_at"))
-        when = stays.join(own, "journal", "left")
-        begin, end = F.col("from_t_ns"), F.col("to_t_ns")
-        early = F.coalesce(F.col("_at") < begin, F.lit(at.ns).cast("long") < F.col("from_wall_ns"))
-    hit = F.coalesce((F.col("_at") >= begin) & (F.col("_at") < end), F.lit(False))
-    return when.select(
-        *("journal", "from_lseq", "view", "labels", "cause", "next_view", "end", "gapped"),
-        *("from_sim_ns", "to_sim_ns", "from_wall_ns", "to_wall_ns"),
-        hit.alias("hit"),
-        early.alias("early"),
-    )
+        early = first.from_wall_ns is not None and at.ns < first.from_wall_ns
+    return [_answer(life, at, "before" if early else "after", first if early else stays[-1])]
 
 
-def _answer(
-    life: MemberLife,
-    at: Instant,
-    answer: Literal["in view", "before", "after", "none"],
-    row: dict[str, object] | None,
-) -> ViewAt:
-    stay = None
-    if row is not None:
-        kind = "sim" if at.simulated else "wall"
-        facts = row | {
-            "members": row["labels"],
-            "since": str(Instant(row[f"from_{kind}_ns"], at.simulated)),  # type: ignore[arg-type]
-            "until": str(Instant(row[f"to_{kind}_ns"], at.simulated)),  # type: ignore[arg-type]
-        }
-        stay = msgspec.convert(facts, ViewSpell)
-    return ViewAt(life.cluster, life.run, life.group, life.label, str(at), answer, stay)
+def _answer(life: MemberLife, at: Instant, answer: Answer, stay: ViewInterval | None) -> ViewAt:
+    spell = None
+    if stay is not None:
+        begin, end = stay.from_wall_ns, stay.to_wall_ns
+        if at.simulated:
+            begin, end = stay.from_sim_ns, stay.to_sim_ns
+        assert begin is not None, "the clock was checked"
+        assert end is not None, "the clock was checked"
+        spell = ViewSpell(
+            stay.view,
+            labels(stay.members, stay.member_incarnations),
+            stay.cause,
+            str(Instant(begin, at.simulated)),
+            str(Instant(end, at.simulated)),
+            stay.end,
+            stay.next_view,
+            stay.gapped,
+        )
+    return ViewAt(life.cluster, life.run, life.group, life.label, str(at), answer, spell)

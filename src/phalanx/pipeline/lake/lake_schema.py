@@ -154,11 +154,12 @@ def _collect_views(batch: Any, views: dict[tuple[str, ...], Any]) -> list[str]:
 
 def from_lake(table: str, rows: Any, views: Mapping[tuple[str, ...], ViewMembers]) -> Any:
     """An Arrow table with the columns of the lake as one with those of `journal.schema`. Columns
-    that its writer did not have are null. PipelineError for a view without its members."""
+    that its writer did not have are null, and columns of its own are left out. PipelineError for
+    a view without its members."""
     pa = arrow()
     schema = arrow_schema(table)
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    if table == INSTALLS:
+    if table == INSTALLS and "members_key" in columns:
         keys = zip(*(columns[name].to_pylist() for name in KEYS), strict=True)
         found = [_view_of(views, key) for key in keys]
         for name in MEMBERS:

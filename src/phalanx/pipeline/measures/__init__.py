@@ -11,7 +11,8 @@ view_change_duration  the duration of view changes
 partitions            the components of the group over time
 registry              the measures by name
 
-Each is a function from tables to a frame. Durations at one member are by its own clock, or by the
-simulator's. Clocks of two members are compared only in a simulation and within one boot of one
-machine; results that would need more are left out, or marked.
+Each is a function of the tables of one group in one run, without Spark; `engine` runs them on all
+groups. Durations at one member are by its own clock, or by the simulator's. Clocks of two members
+are compared only in a simulation and within one boot of one machine; results that would need more
+are left out, or marked.
 """

@@ -4,67 +4,90 @@ Messages submitted together share a time and a mean size; messages delivered tog
 Neither range need contain the other. A part is their intersection: the finest rows that measures of
 messages need, and still ranges.
 
-Two sorted passes find, for each delivery, the first and the last submission that it overlaps. The
+Two binary searches find, for each delivery, the first and the last submission that it overlaps. The
 delivery is repeated for each of those submissions, never for each message.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import Literal, NamedTuple
 
-from phalanx.pipeline.history.asof_join import as_of
-from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.tables import Tables
+import numpy as np
+import numpy.typing as npt
 
-SENDER = (*RUN, "sender", "sender_incarnation")
+from phalanx.pipeline.arrow_columns import Ints, codes, ints, life_codes
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.history.clocks import NO_BOOT
+
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
-def parts(tables: Tables) -> DataFrame:
+class DeliveredParts(NamedTuple):
     """One row for each delivery and submission that have messages in common. Messages whose
-    submission is not known, since the sender's journal or a part of it is missing, are in none.
+    submission is not known, since the sender's journal or a part of it is missing, are in none."""
 
-    cluster, run, group, journal, member, incarnation: who delivered. sender,
-    sender_incarnation, service: what. count: how many messages. t_ns, sim_ns: when they were
-    delivered. submit_journal, submit_t_ns, submit_sim_ns: when they were submitted, by the sender's
-    clock. size: mean bytes of a message of the submission.
-    """
-    line = Window.partitionBy(*SENDER).orderBy("_first")
-    submits = (
-        tables["accepted"]
-        .select(
-            *RUN,
-            F.col("member").alias("sender"),
-            F.col("incarnation").alias("sender_incarnation"),
-            F.col("first").alias("_first"),
-            F.col("last").alias("_last"),
-            F.col("journal").alias("submit_journal"),
-            F.col("t_ns").alias("submit_t_ns"),
-            F.col("sim_ns").alias("submit_sim_ns"),
-            (F.col("size") / (F.col("last") - F.col("first") + 1)).alias("size"),
-        )
-        .withColumn("_nth", F.row_number().over(line))
-    )
-    deliveries = tables["deliver"].select(
-        *SENDER, *("journal", "member", "incarnation", "service", "t_ns", "sim_ns", "first", "last")
-    )
-    found = _nth(_nth(deliveries, submits, "first"), submits, "last")
-    touched = F.sequence(F.coalesce("_first_nth", F.lit(1)), F.col("_last_nth"))
-    known = found.where(F.col("_last_nth").isNotNull())
-    each = known.withColumn("_nth", F.explode(touched)).join(submits, [*SENDER, "_nth"])
-    low = F.greatest("first", "_first")
-    high = F.least("last", "_last")
-    return each.where(high >= low).select(
-        *RUN,
-        *("journal", "member", "incarnation", "sender", "sender_incarnation", "service"),
-        (high - low + 1).alias("count"),
-        *("t_ns", "sim_ns", "submit_journal", "submit_t_ns", "submit_sim_ns", "size"),
-    )
+    delivery: Ints
+    """The row of `deliver`."""
+    submission: Ints
+    """The row of `accepted`."""
+    messages: Ints
+    """How many messages."""
 
 
-def _nth(frame: DataFrame, submits: DataFrame, edge: str) -> DataFrame:
-    """Which submission of the sender begins at this edge of the delivery or last before it."""
-    marks = submits.select(
-        *SENDER, F.col("_first").alias(edge), F.col("_nth").alias(f"_{edge}_nth")
-    )
-    return as_of(frame, marks, SENDER, edge, [f"_{edge}_nth"])
+def parts(group: GroupTables) -> DeliveredParts:
+    """All parts of the deliveries of a group."""
+    delivered, accepted = group["deliver"], group["accepted"]
+    lives = sorted({(facts.member, facts.incarnation) for facts in group.journals})
+    begins, ends = ints(accepted.column("first")), ints(accepted.column("last"))
+    by = life_codes(accepted.column("member"), accepted.column("incarnation"), lives)
+    firsts, lasts = ints(delivered.column("first")), ints(delivered.column("last"))
+    of = life_codes(delivered.column("sender"), delivered.column("sender_incarnation"), lives)
+    found = [DeliveredParts(*(np.zeros(0, np.int64) for _ in range(3)))]
+    submissions = np.lexsort((begins, by))
+    deliveries = np.argsort(of, kind="stable")
+    lanes = range(len(lives))
+    edges = [np.searchsorted(by[submissions], lanes, side=side) for side in _SIDES]
+    others = [np.searchsorted(of[deliveries], lanes, side=side) for side in _SIDES]
+    for a, b, c, d in zip(*edges, *others, strict=True):
+        mine, rows = submissions[a:b], deliveries[c:d]
+        if len(mine) and len(rows):
+            found.append(_overlaps(rows, firsts[rows], lasts[rows], mine, begins[mine], ends[mine]))
+    return DeliveredParts(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _overlaps(
+    rows: Ints, firsts: Ints, lasts: Ints, submissions: Ints, begins: Ints, ends: Ints
+) -> DeliveredParts:
+    """Of deliveries firsts..lasts of one sender and its submissions begins..ends, which are in
+    order."""
+    low = np.maximum(np.searchsorted(begins, firsts, side="right") - 1, 0)
+    high = np.searchsorted(begins, lasts, side="right") - 1
+    times = np.maximum(high - low + 1, 0)
+    which = np.repeat(np.arange(len(rows)), times)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(times) - times, times) + low[which]
+    messages = np.minimum(lasts[which], ends[nth]) - np.maximum(firsts[which], begins[nth]) + 1
+    met = messages > 0
+    return DeliveredParts(rows[which[met]], submissions[nth[met]], messages[met])
+
+
+def sizes(group: GroupTables) -> npt.NDArray[np.float64]:
+    """The mean bytes of a message of each submission."""
+    accepted = group["accepted"]
+    number = ints(accepted.column("last")) - ints(accepted.column("first")) + 1
+    return ints(accepted.column("size")) / number
+
+
+def journal_codes(group: GroupTables, table: str) -> Ints:
+    """Per row of a table, the place of its journal in `group.journals`."""
+    return codes(group[table].column("journal"), [facts.journal for facts in group.journals])
+
+
+def boot_codes(group: GroupTables) -> Ints:
+    """Per journal, a number of the boot that it was written under: different for journals whose
+    boot is not known."""
+    names = [
+        f"journal {facts.journal}" if facts.boot_id in NO_BOOT else facts.boot_id
+        for facts in group.journals
+    ]
+    known = list(dict.fromkeys(names))
+    return np.array([known.index(name) for name in names], np.int64)

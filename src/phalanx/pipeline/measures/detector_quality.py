@@ -16,96 +16,137 @@ spell of watching are chained, across spells they are not. What counts as a mist
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean, pvariance
+from typing import Literal
 
-from phalanx.pipeline.measures.suspicion_intervals import suspicions
-from phalanx.pipeline.measures.watch_intervals import PAIR, watches
-from phalanx.pipeline.tables import Tables
+import msgspec
+
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.measures.suspicion_intervals import SuspicionInterval, suspicions
+from phalanx.pipeline.measures.watch_intervals import Watches, WatchInterval
 
 NS = 1_000_000_000
+Pair = tuple[str, int, str, int]
 
 
-def detector(tables: Tables) -> DataFrame:
-    """One row for each observer and target that it ever watched.
+class DetectorQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """An observer, and a target that it ever watched."""
 
-    cluster, run, group, member, incarnation, target, target_incarnation. watched_ns: for how
-    long, target up. suspicions, mistakes, apart: how many of each kind. mistake_ns, recurrence_ns,
-    good_ns: means of T_M, T_MR, T_G; mistake_ns_max. rate: per second. accuracy: P_A.
-    forward_good_ns: E(T_FG). crash: KNOWN or ESTIMATED if the target crashed while it was watched.
-    detected: 1 if it ended suspected or removed. detection_ns: T_D. removal_ns: from the crash to
-    the view without it. after_ns: for how long the observer watched on after the crash, to the
-    removal or to the end of its journal; a crash that was not detected within a short time proves
-    nothing.
-    """
-    found = suspicions(tables)
-    counted = _watched(tables).join(_mistakes(found), [*PAIR], "left")
-    result = counted.join(_detections(tables, found), [*PAIR], "left")
-    seconds = F.col("watched_ns") / NS
-    some = F.col("watched_ns") > 0
-    return result.select(
-        *PAIR,
-        "watched_ns",
-        *[F.coalesce(name, F.lit(0)).alias(name) for name in ("suspicions", "mistakes", "apart")],
-        *("mistake_ns", "mistake_ns_max", "recurrence_ns", "good_ns"),
-        F.when(some, F.coalesce("mistakes", F.lit(0)) / seconds).alias("rate"),
-        F.when(some, 1 - F.coalesce("_mistaken", F.lit(0)) / F.col("watched_ns")).alias("accuracy"),
-        "forward_good_ns",
-        *("crash", "detected", "detection_ns", "removal_ns", "after_ns"),
+    cluster: str
+    run: str
+    group: str
+    member: str
+    incarnation: int
+    target: str
+    target_incarnation: int
+    watched_ns: int
+    """For how long it was watched while it was up."""
+    suspicions: int
+    mistakes: int
+    apart: int
+    mistake_ns: float | None
+    """Means of T_M, T_MR, T_G."""
+    mistake_ns_max: int | None
+    recurrence_ns: float | None
+    good_ns: float | None
+    rate: float | None
+    """Per second."""
+    accuracy: float | None
+    """P_A."""
+    forward_good_ns: float | None
+    """E(T_FG)."""
+    crash: Literal["KNOWN", "ESTIMATED"] | None = None
+    """If the target crashed while it was watched."""
+    detected: int | None = None
+    """1 if it ended suspected or removed."""
+    detection_ns: int | None = None
+    """T_D."""
+    removal_ns: int | None = None
+    """From the crash to the view without it."""
+    after_ns: int | None = None
+    """For how long the observer watched on after the crash, to the removal or to the end of its
+    journal; a crash that was not detected within a short time proves nothing."""
+
+
+def detector(group: GroupTables) -> list[DetectorQuality]:
+    """All observers and targets, in the order of their names."""
+    watched: dict[Pair, list[WatchInterval]] = {}
+    for watch in Watches(group).all:
+        watched.setdefault(_pair(watch), []).append(watch)
+    suspected: dict[Pair, list[SuspicionInterval]] = {}
+    for one in suspicions(group):
+        suspected.setdefault(_pair(one), []).append(one)
+    return [
+        _quality(group, pair, watched[pair], suspected.get(pair, [])) for pair in sorted(watched)
+    ]
+
+
+def _pair(one: WatchInterval | SuspicionInterval) -> Pair:
+    return one.member, one.incarnation, one.target, one.target_incarnation
+
+
+def _quality(
+    group: GroupTables,
+    pair: Pair,
+    watches: Sequence[WatchInterval],
+    some: Sequence[SuspicionInterval],
+) -> DetectorQuality:
+    watched_ns = sum(max(0, _until(watch) - watch.from_ns) for watch in watches)
+    wrong = [one for one in some if one.kind == "MISTAKE"]
+    lengths = [one.mistake_ns or 0 for one in wrong]
+    chained = [(a, b) for a, b in pairwise(wrong) if a.spell == b.spell]
+    good = [b.from_ns - a.to_ns for a, b in chained]
+    mean = _mean(good)
+    forward = mean / 2 * (1 + pvariance(good) / mean**2) if mean and mean > 0 else None
+    found = DetectorQuality(
+        cluster=group.key.cluster,
+        run=group.key.run,
+        group=group.key.group,
+        member=pair[0],
+        incarnation=pair[1],
+        target=pair[2],
+        target_incarnation=pair[3],
+        watched_ns=watched_ns,
+        suspicions=len(some),
+        mistakes=len(wrong),
+        apart=sum(one.kind == "APART" for one in some),
+        mistake_ns=_mean(lengths),
+        mistake_ns_max=max(lengths, default=None),
+        recurrence_ns=_mean([b.from_ns - a.from_ns for a, b in chained]),
+        good_ns=mean,
+        rate=len(wrong) / (watched_ns / NS) if watched_ns else None,
+        accuracy=1 - sum(lengths) / watched_ns if watched_ns else None,
+        forward_good_ns=forward,
     )
+    # Of crashes that happened while the target was watched, or a moment before.
+    crashes = [w for w in watches if w.crash and w.down_ns is not None and w.down_ns <= w.to_ns]
+    return _with_crash(found, crashes[-1], some) if crashes else found
 
 
-def _watched(tables: Tables) -> DataFrame:
-    up = F.greatest(F.least("to_ns", F.coalesce("down_ns", "to_ns")) - F.col("from_ns"), F.lit(0))
-    return watches(tables).groupBy(*PAIR).agg(F.sum(up).alias("watched_ns"))
+def _until(watch: WatchInterval) -> int:
+    return watch.to_ns if watch.down_ns is None else min(watch.to_ns, watch.down_ns)
 
 
-def _mistakes(found: DataFrame) -> DataFrame:
-    wrong = F.col("kind") == "MISTAKE"
-    line = Window.partitionBy(*PAIR, "spell").orderBy("from_ns")
-    chained = found.select(
-        *PAIR,
-        "spell",
-        "kind",
-        "from_ns",
-        "mistake_ns",
-        F.when(wrong, F.struct("from_ns", "to_ns")).alias("_one"),
-    )
-    before = F.last("_one", ignorenulls=True).over(line.rowsBetween(Window.unboundedPreceding, -1))
-    chained = chained.withColumn("_before", before)
-    good = F.when(wrong, F.col("from_ns") - F.col("_before.to_ns"))
-    chained = chained.withColumn("_good", good)
-    mean, spread = F.avg("_good"), F.var_pop("_good")
-    return chained.groupBy(*PAIR).agg(
-        F.count("*").alias("suspicions"),
-        F.count_if(wrong).alias("mistakes"),
-        F.count_if(F.col("kind") == "APART").alias("apart"),
-        F.sum("mistake_ns").alias("_mistaken"),
-        F.avg("mistake_ns").alias("mistake_ns"),
-        F.max("mistake_ns").alias("mistake_ns_max"),
-        F.avg(F.when(wrong, F.col("from_ns") - F.col("_before.from_ns"))).alias("recurrence_ns"),
-        mean.alias("good_ns"),
-        F.when(mean > 0, mean / 2 * (1 + spread / (mean * mean))).alias("forward_good_ns"),
-    )
+def _mean(values: Sequence[int]) -> float | None:
+    return fmean(values) if values else None
 
 
-def _detections(tables: Tables, found: DataFrame) -> DataFrame:
-    """Of crashes that happened while the target was watched, or a moment before."""
-    crashes = watches(tables).where("crash is not null and down_ns <= to_ns")
-    last = (
-        found.where("ended_by != 'TRUST'")
-        .groupBy(*PAIR, F.col("spell").alias("from_lseq"))
-        .agg(F.max("from_ns").alias("_suspected"))
-    )
-    removed = F.when(F.col("end") == "VIEW", F.col("to_ns"))
-    seen = F.coalesce("_suspected", removed)
-    return crashes.join(last, [*PAIR, "from_lseq"], "left").select(
-        *PAIR,
-        "crash",
-        seen.isNotNull().cast("int").alias("detected"),
-        F.when(seen.isNotNull(), F.greatest(seen - F.col("down_ns"), F.lit(0))).alias(
-            "detection_ns"
-        ),
-        (removed - F.col("down_ns")).alias("removal_ns"),
-        (F.col("to_ns") - F.col("down_ns")).alias("after_ns"),
+def _with_crash(
+    found: DetectorQuality, watch: WatchInterval, some: Sequence[SuspicionInterval]
+) -> DetectorQuality:
+    assert watch.down_ns is not None
+    stayed = [
+        one.from_ns for one in some if one.spell == watch.from_lseq and one.ended_by != "TRUST"
+    ]
+    removed = watch.to_ns if watch.end == "VIEW" else None
+    seen = max(stayed, default=removed)
+    return msgspec.structs.replace(
+        found,
+        crash=watch.crash,
+        detected=int(seen is not None),
+        detection_ns=None if seen is None else max(0, seen - watch.down_ns),
+        removal_ns=None if removed is None else removed - watch.down_ns,
+        after_ns=watch.to_ns - watch.down_ns,
     )

@@ -6,86 +6,136 @@ of two journals written under the same boot of one machine. Other deliveries are
 negative latency is kept as it is: it shows that the clocks were not what the journals say.
 
 Percentiles are exact to a microsecond: latencies are rounded down to whole microseconds and
-counted first, so that the memory needed does not grow with the number of messages. A range counts
-by its length; no row is made per message.
+counted first. A range counts by its length; no row is made per message.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import math
+from typing import NamedTuple, get_args
 
-from phalanx.pipeline.history.clocks import NO_BOOT, RUN
-from phalanx.pipeline.measures.delivered_ranges import parts
-from phalanx.pipeline.tables import Tables
+import msgspec
+import numpy as np
+
+from phalanx.journal.schema import ServiceName
+from phalanx.pipeline.arrow_columns import Bools, Ints, codes, grouped, ints, is_known
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.measures.delivered_ranges import boot_codes, journal_codes, parts, sizes
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
 """Upper bounds of the size classes in bytes; larger messages are in a class without a bound."""
-POINTS = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
+SERVICES: tuple[str, ...] = get_args(ServiceName)
+POINTS = (0.5, 0.9, 0.99, 0.999)
 _US = 1000
 
 
-def size_class(size: Column) -> Column:
-    """The smallest of SIZES that is at least `size`; null if `size` exceeds them all."""
-    return F.least(*[F.when(size <= limit, F.lit(limit).cast("long")) for limit in SIZES])
+class DeliveryLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """Percentiles by service and size."""
+
+    cluster: str
+    run: str
+    group: str
+    scope: str
+    """SELF for deliveries at the sender, OTHERS for those elsewhere."""
+    service: str
+    size_max: int | None
+    """The size class in bytes; None for larger messages."""
+    count: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+    mean_ns: float
 
 
-def whole_us(latency_ns: Column) -> Column:
-    """Whole microseconds, rounded down: what percentiles are taken of."""
-    return F.floor(latency_ns / _US)
+class TimedParts(NamedTuple):
+    """The parts of deliveries whose latency is known."""
+
+    delivery: Ints
+    submission: Ints
+    messages: Ints
+    own: Bools
+    """Whether the member that delivered is the sender."""
+    latency_ns: Ints
 
 
-def percentiles(us: str, count: str) -> Column:
-    """The percentiles of POINTS as an array, of microseconds that occur `count` times each."""
-    return F.percentile(us, F.array(*map(F.lit, POINTS.values())), F.col(count))
-
-
-def latency(tables: Tables) -> DataFrame:
-    """Percentiles by service and size.
-
-    cluster, run, group. scope: SELF for deliveries at the sender, OTHERS for those elsewhere.
-    service. size_max: the size class in bytes, null for larger ones. count: messages.
-    p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns.
-    """
-    key = [*RUN, "scope", "service", "size_max"]
-    counted = (
-        timed_parts(tables)
-        .withColumn("scope", F.when(F.col("own"), "SELF").otherwise("OTHERS"))
-        .withColumn("size_max", size_class(F.col("size")))
-        .groupBy(*key, whole_us(F.col("latency_ns")).alias("_us"))
-        .agg(
-            F.sum("count").alias("count"),
-            F.max("latency_ns").alias("max_ns"),
-            F.sum(F.col("latency_ns").cast("double") * F.col("count")).alias("_sum"),
-        )
-    )
-    found = counted.groupBy(*key).agg(
-        F.sum("count").alias("count"),
-        percentiles("_us", "count").alias("_points"),
-        F.max("max_ns").alias("max_ns"),
-        (F.sum("_sum") / F.sum("count")).alias("mean_ns"),
-    )
-    points = [
-        F.round(F.col("_points")[nth] * _US).cast("long").alias(name)
-        for nth, name in enumerate(POINTS)
+def timed_parts(group: GroupTables) -> TimedParts:
+    """All of them."""
+    found = parts(group)
+    delivered, accepted = group["deliver"], group["accepted"]
+    here = journal_codes(group, "deliver")[found.delivery]
+    there = journal_codes(group, "accepted")[found.submission]
+    boots = boot_codes(group)
+    own = here == there
+    simulated = is_known(delivered.column("sim_ns"))[found.delivery]
+    both = simulated & is_known(accepted.column("sim_ns"))[found.submission]
+    known = np.where(simulated, both, boots[here] == boots[there])
+    clock = [
+        ints(delivered.column(name))[found.delivery] - ints(accepted.column(name))[found.submission]
+        for name in ("sim_ns", "t_ns")
     ]
-    return found.select(*key, "count", *points, "max_ns", "mean_ns")
+    latency_ns = np.where(simulated, *clock)
+    delivery, submission, messages = (column[known] for column in found)
+    return TimedParts(delivery, submission, messages, own[known], latency_ns[known])
 
 
-def timed_parts(tables: Tables) -> DataFrame:
-    """The columns of `parts`, for deliveries whose latency is known; with own (whether the member
-    that delivered is the sender) and latency_ns."""
-    boots = tables["journals"].select("journal", F.col("boot_id").alias("_boot"))
-    senders = boots.withColumnsRenamed({"journal": "submit_journal", "_boot": "_sender_boot"})
-    own = F.col("journal") == F.col("submit_journal")
-    one = (F.col("_boot") == F.col("_sender_boot")) & ~F.col("_boot").isin(*NO_BOOT)
-    taken = F.when(F.col("sim_ns").isNotNull(), F.col("sim_ns") - F.col("submit_sim_ns")).when(
-        own | one, F.col("t_ns") - F.col("submit_t_ns")
+def whole_us(latency_ns: Ints) -> Ints:
+    """Whole microseconds, rounded down: what percentiles are taken of."""
+    return latency_ns // _US
+
+
+def percentiles(values: Ints, counts: Ints) -> list[float]:
+    """The percentiles of POINTS, of values that occur so many times each; between two values by
+    linear interpolation."""
+    order = np.argsort(values, kind="stable")
+    upto = np.cumsum(counts[order])
+    places = [point * (int(upto[-1]) - 1) for point in POINTS]
+    low, high = (
+        values[order[np.searchsorted(upto, [edge(place) for place in places], side="right")]]
+        for edge in (math.floor, math.ceil)
     )
-    found = parts(tables)
-    return (
-        found.join(F.broadcast(boots), "journal", "left")
-        .join(F.broadcast(senders), "submit_journal", "left")
-        .select(*found.columns, own.alias("own"), taken.alias("latency_ns"))
-        .where("latency_ns is not null")
-    )
+    return [
+        float(a) + (float(b) - float(a)) * (place - math.floor(place))
+        for a, b, place in zip(low, high, places, strict=True)
+    ]
+
+
+def latency(group: GroupTables) -> list[DeliveryLatency]:
+    """All scopes, services and size classes that occur, in their order."""
+    timed = timed_parts(group)
+    service = codes(group["deliver"].column("service"), SERVICES)[timed.delivery]
+    size = np.searchsorted(SIZES, sizes(group)[timed.submission])
+    width = len(SIZES) + 1
+    keys = (timed.own * len(SERVICES) + service) * width + size
+    found = []
+    for key, mine in grouped(keys):
+        taken, count = timed.latency_ns[mine], timed.messages[mine]
+        points = [_ns(us) for us in percentiles(whole_us(taken), count)]
+        scope, name, limit = (
+            key // width // len(SERVICES),
+            key // width % len(SERVICES),
+            key % width,
+        )
+        one = DeliveryLatency(
+            cluster=group.key.cluster,
+            run=group.key.run,
+            group=group.key.group,
+            scope="SELF" if scope else "OTHERS",
+            service=SERVICES[name],
+            size_max=SIZES[limit] if limit < len(SIZES) else None,
+            count=int(count.sum()),
+            p50_ns=points[0],
+            p90_ns=points[1],
+            p99_ns=points[2],
+            p999_ns=points[3],
+            max_ns=int(taken.max()),
+            mean_ns=float((taken.astype(np.float64) * count).sum() / count.sum()),
+        )
+        found.append(one)
+    return found
+
+
+def _ns(us: float) -> int:
+    """Rounded to a nanosecond, halves away from zero."""
+    return int(math.copysign(math.floor(abs(us * _US) + 0.5), us))

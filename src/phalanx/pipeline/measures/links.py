@@ -13,51 +13,75 @@ Retransmissions of a third member's frames are not attributed to a link.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import msgspec
 
-from phalanx.pipeline.history.clocks import MEMBER, RUN
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.group_tables import GroupTables, each_row
+
+Link = tuple[str, int, str, int]
+"""From a peer to the member that counted."""
+_COUNTED = ("frames", "missed", "asked", "repeated")
 
 
-def links(tables: Tables) -> DataFrame:
-    """One row for each link that was in a view: from a peer to the member that counted.
+class LinkQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that was in a view: from a peer to the member that counted."""
 
-    cluster, run, group. peer, peer_incarnation: from whom. member, incarnation: to whom.
-    frames: came. missed: were known to be missing. asked: times that one was asked for.
-    repeated: packets that the peer sent again because this member asked, by the peer's journal;
-    null where that is missing. loss: missed / frames, at most 1; null if none is known of.
-    """
-    counted = ("frames", "missed", "asked", "repeated")
+    cluster: str
+    run: str
+    group: str
+    peer: str
+    peer_incarnation: int
+    member: str
+    incarnation: int
+    frames: int
+    """That arrived."""
+    missed: int
+    """That were known to be missing."""
+    asked: int
+    """Times that one was asked for."""
+    repeated: int | None
+    """Packets that the peer sent again because this member asked, by the peer's journal; None where
+    that is missing."""
+    loss: float | None
+    """missed / frames, at most 1; None if no frame is known of."""
+
+
+def links(group: GroupTables) -> list[LinkQuality]:
+    """All links, in the order of peers and members."""
     # Rows count from the beginning of the view: the last one is the largest in each column.
-    whole = (
-        tables["link_stats"]
-        .groupBy(*MEMBER, "peer", "peer_incarnation", "view")
-        .agg(*[F.max(name).alias(name) for name in counted])
-        .groupBy(*RUN, "member", "incarnation", "peer", "peer_incarnation")
-        .agg(*[F.sum(name).alias(name) for name in counted])
-    )
-    answers = whole.select(
-        *RUN,
-        F.col("member").alias("peer"),
-        F.col("incarnation").alias("peer_incarnation"),
-        F.col("peer").alias("member"),
-        F.col("peer_incarnation").alias("incarnation"),
-        "repeated",
-    )
-    link = [*RUN, "peer", "peer_incarnation", "member", "incarnation"]
-    return (
-        whole.drop("repeated")
-        .join(answers, link, "left")
-        .select(
-            *link,
-            *counted,
-            share(F.col("frames"), F.col("missed")).alias("loss"),
+    whole: dict[tuple[Link, str, str], list[int]] = {}
+    who = ("peer", "peer_incarnation", "member", "incarnation", "journal", "view")
+    for peer, number, member, incarnation, journal, view, *counts in each_row(
+        group["link_stats"], *who, *_COUNTED
+    ):
+        key = (peer, number, member, incarnation), journal, view
+        whole[key] = list(map(max, counts, whole.get(key, counts)))
+    summed: dict[Link, list[int]] = {}
+    for (link, _, _), counts in whole.items():
+        before = summed.get(link, [0] * len(_COUNTED))
+        summed[link] = [a + b for a, b in zip(before, counts, strict=True)]
+    found = []
+    for link in sorted(summed):
+        frames, missed, asked, _ = summed[link]
+        answer = summed.get((*link[2:], *link[:2]))
+        one = LinkQuality(
+            cluster=group.key.cluster,
+            run=group.key.run,
+            group=group.key.group,
+            peer=link[0],
+            peer_incarnation=link[1],
+            member=link[2],
+            incarnation=link[3],
+            frames=frames,
+            missed=missed,
+            asked=asked,
+            repeated=None if answer is None else answer[-1],
+            loss=share(frames, missed),
         )
-    )
+        found.append(one)
+    return found
 
 
-def share(frames: Column, missed: Column) -> Column:
+def share(frames: int, missed: int) -> float | None:
     """Of the frames that are known of, those that were missing first."""
-    known = F.greatest(frames, missed)
-    return F.when(known > 0, missed / known)
+    known = max(frames, missed)
+    return missed / known if known else None

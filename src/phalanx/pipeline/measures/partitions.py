@@ -11,85 +11,85 @@ one boot of one machine; otherwise wall clocks, which may differ, and the result
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from typing import Literal
 
-from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.history.intervals import intervals, labels
-from phalanx.pipeline.tables import Tables
+import msgspec
 
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.history.clocks import NO_BOOT
+from phalanx.pipeline.history.intervals import ViewInterval, intervals, labels
 
-def partitions(tables: Tables) -> DataFrame:
-    """One row for each stretch of time with the same components, in which somebody held a view.
-
-    cluster, run, group. clock: SIM, BOOT or WALL; approximate: 1 for WALL.
-    from_ns, to_ns: from when to when. components: how many views were held.
-    views: array of view and members (as `ada.2`), in the order of members.
-    """
-    held = _held(tables)
-    key = [*RUN, "clock"]
-    edges = held.select(*key, F.explode(F.array("from_ns", "to_ns")).alias("at_ns")).distinct()
-    line = Window.partitionBy(*key).orderBy("at_ns")
-    edges = edges.withColumn("_nth", F.row_number().over(line))
-    spans = edges.select(
-        *key, "_nth", F.col("at_ns").alias("from_ns"), F.lead("at_ns").over(line).alias("to_ns")
-    )
-    first = edges.select(*key, F.col("at_ns").alias("from_ns"), F.col("_nth").alias("_first"))
-    last = edges.select(*key, F.col("at_ns").alias("to_ns"), F.col("_nth").alias("_last"))
-    covered = held.join(first, [*key, "from_ns"]).join(last, [*key, "to_ns"])
-    each = covered.select(
-        *key,
-        F.explode(F.sequence("_first", F.col("_last") - 1)).alias("_nth"),
-        F.struct("members", "view").alias("_view"),
-    )
-    found = each.groupBy(*key, "_nth").agg(F.sort_array(F.collect_list("_view")).alias("_views"))
-    turned = F.transform(
-        "_views", lambda v: F.struct(v["view"].alias("view"), v["members"].alias("members"))
-    )
-    return found.join(spans, [*key, "_nth"]).select(
-        *key,
-        (F.col("clock") == "WALL").cast("int").alias("approximate"),
-        "from_ns",
-        "to_ns",
-        F.size("_views").alias("components"),
-        turned.alias("views"),
-    )
+CommonClock = Literal["SIM", "BOOT", "WALL"]
+Component = tuple[list[str], str]
+"""Members, as `ada.2`, and their view."""
 
 
-def _held(tables: Tables) -> DataFrame:
+class PartitionInterval(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of time with the same components, in which some member was in a view."""
+
+    cluster: str
+    run: str
+    group: str
+    clock: CommonClock
+    approximate: int
+    """1 for WALL."""
+    from_ns: int
+    to_ns: int
+    components: int
+    """How many views were in use."""
+    views: list[dict[str, str | list[str]]]
+    """`view` and `members` (as `ada.2`) of each, in the order of members."""
+
+
+def partitions(group: GroupTables) -> list[PartitionInterval]:
+    """All stretches, in the order of time."""
+    clock = common_clock(group)
+    held = _held(group, clock)
+    edges = sorted({at for begin, end, _ in held for at in (begin, end)})
+    places = {at: place for place, at in enumerate(edges)}
+    spans: list[list[Component]] = [[] for _ in edges]
+    for begin, end, component in held:
+        for place in range(places[begin], places[end]):
+            spans[place].append(component)
+    return [
+        PartitionInterval(
+            cluster=group.key.cluster,
+            run=group.key.run,
+            group=group.key.group,
+            clock=clock,
+            approximate=int(clock == "WALL"),
+            from_ns=edges[place],
+            to_ns=edges[place + 1],
+            components=len(found),
+            views=[{"view": view, "members": members} for members, view in sorted(found)],
+        )
+        for place, found in enumerate(spans)
+        if found
+    ]
+
+
+def common_clock(group: GroupTables) -> CommonClock:
+    """The clock by which all members of the group can be compared."""
+    if all(facts.end_sim_ns is not None for facts in group.journals):
+        return "SIM"
+    boots = {facts.boot_id for facts in group.journals}
+    return "BOOT" if len(boots) == 1 and not boots & {*NO_BOOT} else "WALL"
+
+
+def _held(group: GroupTables, clock: CommonClock) -> list[tuple[int, int, Component]]:
     """Each view from when all that installed it had it to when the first went on."""
-    boots = (
-        tables["journals"]
-        .groupBy(*RUN)
-        .agg(
-            F.count_distinct("boot_id").alias("_boots"),
-            F.min("boot_id").alias("_boot"),
-            F.min(F.col("end_sim_ns").isNotNull()).alias("_simulated"),
-        )
-    )
-    one = (F.col("_boots") == 1) & ~F.col("_boot").isin("", "unknown")
-    clock = F.when(F.col("_simulated"), "SIM").when(one, "BOOT").otherwise("WALL")
-
-    def by(side: str) -> Column:
-        return (
-            F.when(F.col("clock") == "SIM", F.col(f"{side}_sim_ns"))
-            .when(F.col("clock") == "BOOT", F.col(f"{side}_t_ns"))
-            .otherwise(F.col(f"{side}_wall_ns"))
-        )
-
-    went_on = F.when(F.col("end") == "VIEW", F.col("_to"))
-    return (
-        intervals(tables)
-        .join(F.broadcast(boots.select(*RUN, clock.alias("clock"))), [*RUN])
-        .select(
-            *RUN, *("clock", "view", "end"),
-            labels("members", "member_incarnations").alias("members"),
-            by("from").alias("_from"), by("to").alias("_to"),
-        )
-        .groupBy(*RUN, "clock", "view", "members")
-        .agg(
-            F.max("_from").alias("from_ns"),
-            F.coalesce(F.min(went_on), F.max("_to")).alias("to_ns"),
-        )
-        .where("from_ns < to_ns")
-    )  # fmt: skip
+    by_view: dict[tuple[str, ...], list[ViewInterval]] = {}
+    for one in intervals(group):
+        members = labels(one.members, one.member_incarnations)
+        by_view.setdefault((one.view, *members), []).append(one)
+    kind = {"SIM": "sim_ns", "BOOT": "t_ns", "WALL": "wall_ns"}[clock]
+    found = []
+    for (view, *members), some in by_view.items():
+        begins = [at for one in some if (at := getattr(one, f"from_{kind}")) is not None]
+        ends = [(one.end, at) for one in some if (at := getattr(one, f"to_{kind}")) is not None]
+        went_on = [at for end, at in ends if end == "VIEW"]
+        if begins and ends:
+            until = min(went_on) if went_on else max(at for _, at in ends)
+            if max(begins) < until:
+                found.append((max(begins), until, (members, view)))
+    return found

@@ -15,100 +15,142 @@ right is judged by what is known of the suspected member:
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from bisect import bisect_right
+from itertools import groupby
+from typing import Any, Literal
+
+import msgspec
 
 from phalanx.core.effects import PROTOCOL_EVIDENCE
-from phalanx.pipeline.history.asof_join import as_of
+from phalanx.pipeline.group_tables import GroupTables, each_row
 from phalanx.pipeline.history.clocks import own_time
-from phalanx.pipeline.history.removal_outcome import with_fate
-from phalanx.pipeline.measures.watch_intervals import PAIR, watches
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.history.removal_outcome import RemovalOutcomes
+from phalanx.pipeline.measures.watch_intervals import Watches, WatchInterval
 
-_WATCH = (
-    *("_began", "to_lseq", "to_ns", "end", "last_view", "simulated", "comparable", "down_ns"),
-    *("cluster", "run", "group", "member", "incarnation"),
-)
+SuspicionKind = Literal["RIGHT", "APART", "MISTAKE", "UNKNOWN"]
 
 
-def suspicions(tables: Tables) -> DataFrame:
-    """One row for each suspicion of a member of the view.
+class SuspicionInterval(msgspec.Struct, frozen=True, kw_only=True):
+    """A suspicion of a member of the view, from when to when."""
 
-    cluster, run, group, member, incarnation: who suspected. target, target_incarnation: whom.
-    spell: numbers the time that it was watched, by the row that began it.
-    from_lseq, from_ns, to_ns: from when to when. evidence: what it began with.
-    faulty: 1 if it came to FAULTY. ended_by: TRUST, REMOVAL or END. kind: see the module.
-    mistake_ns: its length as a mistake, up to when the target went down; null if it was none.
-    """
-    intervals = _intervals(tables)
-    intervals = with_fate(tables, intervals, "target", "target_incarnation", "last_view")
-    kind = _kind()
-    until = F.least("to_ns", F.coalesce("down_ns", "to_ns"))
-    mistaken = F.when(F.col("kind") == "MISTAKE", until - F.col("from_ns"))
-    return intervals.withColumn("kind", kind).select(
-        *PAIR,
-        F.col("_began").alias("spell"),
-        *("from_lseq", "from_ns", "to_ns", "evidence", "faulty", "ended_by", "kind"),
-        mistaken.alias("mistake_ns"),
+    cluster: str
+    run: str
+    group: str
+    member: str
+    incarnation: int
+    target: str
+    target_incarnation: int
+    spell: int
+    """Numbers the time that the target was watched, by the row that began it."""
+    from_lseq: int
+    from_ns: int
+    to_ns: int
+    evidence: str
+    """Of its first row."""
+    faulty: int
+    """1 if it came to FAULTY."""
+    ended_by: Literal["TRUST", "REMOVAL", "END"]
+    kind: SuspicionKind
+    mistake_ns: int | None
+    """Its length as a mistake, up to when the target went down; None if it was none."""
+
+
+class _Reachable:
+    """The members that a member could exchange packets with, as a simulator knows."""
+
+    def __init__(self, group: GroupTables) -> None:
+        self._rows: dict[str, list[tuple[int, list[str]]]] = {}
+        for journal, lseq, component in each_row(group["topology"], "journal", "lseq", "component"):
+            self._rows.setdefault(journal, []).append((lseq, component))
+        for rows in self._rows.values():
+            rows.sort(key=lambda row: row[0])
+
+    def has(self, journal: str, lseq: int, target: str) -> bool:
+        """Whether the target was among them at a row; True where nothing is known."""
+        rows = self._rows.get(journal, [])
+        place = bisect_right(rows, lseq, key=lambda row: row[0])
+        return not place or target in rows[place - 1][1]
+
+
+def suspicions(group: GroupTables) -> list[SuspicionInterval]:
+    """All suspicions, in the order of observers, targets and time."""
+    watches, outcomes, reachable = Watches(group), RemovalOutcomes(group), _Reachable(group)
+    by_watch: dict[int, tuple[WatchInterval, list[dict[str, Any]]]] = {}
+    names = ("journal", "target", "target_incarnation", "lseq", "t_ns", "sim_ns", "state")
+    for row in group["peer_suspicion"].select([*names, "evidence"]).to_pylist():
+        watch = watches.at(row["journal"], row["lseq"], row["target"], row["target_incarnation"])
+        if watch is not None and row["evidence"] not in PROTOCOL_EVIDENCE:
+            by_watch.setdefault(id(watch), (watch, []))[1].append(row)
+    found = []
+    for watch, rows in by_watch.values():
+        rows.sort(key=lambda row: row["lseq"])
+        runs = [list(run) for _, run in groupby(rows, key=_is_bad)]
+        for run, after in zip(runs, (*runs[1:], None), strict=True):
+            if _is_bad(run[0]):
+                trusted = None if after is None else own_time(after[0]["t_ns"], after[0]["sim_ns"])
+                found.append(_interval(watch, run, trusted, outcomes, reachable))
+    return sorted(found, key=_order)
+
+
+def _is_bad(row: dict[str, Any]) -> bool:
+    return row["state"] in ("SUSPECTED", "FAULTY")
+
+
+def _order(one: SuspicionInterval) -> tuple[str, int, str, int, int]:
+    return one.member, one.incarnation, one.target, one.target_incarnation, one.from_lseq
+
+
+def _interval(
+    watch: WatchInterval,
+    rows: list[dict[str, Any]],
+    trusted: int | None,
+    outcomes: RemovalOutcomes,
+    reachable: _Reachable,
+) -> SuspicionInterval:
+    first = rows[0]
+    from_ns = own_time(first["t_ns"], first["sim_ns"])
+    to_ns = watch.to_ns if trusted is None else trusted
+    ended_by: Literal["TRUST", "REMOVAL", "END"] = "TRUST"
+    if trusted is None:
+        ended_by = "REMOVAL" if watch.end == "VIEW" else "END"
+    fate = outcomes.of(watch.target, watch.target_incarnation, watch.last_view).fate
+    reached = reachable.has(watch.journal, first["lseq"], watch.target)
+    kind = _kind(watch, from_ns, ended_by, fate, reached)
+    until = to_ns if watch.down_ns is None else min(to_ns, watch.down_ns)
+    return SuspicionInterval(
+        cluster=watch.cluster,
+        run=watch.run,
+        group=watch.group,
+        member=watch.member,
+        incarnation=watch.incarnation,
+        target=watch.target,
+        target_incarnation=watch.target_incarnation,
+        spell=watch.from_lseq,
+        from_lseq=first["lseq"],
+        from_ns=from_ns,
+        to_ns=to_ns,
+        evidence=first["evidence"],
+        faulty=int(any(row["state"] == "FAULTY" for row in rows)),
+        ended_by=ended_by,
+        kind=kind,
+        mistake_ns=until - from_ns if kind == "MISTAKE" else None,
     )
 
 
-def _intervals(tables: Tables) -> DataFrame:
-    whom = ["journal", "target", "target_incarnation"]
-    spells = watches(tables).withColumn("_began", F.col("from_lseq"))
-    spells = spells.withColumnRenamed("from_lseq", "lseq")
-    bad = F.col("state").isin("SUSPECTED", "FAULTY")
-    own = tables["peer_suspicion"].where(~F.col("evidence").isin(*PROTOCOL_EVIDENCE))
-    rows = own.select(
-        *whom,
-        "lseq",
-        own_time().alias("at_ns"),
-        bad.alias("bad"),
-        (F.col("state") == "FAULTY").cast("int").alias("faulty"),
-        "evidence",
-    )
-    inside = as_of(rows, spells, whom, "lseq", list(_WATCH)).where("lseq < to_lseq")
-    spell = [*whom, *_WATCH]
-    line = Window.partitionBy(*spell).orderBy("lseq")
-    turned = (F.col("bad") != F.coalesce(F.lag("bad").over(line), F.lit(False))).cast("int")
-    runs = (
-        inside.withColumn("_turned", turned)
-        .withColumn("_run", F.sum("_turned").over(line.rowsBetween(Window.unboundedPreceding, 0)))
-        .groupBy(*spell, "_run", "bad")
-        .agg(
-            F.min("lseq").alias("from_lseq"),
-            F.min("at_ns").alias("from_ns"),
-            F.min_by("evidence", "lseq").alias("evidence"),
-            F.max("faulty").alias("faulty"),
-        )
-    )
-    after = F.lead("from_ns").over(Window.partitionBy(*spell).orderBy("_run"))
-    found = runs.withColumn("_trusted", after).where("bad")
-    ended = F.when(F.col("_trusted").isNotNull(), "TRUST").when(F.col("end") == "VIEW", "REMOVAL")
-    found = found.select(
-        *spell, *("from_lseq", "from_ns", "evidence", "faulty"),
-        F.coalesce(ended, F.lit("END")).alias("ended_by"),
-        F.coalesce("_trusted", "to_ns").alias("_until"),
-    )  # fmt: skip
-    reach = tables["topology"].select("journal", F.col("lseq").alias("from_lseq"), "component")
-    return (
-        as_of(found, reach, ["journal"], "from_lseq", ["component"])
-        .withColumn("to_ns", F.col("_until"))
-        .withColumn("reached", F.array_contains("component", F.col("target")))
-    )
-
-
-def _kind() -> Column:
-    trusted = F.col("ended_by") == "TRUST"
-    removed = F.col("ended_by") == "REMOVAL"
-    ended = F.col("fate").isin("LEFT", "CRASHED", "ENDED", "STOPPED")
-    simulated = F.col("simulated") & F.col("comparable")
-    return (
-        F.when(F.col("down_ns") <= F.col("from_ns"), "RIGHT")
-        .when(simulated & ~F.coalesce("reached", F.lit(True)), "APART")
-        .when(simulated | trusted, "MISTAKE")
-        .when(removed & (F.col("fate") == "APART"), "APART")
-        .when(removed & F.col("comparable") & F.col("down_ns").isNotNull(), "MISTAKE")
-        .when(removed & ~F.col("comparable") & ended, "RIGHT")
-        .otherwise("UNKNOWN")
-    )
+def _kind(
+    watch: WatchInterval, from_ns: int, ended_by: str, fate: str, reached: bool
+) -> SuspicionKind:
+    removed = ended_by == "REMOVAL"
+    if watch.down_ns is not None and watch.down_ns <= from_ns:
+        return "RIGHT"
+    if watch.simulated and watch.comparable:
+        return "MISTAKE" if reached else "APART"
+    if ended_by == "TRUST":
+        return "MISTAKE"
+    if removed and fate == "APART":
+        return "APART"
+    if removed and watch.comparable and watch.down_ns is not None:
+        return "MISTAKE"
+    if removed and not watch.comparable and fate in ("LEFT", "CRASHED", "ENDED", "STOPPED"):
+        return "RIGHT"
+    return "UNKNOWN"

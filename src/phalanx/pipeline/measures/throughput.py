@@ -7,50 +7,77 @@ of two machines may differ.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import math
 
-from phalanx.pipeline.history.clocks import RUN
-from phalanx.pipeline.measures.delivered_ranges import parts
-from phalanx.pipeline.tables import Tables
+import msgspec
+import numpy as np
+
+from phalanx.pipeline.arrow_columns import codes, ints, is_known
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.measures.delivered_ranges import journal_codes, parts, sizes
+from phalanx.pipeline.measures.latency import SERVICES
 
 BUCKET_NS = 1_000_000_000
 
 
-def throughput(tables: Tables, bucket_ns: int = BUCKET_NS) -> DataFrame:
-    """Only buckets in which something was delivered.
+class DeliveredBucket(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket of time in which a member delivered something."""
 
-    cluster, run, group, member, incarnation, service. clock: SIM or WALL. from_ns: the
-    bucket's beginning. messages, bytes: delivered in it; unsized: messages among them of unknown
-    size, since their sender's journal is missing, which `bytes` leaves out.
-    """
+    cluster: str
+    run: str
+    group: str
+    member: str
+    incarnation: int
+    service: str
+    clock: str
+    """SIM or WALL."""
+    from_ns: int
+    messages: int
+    bytes: int
+    unsized: int
+    """Messages of unknown size, since their sender's journal is missing; `bytes` leaves them
+    out."""
+
+
+def throughput(group: GroupTables, bucket_ns: int = BUCKET_NS) -> list[DeliveredBucket]:
+    """All buckets, in the order of members, services and time."""
     assert bucket_ns > 0, "a bucket has no length"
-    key = [*RUN, "member", "incarnation", "service", "clock", "from_ns"]
-    count = F.col("last") - F.col("first") + 1
-    all_of_them = _bucketed(tables, tables["deliver"].withColumn("count", count), bucket_ns)
-    sized = (
-        _bucketed(tables, parts(tables), bucket_ns)
-        .groupBy(*key)
-        .agg(
-            F.sum("count").alias("_sized"),
-            F.round(F.sum(F.col("size") * F.col("count"))).cast("long").alias("_bytes"),
+    table = group["deliver"]
+    journal = journal_codes(group, "deliver")
+    offsets = np.array([facts.wall_ns - facts.mono_ns for facts in group.journals], np.int64)
+    simulated = is_known(table.column("sim_ns"))
+    wall = ints(table.column("t_ns")) + offsets[journal]
+    at = np.where(simulated, ints(table.column("sim_ns")), wall)
+    service = codes(table.column("service"), SERVICES)
+    keys = np.stack([journal, service, simulated.astype(np.int64), at // bucket_ns])
+    order = np.lexsort(keys[::-1])
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (keys[:, order[1:]] != keys[:, order[:-1]]).any(axis=0)
+    bucket = np.empty(len(order), np.int64)
+    bucket[order] = np.cumsum(fresh) - 1
+    number = ints(table.column("last")) - ints(table.column("first")) + 1
+    found = parts(group)
+    total = int(fresh.sum())
+    messages, sized = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    np.add.at(messages, bucket, number)
+    np.add.at(sized, bucket[found.delivery], found.messages)
+    weights = sizes(group)[found.submission] * found.messages
+    bytes_ = np.bincount(bucket[found.delivery], weights, minlength=total)
+    rows = []
+    for place, key in enumerate(keys[:, order[fresh]].T.tolist()):
+        facts = group.journals[key[0]]
+        one = DeliveredBucket(
+            cluster=facts.cluster,
+            run=facts.run,
+            group=facts.group,
+            member=facts.member,
+            incarnation=facts.incarnation,
+            service=SERVICES[key[1]],
+            clock="SIM" if key[2] else "WALL",
+            from_ns=key[3] * bucket_ns,
+            messages=int(messages[place]),
+            bytes=math.floor(bytes_[place] + 0.5),
+            unsized=int(messages[place] - sized[place]),
         )
-    )
-    messages = all_of_them.groupBy(*key).agg(F.sum("count").alias("messages"))
-    return messages.join(sized, key, "left").select(
-        *key,
-        "messages",
-        F.coalesce("_bytes", F.lit(0)).alias("bytes"),
-        (F.col("messages") - F.coalesce("_sized", F.lit(0))).alias("unsized"),
-    )
-
-
-def _bucketed(tables: Tables, rows: DataFrame, bucket_ns: int) -> DataFrame:
-    """The rows with `clock` and `from_ns`, the bucket that they fall into."""
-    offset = F.col("wall_ns") - F.col("mono_ns")
-    began = tables["journals"].select("journal", offset.alias("_offset"))
-    at = F.coalesce(F.col("sim_ns"), F.col("t_ns") + F.col("_offset"))
-    clock = F.when(F.col("sim_ns").isNotNull(), "SIM").otherwise("WALL")
-    return rows.join(F.broadcast(began), "journal", "left").withColumns(
-        {"clock": clock, "from_ns": at - F.pmod(at, F.lit(bucket_ns).cast("long"))}
-    )
+        rows.append(one)
+    return rows

@@ -11,70 +11,90 @@ Without a suspicion, as in a join or a leave, only `agreement` is set.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import Any
 
-from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import own_clock_intervals
-from phalanx.pipeline.history.removals import closing, departures, doubts, named
-from phalanx.pipeline.tables import Tables
+import msgspec
+
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.history.clocks import own_time
+from phalanx.pipeline.history.intervals import intervals
+from phalanx.pipeline.history.removals import Departures, Steps, doubts
+
+Install = tuple[str, int]
+"""A journal, and the row that installs a view."""
 
 
-def changes(tables: Tables) -> DataFrame:
-    """One row for each view but the first at each member.
+class ViewChangeDuration(msgspec.Struct, frozen=True, kw_only=True):
+    """A view but the first at a member, and how long the change to it took."""
 
-    cluster, run, group, member, incarnation, view, previous. cause: removal or join.
-    gained, lost: members, as `ada.2`. at_ns: when it was installed, by the member's clock, or
-    simulated. steps: of the change. suspicion_ns, agreement_ns: see above, null where there was
-    none. took_ns: both, from the first sign to the view.
-    """
-    installs = (
-        own_clock_intervals(tables)
-        .where("previous is not null")
-        .select(
-            *MEMBER,
-            *("view", "previous", "cause", "gained", "lost"),
-            F.col("from_lseq").alias("_gone"),
-            F.coalesce("from_sim_ns", "from_t_ns").alias("at_ns"),
+    cluster: str
+    run: str
+    group: str
+    member: str
+    incarnation: int
+    view: str
+    previous: str
+    cause: str
+    gained: list[str] | None
+    """Members, as `ada.2`."""
+    lost: list[str] | None
+    at_ns: int
+    """When it was installed, by the member's clock, or simulated."""
+    steps: int
+    suspicion_ns: int | None
+    agreement_ns: int | None
+    took_ns: int | None
+    """Both, from the first sign to the view."""
+
+
+def changes(group: GroupTables) -> list[ViewChangeDuration]:
+    """All changes, in the order of members and rows."""
+    departures, steps = Departures(group), Steps(group)
+    stepped: dict[Install, list[int]] = {}
+    for row in steps.all:
+        closed = steps.closed(row)
+        if closed is not None and not steps.is_given_up(row):
+            stepped.setdefault((row["journal"], closed), []).append(_at(row))
+    named: dict[Install, list[int]] = {}
+    for gone, row in steps.naming(departures):
+        if not steps.is_given_up(row):
+            named.setdefault((gone.journal, gone.to_lseq), []).append(_at(row))
+    suspected: dict[Install, list[int]] = {}
+    for gone, doubt in doubts(group, departures):
+        if doubt.stands:
+            suspected.setdefault((gone.journal, gone.to_lseq), []).append(_at(doubt.row))
+    found = []
+    for one in intervals(group):
+        if one.previous is None:
+            continue
+        install = one.journal, one.from_lseq
+        own = stepped.get(install, [])
+        step = min([*own, *named.get(install, [])], default=None)
+        sign = min(suspected.get(install, []), default=None)
+        begin = min((at for at in (step, sign) if at is not None), default=None)
+        suspicion = None
+        if sign is not None:
+            suspicion = 0 if step is None else max(0, step - sign)
+        change = ViewChangeDuration(
+            cluster=one.cluster,
+            run=one.run,
+            group=one.group,
+            member=one.member,
+            incarnation=one.incarnation,
+            view=one.view,
+            previous=one.previous,
+            cause=one.cause,
+            gained=one.gained,
+            lost=one.lost,
+            at_ns=one.from_ns,
+            steps=len(own),
+            suspicion_ns=suspicion,
+            agreement_ns=None if step is None else one.from_ns - step,
+            took_ns=None if begin is None else one.from_ns - begin,
         )
-    )
-    at = ["journal", "_gone"]
-    gone = departures(tables)
-    found = installs.join(_steps(tables), at, "left").join(_suspected(tables, gone), at, "left")
-    found = found.join(_named(tables, gone), at, "left")
-    found = found.withColumn("_stepped", F.least("_stepped", "_named"))
-    begin = F.least("_stepped", "_suspected")
-    return found.select(
-        *RUN,
-        *("member", "incarnation", "view", "previous", "cause", "gained", "lost", "at_ns"),
-        F.coalesce("steps", F.lit(0)).alias("steps"),
-        F.when(
-            F.col("_suspected").isNotNull(),
-            F.greatest(F.col("_stepped") - F.col("_suspected"), F.lit(0)),
-        ).alias("suspicion_ns"),
-        (F.col("at_ns") - F.col("_stepped")).alias("agreement_ns"),
-        (F.col("at_ns") - begin).alias("took_ns"),
-    )
+        found.append(change)
+    return found
 
 
-def _steps(tables: Tables) -> DataFrame:
-    """Of each install the first step of its change, and how many there were."""
-    rows = tables["view_change_step"].select("journal", "lseq", "action", own_time().alias("_at"))
-    return (
-        closing(tables, rows)
-        .where("_given_up = 0 and _closed is not null")
-        .groupBy("journal", F.col("_closed").alias("_gone"))
-        .agg(F.min("_at").alias("_stepped"), F.count("*").alias("steps"))
-    )
-
-
-def _named(tables: Tables, gone: DataFrame) -> DataFrame:
-    """Of each install the first step that named somebody whom it lost."""
-    rows = named(tables, gone).where("_given_up = 0")
-    return rows.groupBy("journal", "_gone").agg(F.min(own_time()).alias("_named"))
-
-
-def _suspected(tables: Tables, gone: DataFrame) -> DataFrame:
-    """Of each install the first suspicion of somebody whom it lost."""
-    rows = doubts(tables, gone).where("stands")
-    return rows.groupBy("journal", "_gone").agg(F.min(own_time()).alias("_suspected"))
+def _at(row: dict[str, Any]) -> int:
+    return own_time(row["t_ns"], row["sim_ns"])

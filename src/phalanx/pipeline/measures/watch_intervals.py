@@ -15,96 +15,149 @@ A member whose journal ends without a stop and that no member removed is assumed
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from bisect import bisect_right
+from typing import Literal
 
-from phalanx.pipeline.history.asof_join import as_of
-from phalanx.pipeline.history.clocks import MEMBER, RUN, own_time
-from phalanx.pipeline.history.intervals import own_clock_memberships
-from phalanx.pipeline.tables import Tables
+import msgspec
 
-PAIR = (*RUN, "member", "incarnation", "target", "target_incarnation")
-_WHOM = ["journal", "target", "target_incarnation"]
+from phalanx.pipeline.group_tables import GroupTables, each_row
+from phalanx.pipeline.history.clocks import NO_BOOT, own_time
+from phalanx.pipeline.history.intervals import (
+    IntervalEnd,
+    Membership,
+    journal_ends,
+    memberships,
+)
+from phalanx.pipeline.segment_stats import JournalFacts
 
 
-def watches(tables: Tables) -> DataFrame:
-    """One row for each time that a member held another for a member of the group.
+class WatchInterval(msgspec.Struct, frozen=True, kw_only=True):
+    """A time during which a member considered another a member of the group."""
 
-    cluster, run, group, journal, member, incarnation: the observer. target,
-    target_incarnation: the watched. from_lseq, to_lseq, from_ns, to_ns: from when to when, by the
-    observer's clock, or simulated. end: what ended it, see `history.intervals`; last_view: the last
-    view with the target. simulated; comparable: whether the observer's clock can tell when the
-    target did something. down_ns: when the target crashed or stopped, or null. crash: KNOWN,
-    ESTIMATED or null.
-    """
-    held = (
-        own_clock_memberships(tables)
-        .where("member != target or incarnation != target_incarnation")
-        .select(
-            *MEMBER,
-            "target",
-            "target_incarnation",
-            *("from_lseq", "to_lseq", "end", "last_view"),
-            F.coalesce("from_sim_ns", "from_t_ns").alias("from_ns"),
-            F.coalesce("to_sim_ns", "to_t_ns").alias("to_ns"),
-            F.col("from_sim_ns").isNotNull().alias("simulated"),
-        )
+    cluster: str
+    run: str
+    group: str
+    member: str
+    incarnation: int
+    target: str
+    target_incarnation: int
+    journal: str
+    """Of the observer."""
+    from_lseq: int
+    to_lseq: int
+    from_ns: int
+    """By the observer's clock, or simulated."""
+    to_ns: int
+    end: IntervalEnd
+    last_view: str
+    """The last view with the target."""
+    simulated: bool
+    comparable: bool
+    """Whether the observer's clock shows when the target did something."""
+    down_ns: int | None
+    """When the target crashed or stopped."""
+    crash: Literal["KNOWN", "ESTIMATED"] | None
+
+
+Watched = tuple[str, str, int]
+"""The journal of the observer, and the target."""
+
+
+class Watches:
+    """The watch intervals of a group; finds the one that a row of an observer falls into."""
+
+    def __init__(self, group: GroupTables) -> None:
+        held = [one for one in memberships(group) if _is_other(one)]
+        by_pair: dict[Watched, list[Membership]] = {}
+        for one in held:
+            pair = one.journal, one.target, one.target_incarnation
+            by_pair.setdefault(pair, []).append(one)
+        trusted = _trusted(group, by_pair)
+        journals = {facts.journal: facts for facts in group.journals}
+        lives = {(facts.member, facts.incarnation): facts for facts in reversed(group.journals)}
+        ends = journal_ends(group)
+        self.all: list[WatchInterval] = []
+        self._of: dict[Watched, list[WatchInterval]] = {}
+        for pair, some in by_pair.items():
+            target = lives.get((pair[1], pair[2]))
+            for one in some:
+                how = None if target is None else ends[target.journal]
+                sign = trusted.get((*pair, one.from_lseq))
+                is_last = one is some[-1]
+                made = _watch(one, is_last, journals[one.journal], target, how, sign)
+                self._of.setdefault(pair, []).append(made)
+                self.all.append(made)
+
+    def at(self, journal: str, lseq: int, target: str, incarnation: int) -> WatchInterval | None:
+        """The interval that a row of an observer about a target falls into."""
+        mine = self._of.get((journal, target, incarnation), [])
+        place = bisect_right(mine, lseq, key=lambda one: one.from_lseq)
+        return mine[place - 1] if place and lseq < mine[place - 1].to_lseq else None
+
+
+def _is_other(held: Membership) -> bool:
+    return (held.member, held.incarnation) != (held.target, held.target_incarnation)
+
+
+def _trusted(
+    group: GroupTables, by_pair: dict[Watched, list[Membership]]
+) -> dict[tuple[str, str, int, int], int]:
+    """When the observer last gave the target a better state, by pair and the row that began the
+    interval."""
+    found: dict[tuple[str, str, int, int], int] = {}
+    columns = ("journal", "target", "target_incarnation", "lseq", "t_ns", "sim_ns", "state")
+    for *key, lseq, t_ns, sim_ns, state in each_row(group["peer_suspicion"], *columns):
+        if state not in ("OPERATIONAL", "SEMI"):
+            continue
+        pair = key[0], key[1], key[2]
+        for one in by_pair.get(pair, ()):
+            if one.from_lseq <= lseq < one.to_lseq:
+                at, place = own_time(t_ns, sim_ns), (*pair, one.from_lseq)
+                found[place] = max(at, found.get(place, at))
+    return found
+
+
+def _watch(
+    held: Membership,
+    is_last: bool,
+    own: JournalFacts,
+    target: JournalFacts | None,
+    how: IntervalEnd | None,
+    trusted: int | None,
+) -> WatchInterval:
+    simulated = held.from_sim_ns is not None
+    comparable = target is not None and (simulated or _one_boot(own, target))
+    down: int | None = None
+    crash: Literal["KNOWN", "ESTIMATED"] | None = None
+    if target is not None and comparable:
+        end = target.end_sim_ns if simulated else target.end_t_ns
+        signs = [sign for sign in (end, trusted) if sign is not None]
+        if how in ("CRASH", "STOP"):
+            down = end
+            crash = "KNOWN" if how == "CRASH" and end is not None else None
+        elif not simulated and is_last and held.end == "VIEW" and max(signs) < held.to_ns:
+            down, crash = max(signs), "ESTIMATED"
+    return WatchInterval(
+        cluster=held.cluster,
+        run=held.run,
+        group=held.group,
+        member=held.member,
+        incarnation=held.incarnation,
+        target=held.target,
+        target_incarnation=held.target_incarnation,
+        journal=held.journal,
+        from_lseq=held.from_lseq,
+        to_lseq=held.to_lseq,
+        from_ns=held.from_ns,
+        to_ns=held.to_ns,
+        end=held.end,
+        last_view=held.last_view,
+        simulated=simulated,
+        comparable=comparable,
+        down_ns=down,
+        crash=crash,
     )
-    spells = Window.partitionBy("journal", "target", "target_incarnation").orderBy("from_lseq")
-    held = held.withColumn("_last", F.lead("from_lseq").over(spells).isNull())
-    held = held.join(_trusted(tables, held), [*_WHOM, "from_lseq"], "left")
-    boots = tables["journals"].select("journal", F.col("boot_id").alias("_boot"))
-    both = held.join(F.broadcast(boots), "journal", "left").join(
-        F.broadcast(_targets(tables)), [*RUN, "target", "target_incarnation"], "left"
-    )
-    one_boot = (F.col("_boot") == F.col("_target_boot")) & ~F.col("_boot").isin("", "unknown")
-    both = both.withColumn(
-        "comparable", F.coalesce(F.col("_known") & (F.col("simulated") | one_boot), F.lit(False))
-    )
-    end = F.when(F.col("simulated"), F.col("_end_sim")).otherwise(F.col("_end_t"))
-    sign = F.greatest(end, "_trusted")
-    guessed = ~F.col("simulated") & (F.col("_how") == "OPEN") & F.col("_last")
-    guessed = guessed & (F.col("end") == "VIEW") & (sign < F.col("to_ns"))
-    known_end = F.when(F.col("_how").isin("CRASH", "STOP"), end).when(guessed, sign)
-    down = F.when(F.col("comparable"), known_end)
-    crash = F.when(F.col("_how") == "CRASH", "KNOWN").when(guessed, "ESTIMATED")
-    return both.select(
-        *PAIR,
-        *("journal", "from_lseq", "to_lseq", "from_ns", "to_ns", "end", "last_view", "simulated"),
-        "comparable",
-        down.alias("down_ns"),
-        F.when(down.isNotNull(), crash).alias("crash"),
-    )
 
 
-def _trusted(tables: Tables, held: DataFrame) -> DataFrame:
-    """Of each watch, when the observer last thought better of the target."""
-    rows = (
-        tables["peer_suspicion"]
-        .where("state in ('OPERATIONAL', 'SEMI')")
-        .select(*_WHOM, "lseq", own_time().alias("_at"))
-    )
-    spells = held.select(*_WHOM, F.col("from_lseq").alias("lseq"), "from_lseq", "to_lseq")
-    inside = as_of(rows, spells, _WHOM, "lseq", ["from_lseq", "to_lseq"]).where("lseq < to_lseq")
-    return inside.groupBy(*_WHOM, "from_lseq").agg(F.max("_at").alias("_trusted"))
-
-
-def _targets(tables: Tables) -> DataFrame:
-    """How each journal ended, by the member that it is of."""
-    crashed = tables["life"].where("op = 'CRASH'").select("journal").distinct()
-    crashed = crashed.withColumn("_crashed", F.lit(True))
-    how = F.when(F.col("_crashed"), "CRASH").when(F.col("stopped") == 1, "STOP").otherwise("OPEN")
-    return (
-        tables["journals"]
-        .join(F.broadcast(crashed), "journal", "left")
-        .select(
-            *RUN,
-            F.col("member").alias("target"),
-            F.col("incarnation").alias("target_incarnation"),
-            F.col("boot_id").alias("_target_boot"),
-            F.col("end_t_ns").alias("_end_t"),
-            F.col("end_sim_ns").alias("_end_sim"),
-            how.alias("_how"),
-            F.lit(True).alias("_known"),
-        )
-    )
+def _one_boot(one: JournalFacts, other: JournalFacts) -> bool:
+    return one.boot_id == other.boot_id and one.boot_id not in NO_BOOT

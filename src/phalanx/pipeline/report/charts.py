@@ -5,128 +5,114 @@ Latencies are those of `phalanx measures` (measures/latency.py), grouped by serv
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
 
+from phalanx.pipeline.arrow_columns import Ints, codes, grouped, ints
+from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.measures.latency import percentiles, timed_parts, whole_us
 from phalanx.pipeline.measures.links import links, share
-from phalanx.pipeline.report.message_flow import bucket_of, bucketed
-from phalanx.pipeline.report.model import SERVICES, Latency, LinkLoss, Throughput
-from phalanx.pipeline.report.time_axis import Axis
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.report.message_flow import bucket_us, buckets_of
+from phalanx.pipeline.report.model import SERVICES, Caps, Latency, LinkLoss, Throughput
+from phalanx.pipeline.report.time_axis import RunAxis
 
-MESSAGES = "sum(last - first + 1)"
-
-
-def volumes(tables: Tables, axis: Axis, table: str) -> DataFrame:
-    """Messages and ranges of `send` or `deliver` by run_no, service and bucket."""
-    placed = bucketed(axis, axis.place(tables[table]))
-    return placed.groupBy("run_no", "service", "bucket").agg(
-        F.expr(MESSAGES).alias("messages"), F.count("*").alias("ranges")
-    )
+Lanes = tuple[int, int]
+"""The sender's and the receiver's."""
 
 
-def collect_throughput(tables: Tables, axis: Axis) -> tuple[list[Throughput], list[list[int]]]:
-    """Of each run; and how many ranges were sent in each bucket of it."""
-    buckets = axis.caps.buckets
-
-    def empty() -> list[list[int]]:
-        return [[0] * buckets for _ in SERVICES]
-
-    by_run = [Throughput(width, empty(), empty()) for width in bucket_of(axis)]
-    ranges = [[0] * buckets for _ in axis.runs]
-    sent = volumes(tables, axis, "sent").withColumn("table", F.lit("sent"))
-    up = volumes(tables, axis, "deliver").withColumn("table", F.lit("deliver"))
-    for row in sent.unionByName(up).collect():
-        chart, bucket = by_run[row.run_no], min(row.bucket, buckets - 1)
-        lines = chart.sent if row.table == "sent" else chart.delivered
-        lines[SERVICES.index(row.service)][bucket] += row.messages
-        if row.table == "sent":
-            ranges[row.run_no][bucket] += row.ranges
-    return by_run, ranges
+def message_counts(group: GroupTables, name: str) -> Ints:
+    """How many messages each row of a table of ranges holds."""
+    return ints(group[name].column("last")) - ints(group[name].column("first")) + 1
 
 
-def between(tables: Tables, axis: Axis) -> DataFrame:
-    """run_no, by, to (lanes) and the messages that `to` delivered of `by`."""
-    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_incarnation", "by")
-    return (
-        placed.where(F.col("by").isNotNull())
-        .groupBy("run_no", F.col("by_lane").alias("by"), F.col("lane").alias("to"))
-        .agg(F.expr(MESSAGES).alias("messages"))
-    )
+def collect_throughput(
+    group: GroupTables, axis: RunAxis, caps: Caps
+) -> tuple[Throughput, list[int]]:
+    """And how many ranges were sent in each bucket."""
+    lines = {name: np.zeros((len(SERVICES), caps.buckets), np.int64) for name in _TABLES}
+    ranges = np.zeros(caps.buckets, np.int64)
+    for name, counted in lines.items():
+        placed = axis.place(group, name)
+        bucket = np.minimum(buckets_of(axis, caps, placed.at), caps.buckets - 1)
+        service = codes(group[name].column("service"), SERVICES)[placed.rows]
+        np.add.at(counted, (service, bucket), message_counts(group, name)[placed.rows])
+        if name == "sent":
+            np.add.at(ranges, bucket, 1)
+    found = Throughput(bucket_us(axis, caps), *(lines[name].tolist() for name in _TABLES))
+    return found, ranges.tolist()
 
 
-def lost(tables: Tables, axis: Axis) -> DataFrame:
-    """run_no, by, to (lanes), frames, missed, repeated, loss: what members counted on links."""
-    counted = axis.name(axis.of_run(links(tables)), "peer", "peer_incarnation", "by")
-    counted = axis.name(counted, "member", "incarnation", "life")
-    return (
-        counted.where("by is not null and life is not null")
-        .groupBy("run_no", F.col("by_lane").alias("by"), F.col("life_lane").alias("to"))
-        .agg(*[F.sum(name).alias(name) for name in ("frames", "missed", "repeated")])
-        .withColumn("loss", share(F.col("frames"), F.col("missed")))
-    )
+_TABLES = ("sent", "deliver")
 
 
-def timed(tables: Tables, axis: Axis) -> DataFrame:
-    """Percentiles of latency in microseconds, per service and per link: run_no, of (SERVICE or
-    LINK), a, b (service and whether to the sender itself; or lanes by and to), messages, points,
-    most."""
-    placed = axis.name(axis.place(timed_parts(tables)), "sender", "sender_incarnation", "by")
-    service = F.array_position(F.array(*map(F.lit, SERVICES)), F.col("service")) - 1
-    both = _key("SERVICE", service, F.col("own"))
-    link = _key("LINK", F.col("by_lane"), F.col("lane"))
-    counted = (
-        placed.where("by is not null")
-        .select(
-            "run_no",
-            whole_us(F.col("latency_ns")).alias("us"),
-            F.array(both, link).alias("keys"),
-            "count",
-        )
-        .groupBy("run_no", "us", "keys")
-        .agg(F.sum("count").alias("count"))
-    )
-    each = counted.select("run_no", "us", "count", F.explode("keys").alias("key"))
-    return (
-        each.groupBy("run_no", "key")
-        .agg(
-            F.sum("count").alias("messages"),
-            percentiles("us", "count").alias("points"),
-            F.max("us").alias("most"),
-        )
-        .select("run_no", "key.of", "key.a", "key.b", "messages", "points", "most")
-    )
+def collect_latency(
+    group: GroupTables, axis: RunAxis
+) -> tuple[list[Latency], dict[Lanes, tuple[float, float]]]:
+    """By service and whether to the sender itself; and p50 and p99 by link."""
+    timed = timed_parts(group)
+    placed = axis.place(group, "deliver")
+    lane = np.full(group["deliver"].num_rows, -1, np.int64)
+    lane[placed.rows] = placed.lane
+    by = axis.named(group, "deliver", "sender", "sender_incarnation")[timed.delivery]
+    shown = (by >= 0) & (lane[timed.delivery] >= 0)
+    us, messages = whole_us(timed.latency_ns[shown]), timed.messages[shown]
+    service = codes(group["deliver"].column("service"), SERVICES)[timed.delivery][shown]
+    speeds = []
+    for key, mine in grouped(service * 2 + timed.own[shown]):
+        p50, p90, p99, p999 = percentiles(us[mine], messages[mine])
+        total, most = int(messages[mine].sum()), int(us[mine].max())
+        speeds.append(Latency(key // 2, bool(key % 2), total, p50, p90, p99, p999, most))
+    width = max(1, len(axis.lanes))
+    link = axis.life_lanes()[by[shown]] * width + lane[timed.delivery][shown]
+    took = {}
+    for key, mine in grouped(link):
+        p50, _, p99, _ = percentiles(us[mine], messages[mine])
+        took[divmod(key, width)] = p50, p99
+    return speeds, took
 
 
-def _key(of: str, a: Column, b: Column) -> Column:
-    return F.struct(F.lit(of).alias("of"), a.cast("int").alias("a"), b.cast("int").alias("b"))
-
-
-def collect_speed(tables: Tables, axis: Axis) -> list[tuple[list[Latency], list[LinkLoss]]]:
-    """Of each run."""
-    by_run: list[tuple[list[Latency], list[LinkLoss]]] = [([], []) for _ in axis.runs]
-    took: dict[tuple[int, int, int], tuple[float, float]] = {}
-    for row in timed(tables, axis).orderBy("run_no", "of", "a", "b").collect():
-        p50, p90, p99, p999 = row.points
-        if row.of == "LINK":
-            took[row.run_no, row.a, row.b] = p50, p99
-            continue
-        speed = Latency(row.a, bool(row.b), row.messages, p50, p90, p99, p999, row.most)
-        by_run[row.run_no][0].append(speed)
-    keys = ["run_no", "by", "to"]
-    whole = between(tables, axis).join(lost(tables, axis), keys, "full")
-    for row in whole.orderBy(*keys).collect():
-        p50, p99 = took.get((row.run_no, row.by, row.to), (None, None))
+def collect_links(
+    group: GroupTables, axis: RunAxis, took: dict[Lanes, tuple[float, float]]
+) -> list[LinkLoss]:
+    """All links on which messages were delivered or frames counted."""
+    delivered, counted = _delivered(group, axis), _counted(group, axis)
+    found = []
+    for by, to in sorted({*delivered, *counted}):
+        p50, p99 = took.get((by, to), (None, None))
+        frames, missed, repeated = counted.get((by, to), (None, None, None))
         link = LinkLoss(
-            by=row.by,
-            to=row.to,
-            messages=row.messages or 0,
+            by=by,
+            to=to,
+            messages=delivered.get((by, to), 0),
             p50=p50,
             p99=p99,
-            frames=row.frames,
-            loss=row.loss,
-            repeated=row.repeated,
+            frames=frames,
+            loss=None if frames is None or missed is None else share(frames, missed),
+            repeated=repeated,
         )
-        by_run[row.run_no][1].append(link)
-    return by_run
+        found.append(link)
+    return found
+
+
+def _delivered(group: GroupTables, axis: RunAxis) -> dict[Lanes, int]:
+    """The messages that one lane delivered of another."""
+    placed = axis.place(group, "deliver")
+    by = axis.named(group, "deliver", "sender", "sender_incarnation")[placed.rows]
+    known = by >= 0
+    width = max(1, len(axis.lanes))
+    link = axis.life_lanes()[by[known]] * width + placed.lane[known]
+    messages = message_counts(group, "deliver")[placed.rows][known]
+    return {divmod(key, width): int(messages[mine].sum()) for key, mine in grouped(link)}
+
+
+def _counted(group: GroupTables, axis: RunAxis) -> dict[Lanes, tuple[int, int, int | None]]:
+    """Frames, missed and repeated, as the members counted them."""
+    found: dict[Lanes, tuple[int, int, int | None]] = {}
+    for link in links(group):
+        ends = (link.peer, link.peer_incarnation), (link.member, link.incarnation)
+        if all(life in axis.lives for life in ends):
+            lanes = axis.lane(link.peer), axis.lane(link.member)
+            frames, missed, repeated = found.get(lanes, (0, 0, None))
+            if link.repeated is not None:
+                repeated = (repeated or 0) + link.repeated
+            found[lanes] = frames + link.frames, missed + link.missed, repeated
+    return found

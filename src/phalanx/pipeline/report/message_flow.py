@@ -3,78 +3,42 @@
 The unit is the range of messages as it was sent. Each stretch of time contributes at most the same
 number of ranges, chosen by a hash, so that a quiet hour is as visible as a burst. That number is
 the largest that fits, and the model has the total of each stretch. A range is followed by its first
-message: where and when it was delivered. No range is exploded: the numbers of the sample are joined
-with the delivered ranges in blocks of BLOCK numbers, so that a range is compared with the few of
-its block.
+message: where and when it was delivered. No range is exploded: the numbers of the sample are sorted
+by sender, and two binary searches find those that a delivery holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import numpy as np
+import numpy.typing as npt
 
-from phalanx.pipeline.report.model import SERVICES, DeliveryFlow, SendFlow, Suspicions
-from phalanx.pipeline.report.time_axis import Axis
-from phalanx.pipeline.tables import Tables
-
-BLOCK = 1024
-_SAMPLE = T.StructType(
-    [
-        T.StructField("run_no", T.IntegerType(), False),
-        T.StructField("by", T.IntegerType(), False),
-        T.StructField("block", T.LongType(), False),
-        T.StructField("number", T.LongType(), False),
-        T.StructField("send", T.IntegerType(), False),
-    ]
-)
+from phalanx.pipeline.arrow_columns import Ints, codes, ints
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.report.model import SERVICES, Caps, DeliveryFlow, SendFlow, Suspicions
+from phalanx.pipeline.report.time_axis import RunAxis
 
 
-def bucket_of(axis: Axis) -> list[int]:
-    """How many microseconds one bucket of the axis holds, of each run."""
-    return [run.span // axis.caps.buckets + 1 for run in axis.runs]
+def bucket_us(axis: RunAxis, caps: Caps) -> int:
+    """How many microseconds one bucket of the axis holds."""
+    return axis.span // caps.buckets + 1
 
 
-def bucketed(axis: Axis, frame: DataFrame) -> DataFrame:
-    """With the bucket that `at` falls into."""
-    widths = F.array(*(F.lit(width) for width in bucket_of(axis)))
-    return frame.withColumn("width", F.element_at(widths, F.col("run_no") + 1)).selectExpr(
-        "*", "greatest(0, at div width) AS bucket"
-    )
+def buckets_of(axis: RunAxis, caps: Caps, at: Ints) -> Ints:
+    """The bucket that each instant falls into."""
+    return np.maximum(0, at // bucket_us(axis, caps))
 
 
-def sampled(tables: Tables, axis: Axis, each: int) -> DataFrame:
-    """Sent ranges, at most `each` of every bucket: run_no, life, at, first, count, service."""
-    bucket = Window.partitionBy("run_no", "bucket")
-    chosen = bucket.orderBy(F.xxhash64("life", "first"), "life", "first")
-    placed = bucketed(axis, axis.place(tables["sent"]))
-    return (
-        placed.select(
-            "run_no",
-            "life",
-            "at",
-            "first",
-            (F.col("last") - F.col("first") + 1).alias("count"),
-            "service",
-            F.row_number().over(chosen).alias("rank"),
-        )
-        .where(F.col("rank") <= each)
-        .drop("rank")
-    )
-
-
-def delivered(tables: Tables, axis: Axis, sample: DataFrame) -> DataFrame:
-    """Where the messages of the sample went up: run_no, send, life, at."""
-    block = F.explode(F.expr(f"sequence(first div {BLOCK}, last div {BLOCK})"))
-    placed = axis.name(axis.place(tables["deliver"]), "sender", "sender_incarnation", "by")
-    ranges = placed.where(F.col("by").isNotNull()).select(
-        "run_no", "by", "life", "at", "first", "last", block.alias("block")
-    )
-    met = ranges.join(F.broadcast(sample), ["run_no", "by", "block"])
-    met = met.where(F.col("number").between(F.col("first"), F.col("last")))
-    return met.select("run_no", "send", "life", "at")
+def hashed(*columns: Ints) -> npt.NDArray[np.uint64]:
+    """A hash of each row: the finaliser of SplitMix64, column by column."""
+    found = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        found = found * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
+        found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found ^= found >> np.uint64(31)
+    return found
 
 
 def share(cells: Sequence[tuple[int, int]], sends: int, deliveries: int) -> int:
@@ -94,66 +58,67 @@ def share(cells: Sequence[tuple[int, int]], sends: int, deliveries: int) -> int:
 
 
 def collect_flows(
-    tables: Tables, axis: Axis, ranges: Sequence[list[int]]
-) -> list[tuple[SendFlow, DeliveryFlow]]:
-    """Of each run. `ranges` are how many were sent in each bucket of it."""
-    caps = axis.caps
-    sizes = [len(run.lanes) for run in axis.runs]
-    cells = [(n, size) for size, counts in zip(sizes, ranges, strict=True) for n in counts if n]
-    each = share(cells, caps.sends, caps.deliveries)
-    by_run = [
-        (SendFlow(total=sum(counts), total_by_bucket=counts), DeliveryFlow()) for counts in ranges
-    ]
-    sample: list[tuple[int, int, int, int, int]] = []
-    rows = sampled(tables, axis, each).orderBy("run_no", "at", "life", "first").collect()
-    for row in rows:
-        sends, _ = by_run[row.run_no]
-        at = (row.run_no, row.life, row.first // BLOCK, row.first, len(sends.at))
-        sample.append(at)
-        sends.life.append(row.life)
-        sends.at.append(row.at)
-        sends.first.append(row.first)
-        sends.count.append(row["count"])
-        sends.service.append(SERVICES.index(row.service))
-    if sample:
-        frame = tables.spark.createDataFrame(sample, _SAMPLE)
-        for row in delivered(tables, axis, frame).orderBy("run_no", "send", "life").collect():
-            deliveries = by_run[row.run_no][1]
-            deliveries.send.append(row.send)
-            deliveries.life.append(row.life)
-            deliveries.at.append(row.at)
-    return by_run
+    group: GroupTables, axis: RunAxis, caps: Caps, ranges: list[int]
+) -> tuple[SendFlow, DeliveryFlow]:
+    """`ranges` are how many were sent in each bucket."""
+    table, placed = group["sent"], axis.place(group, "sent")
+    first, last = (ints(table.column(name))[placed.rows] for name in ("first", "last"))
+    bucket = buckets_of(axis, caps, placed.at)
+    each = share([(n, len(axis.lanes)) for n in ranges if n], caps.sends, caps.deliveries)
+    order = np.lexsort((first, placed.life, hashed(placed.life, first), bucket))
+    rank = np.arange(len(order)) - np.searchsorted(bucket[order], bucket[order])
+    kept = order[rank < each]
+    kept = kept[np.lexsort((first[kept], placed.life[kept], placed.at[kept]))]
+    service = codes(table.column("service"), SERVICES)[placed.rows]
+    sends = SendFlow(
+        placed.life[kept].tolist(),
+        placed.at[kept].tolist(),
+        first[kept].tolist(),
+        (last - first + 1)[kept].tolist(),
+        service[kept].tolist(),
+        sum(ranges),
+        ranges,
+    )
+    return sends, _deliveries(group, axis, placed.life[kept], first[kept])
 
 
-def collect_suspicions(tables: Tables, axis: Axis) -> list[Suspicions]:
+def _deliveries(group: GroupTables, axis: RunAxis, lives: Ints, numbers: Ints) -> DeliveryFlow:
+    """Where the sampled messages, given by the life of their sender and their number, were
+    delivered."""
+    table, placed = group["deliver"], axis.place(group, "deliver")
+    by = axis.named(group, "deliver", "sender", "sender_incarnation")[placed.rows]
+    first, last = (ints(table.column(name))[placed.rows] for name in ("first", "last"))
+    found: list[npt.NDArray[np.int64]] = [np.zeros((3, 0), np.int64)]
+    for life in range(len(axis.lives)):
+        sample = np.flatnonzero(lives == life)
+        sample = sample[np.argsort(numbers[sample], kind="stable")]
+        rows = np.flatnonzero(by == life)
+        low = np.searchsorted(numbers[sample], first[rows])
+        times = np.searchsorted(numbers[sample], last[rows], side="right") - low
+        which = np.repeat(np.arange(len(rows)), times)
+        nth = np.arange(len(which)) - np.repeat(np.cumsum(times) - times, times) + low[which]
+        mine = rows[which]
+        found.append(np.stack([sample[nth], placed.life[mine], placed.at[mine]]))
+    sends, receivers, at = np.concatenate(found, axis=1)
+    order = np.lexsort((at, receivers, sends))
+    return DeliveryFlow(*(column[order].tolist() for column in (sends, receivers, at)))
+
+
+def collect_suspicions(group: GroupTables, axis: RunAxis, caps: Caps) -> Suspicions:
     """Changes of mind of the detectors, a sample by hash where there are too many."""
-    each = max(1, axis.caps.marks // len(axis.runs))
-    run = Window.partitionBy("run_no")
-    placed = axis.name(
-        axis.place(tables["peer_suspicion"]), "target", "target_incarnation", "about"
+    table, placed = group["peer_suspicion"], axis.place(group, "peer_suspicion")
+    about = axis.named(group, "peer_suspicion", "target", "target_incarnation")[placed.rows]
+    known = np.flatnonzero(about >= 0)
+    lseq = ints(table.column("lseq"))[placed.rows]
+    chosen = np.lexsort((lseq, placed.life, hashed(placed.life, lseq)))
+    kept = chosen[np.isin(chosen, known)][: caps.marks]
+    kept = kept[np.lexsort((lseq[kept], placed.life[kept], placed.at[kept]))]
+    some = table.take(placed.rows[kept])
+    return Suspicions(
+        placed.life[kept].tolist(),
+        about[kept].tolist(),
+        placed.at[kept].tolist(),
+        some.column("state").to_pylist(),
+        some.column("evidence").to_pylist(),
+        len(known),
     )
-    chosen = run.orderBy(F.xxhash64("life", "lseq"), "life", "lseq")
-    found = (
-        placed.where(F.col("about").isNotNull())
-        .select(
-            "run_no",
-            "life",
-            "about",
-            "at",
-            "state",
-            "evidence",
-            F.count("*").over(run).alias("total"),
-            F.row_number().over(chosen).alias("rank"),
-        )
-        .where(F.col("rank") <= each)
-    )
-    by_run = [Suspicions() for _ in axis.runs]
-    for row in found.orderBy("run_no", "at", "life").collect():
-        suspicions = by_run[row.run_no]
-        suspicions.life.append(row.life)
-        suspicions.target.append(row.about)
-        suspicions.at.append(row.at)
-        suspicions.state.append(row.state)
-        suspicions.evidence.append(row.evidence)
-        suspicions.total = row.total
-    return by_run

@@ -1,6 +1,6 @@
 """The data of the page: plain values, small enough to be embedded in it.
 
-The page sends no queries and does not depend on Spark or on journals. Large data is a struct of
+The page sends no queries and does not depend on journals. Large data is a struct of
 columns, not a list of structs, which is half the size as JSON. Instants are whole microseconds
 since the run began; lives, lanes and views are indices into the lists of their run.
 
@@ -42,6 +42,12 @@ class Caps(msgspec.Struct, frozen=True):
     """Counter-examples of one guarantee."""
     buckets: int = 240
     """Of the time axis of one run."""
+
+    def of_one(self, runs: int) -> Caps:
+        """What each of so many runs may show."""
+        names = ("bands", "sends", "deliveries", "marks", "removals")
+        shares = {name: max(1, getattr(self, name) // max(1, runs)) for name in names}
+        return msgspec.structs.replace(self, **shares)
 
 
 class LifeBar(msgspec.Struct, frozen=True):

@@ -1,24 +1,23 @@
 """Verdicts of the audit on the page, with the rows of the counter-examples.
 
-The audit names rows by member and number. Here they are fetched, so that the page can show their
-columns and their place in time; a run without violations costs no query.
+The audit names rows by member and number. Here they are looked up, so that the page can show their
+columns and their place in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from phalanx.journal.arrow_schema import IDENTITY, arrow
+from phalanx.journal.schema import TABLES
 from phalanx.journal.schema import Row as Common
-from phalanx.pipeline.report.model import EvidenceRow, Example, ReportFinding
-from phalanx.pipeline.report.time_axis import Axis
-from phalanx.pipeline.schemas import EVENTS, IDENTITY
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.report.checked_group import check_group
+from phalanx.pipeline.report.model import Caps, EvidenceRow, Example, ReportFinding
+from phalanx.pipeline.report.time_axis import RunAxis
 from phalanx.verify.properties import MEANING
 
 if TYPE_CHECKING:
@@ -56,80 +55,67 @@ def findings_of(audit: Audit) -> Findings:
     }
 
 
-def wanted(axis: Axis, findings: Findings) -> list[tuple[str, int]]:
-    """Journal and number of every row that a counter-example of a run that is shown points at."""
-    places: set[tuple[str, int]] = set()
-    for run in axis.runs:
-        journals = {(j.member, j.incarnation): j.name for j in run.journals}
-        for finding in findings.get(run.key, ()):
-            for example in finding.examples[: axis.caps.examples]:
-                places.update(
-                    (journals[row.member, row.incarnation], row.lseq)
-                    for row in example.rows
-                    if (row.member, row.incarnation) in journals
-                )
-    return sorted(places)
+def judge_group(group: GroupTables) -> list[ReportFinding]:
+    """The verdicts on one group: the only place that decides who judges it for the page."""
+    return check_group(group)
 
 
-def rows_at(tables: Tables, axis: Axis, places: Sequence[tuple[str, int]]) -> DataFrame:
-    """These rows, whatever their table: run_no, life, lseq, at, table, columns (as JSON)."""
-    spots = F.broadcast(
-        tables.spark.createDataFrame(list(places), "journal string, lseq bigint").distinct()
-    )
-    found = []
-    for name in EVENTS:
-        frame = tables[name]
-        own = [column for column in frame.columns if column not in COMMON]
-        found.append(
-            frame.join(spots, ["journal", "lseq"]).select(
-                *("journal", "lseq", "t_ns", "sim_ns"),
-                F.lit(name).alias("table"),
-                F.to_json(F.struct(*own)).alias("columns"),
-            )
-        )
-    placed = axis.place(reduce(DataFrame.unionByName, found))
-    return placed.select("run_no", "life", "lseq", "at", "table", "columns")
-
-
-def with_rows(tables: Tables, axis: Axis, findings: Findings) -> list[list[ReportFinding]]:
-    """The findings of each run that is shown, with their rows."""
-    places = wanted(axis, findings)
-    shown_rows: dict[tuple[int, int, int], tuple[int, str, str]] = {}
-    if places:
-        for row in rows_at(tables, axis, places).collect():
-            shown_rows[row.run_no, row.life, row.lseq] = row.at, row.table, worded(row.columns)
-
-    def rows(no: int, given: Sequence[EvidenceRow]) -> list[EvidenceRow]:
-        lives = axis.runs[no].lives
-        full = []
-        for row in given:
-            at, table, text = shown_rows.get(
-                (no, lives.get((row.member, row.incarnation), -1), row.lseq), (None, "", "")
-            )
-            full.append(msgspec.structs.replace(row, at=at, table=table, text=text))
-        return full
-
+def with_rows(
+    group: GroupTables, axis: RunAxis, caps: Caps, findings: Sequence[ReportFinding]
+) -> list[ReportFinding]:
+    """The findings, with the rows of as many examples as are shown."""
+    shown = [
+        msgspec.structs.replace(finding, examples=finding.examples[: caps.examples])
+        for finding in findings
+    ]
+    named = [row for finding in shown for example in finding.examples for row in example.rows]
+    full = _looked_up(group, axis, named)
     return [
-        [
-            msgspec.structs.replace(
-                finding,
-                examples=[
-                    msgspec.structs.replace(example, rows=rows(no, example.rows))
-                    for example in finding.examples[: axis.caps.examples]
-                ],
-            )
-            for finding in findings.get(run.key, ())
-        ]
-        for no, run in enumerate(axis.runs)
+        msgspec.structs.replace(
+            finding,
+            examples=[
+                msgspec.structs.replace(example, rows=[full.get(row, row) for row in example.rows])
+                for example in finding.examples
+            ],
+        )
+        for finding in shown
     ]
 
 
-def worded(columns: str) -> str:
+def _looked_up(
+    group: GroupTables, axis: RunAxis, wanted: Sequence[EvidenceRow]
+) -> dict[EvidenceRow, EvidenceRow]:
+    """Rows whatever their table, with their columns and their place in time."""
+    pa = arrow()
+    journals = {(one.member, one.incarnation): one for one in axis.journals}
+    by_place = {
+        (journals[row.member, row.incarnation].name, row.lseq): row
+        for row in wanted
+        if (row.member, row.incarnation) in journals
+    }
+    numbers = pa.array(sorted({lseq for _, lseq in by_place}), pa.int64())
+    found: dict[EvidenceRow, EvidenceRow] = {}
+    for name in TABLES if by_place else ():
+        some = pa.compute.is_in(group[name].column("lseq"), value_set=numbers)
+        for row in group[name].filter(some).to_pylist():
+            named = by_place.get((row["journal"], row["lseq"]))
+            if named is None:
+                continue
+            own = row["t_ns"] if row["sim_ns"] is None else row["sim_ns"]
+            shift = journals[named.member, named.incarnation].shift_ns
+            at = (own + shift) // 1000
+            columns = {key: value for key, value in row.items() if key not in COMMON}
+            found[named] = msgspec.structs.replace(
+                named, at=at if 0 <= at <= axis.span else None, table=name, text=worded(columns)
+            )
+    return found
+
+
+def worded(columns: Mapping[str, Any]) -> str:
     """The columns of a row by name, without those that say nothing, not too long."""
-    known: dict[str, Any] = msgspec.json.decode(columns)
     parts = [
         f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in known.items()
+        for name, value in columns.items()
         if value is not None and value != []
     ]
     text = " ".join(parts)

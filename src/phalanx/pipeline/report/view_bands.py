@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from phalanx.pipeline.history.intervals import own_clock_intervals
-from phalanx.pipeline.report.model import Bands, Changes, ViewBand
-from phalanx.pipeline.report.time_axis import Axis
-from phalanx.pipeline.tables import Tables
+from phalanx.pipeline.arrow_columns import ints
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.history.intervals import intervals
+from phalanx.pipeline.report.model import Bands, Caps, Changes, ViewBand
+from phalanx.pipeline.report.time_axis import RunAxis
 
 TONES = 8
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,52 +31,38 @@ class BandSpell(NamedTuple):
     end: int
 
 
-def ranked_intervals(tables: Tables, axis: Axis) -> DataFrame:
-    """Every installation of a view: run_no, life, view, cause, members, member_incarnations, begin,
-    end, rank (the last view of each life first, then by length), total."""
-    run = Window.partitionBy("run_no")
-    is_last = F.col("end") != "VIEW"
-    found = axis.place_intervals(own_clock_intervals(tables).withColumn("last", is_last))
-    longest = run.orderBy(
-        F.col("last").desc(), (F.col("end") - F.col("begin")).desc(), "begin", "life"
-    )
-    return found.select(
-        *("run_no", "life", "view", "cause", "members", "member_incarnations", "begin"),
-        F.greatest("begin", "end").alias("end"),
-        F.row_number().over(longest).alias("rank"),
-        F.count("*").over(run).alias("total"),
-    )
+def ranked_spells(group: GroupTables, axis: RunAxis) -> list[BandSpell]:
+    """Every installation of a view: the last view of each life first, then by length."""
+    journals = axis.spans()
+    ranked = []
+    for one in intervals(group):
+        journal = journals.get(one.journal)
+        if journal is None:
+            continue
+        begin = (one.from_ns + journal.shift_ns) // 1000
+        end = (one.to_ns + journal.shift_ns) // 1000
+        members = zip(one.members, one.member_incarnations, strict=True)
+        known = tuple(axis.lives[m] for m in members if m in axis.lives)
+        life = axis.life_of(journal)
+        spell = BandSpell(life, one.view, one.cause, known, begin, max(begin, end))
+        ranked.append((one.end == "VIEW", begin - end, begin, life, spell))
+    return [spell for *_, spell in sorted(ranked)]
 
 
-def short(found: DataFrame, kept: int, bucket: int) -> DataFrame:
-    """What `kept` cuts off: run_no, life, begin, end, count of each stretch of `bucket`."""
-    cut = found.where(F.col("rank") > kept)
-    grouped = cut.groupBy("run_no", "life", F.expr(f"begin div {bucket}").alias("stretch"))
-    return grouped.agg(
-        F.min("begin").alias("begin"), F.max("end").alias("end"), F.count("*").alias("count")
-    ).drop("stretch")
-
-
-def collect_bands(tables: Tables, axis: Axis) -> list[tuple[Bands, list[ViewBand]]]:
-    """Of each run."""
-    each = max(1, axis.caps.bands // (2 * len(axis.runs)))
-    found = ranked_intervals(tables, axis)
-    kept: list[list[BandSpell]] = [[] for _ in axis.runs]
-    totals = [0] * len(axis.runs)
-    for row in found.where(F.col("rank") <= each).orderBy("begin", "view").collect():
-        run = axis.runs[row.run_no]
-        members = zip(row.members, row.member_incarnations, strict=True)
-        known = tuple(run.lives[m] for m in members if m in run.lives)
-        kept[row.run_no].append(BandSpell(row.life, row.view, row.cause, known, row.begin, row.end))
-        totals[row.run_no] = row.total
-    by_run = [_bands_of(stays_of, total) for stays_of, total in zip(kept, totals, strict=True)]
-    if any(total > each for total in totals):
-        lives = sum(len(run.lives) for run in axis.runs)
-        bucket = max(1, max(run.span for run in axis.runs) * lives // each)
-        for row in short(found, each, bucket).collect():
-            bands = by_run[row.run_no][0]
-            _add(bands, row.life, -1, row.begin, row.end, row["count"])
-    return by_run
+def collect_bands(group: GroupTables, axis: RunAxis, caps: Caps) -> tuple[Bands, list[ViewBand]]:
+    """The longest one by one; the others counted, by life and stretch of time."""
+    each = max(1, caps.bands // 2)
+    found = ranked_spells(group, axis)
+    kept = sorted(found[:each], key=lambda spell: (spell.begin, spell.view))
+    bands, views = _bands_of(kept, len(found))
+    stretch_us = max(1, axis.span * len(axis.lives) // each)
+    short: dict[tuple[int, int], list[BandSpell]] = {}
+    for spell in found[each:]:
+        short.setdefault((spell.life, spell.begin // stretch_us), []).append(spell)
+    for (life, _), some in short.items():
+        begin, end = min(spell.begin for spell in some), max(spell.end for spell in some)
+        _add(bands, life, -1, begin, end, len(some))
+    return bands, views
 
 
 def _bands_of(found: Sequence[BandSpell], total: int) -> tuple[Bands, list[ViewBand]]:
@@ -154,33 +138,33 @@ def toned(spans: Sequence[tuple[int, int, int]]) -> list[int]:
     return tones
 
 
-def collect_changes(tables: Tables, axis: Axis) -> list[Changes]:
+def collect_changes(group: GroupTables, axis: RunAxis, caps: Caps) -> Changes:
     """When a change of views was under way: from its first step to the next installation, or to
-    where it was given up."""
-    mine = Window.partitionBy("run_no", "life").orderBy("lseq")
-    steps = axis.place(tables["view_change_step"]).where(F.col("action") != "CLOSED")
-    given_up = (F.col("action") == "FORGET").cast("int")
-    steps = steps.select("run_no", "life", "lseq", "at", given_up.alias("over"))
-    installs = axis.place(tables["view_installed"])
-    installs = installs.select("run_no", "life", "lseq", "at", F.lit(1).alias("over"))
-    both = steps.unionByName(installs)
-    number = F.sum("over").over(mine) - F.col("over")
-    spans = (
-        both.select("run_no", "life", "at", "over", number.alias("n"))
-        .groupBy("run_no", "life", "n")
-        .agg(
-            F.min(F.when(F.col("over") == 0, F.col("at"))).alias("begin"),
-            F.max("at").alias("end"),
-        )
-        .where(F.col("begin").isNotNull())
-    )
-    each = max(1, axis.caps.bands // (2 * len(axis.runs)))
-    longest = Window.partitionBy("run_no").orderBy((F.col("end") - F.col("begin")).desc(), "begin")
-    spans = spans.withColumn("rank", F.row_number().over(longest)).where(F.col("rank") <= each)
-    by_run = [Changes() for _ in axis.runs]
-    for row in spans.orderBy("begin", "life").collect():
-        changes = by_run[row.run_no]
-        changes.life.append(row.life)
-        changes.begin.append(row.begin)
-        changes.end.append(row.end)
-    return by_run
+    where it was given up. The longest are kept."""
+    marks: dict[int, list[tuple[int, int, bool]]] = {}
+    for name in ("view_change_step", "view_installed"):
+        table, placed = group[name], axis.place(group, name)
+        actions = ["FORGET"] * table.num_rows
+        if name == "view_change_step":
+            actions = table.column("action").to_pylist()
+        lseq = ints(table.column("lseq")).tolist()
+        for row, life, _, at in zip(*(column.tolist() for column in placed), strict=True):
+            if actions[row] != "CLOSED":
+                marks.setdefault(life, []).append((lseq[row], at, actions[row] == "FORGET"))
+    spans = [span for life, mine in marks.items() for span in _spans(life, sorted(mine))]
+    spans.sort(key=lambda span: (span[1] - span[2], span[1]))
+    kept = sorted(spans[: max(1, caps.bands // 2)], key=lambda span: (span[1], span[0]))
+    return Changes(*(list(column) for column in zip(*kept, strict=True))) if kept else Changes()
+
+
+def _spans(life: int, marks: Sequence[tuple[int, int, bool]]) -> list[tuple[int, int, int]]:
+    """The life, begin and end of each change; a mark says whether one is over."""
+    found = []
+    steps: list[int] = []
+    for _, at, over in marks:
+        if over and steps:
+            found.append((life, min(steps), max(*steps, at)))
+        steps = [] if over else [*steps, at]
+    if steps:
+        found.append((life, min(steps), max(steps)))
+    return found

@@ -2,7 +2,8 @@
 
 integrity        A delivered message was sent before, by that sender, as that service, in that
                  frame and view, with that content, to that member; its sender is in the view of
-                 the delivery.
+                 the delivery. Where no row shows the sending, the members that delivered the
+                 message agree on these.
 no-duplication   No member delivers a message twice in its life.
 basic            The same for basic messages; `liveness` adds their delivery.
 
@@ -43,6 +44,7 @@ def check_integrity(trace: Trace, contents: Contents | None, out: Findings) -> N
                 _content(row, row.digest, contents, digests, out)
     for member in trace.journals:
         _as_accepted(trace, member, out)
+    _contradictions(trace, out)
     _no_duplication(trace, out)
 
 
@@ -105,7 +107,7 @@ def _faults(trace: Trace, part: DeliveredRange) -> Iterator[str]:
     if row.origin != send.view:
         yield f"{who} delivered {part} as sent in {row.origin}, it was sent in {send.view}"
     if member == part.sender:
-        early = row.step < send.step
+        early = row.step < send.step or row.lseq < send.lseq
     elif row.sim_ns is None or send.sim_ns is None:
         early = False  # clocks of two machines are never compared
     else:
@@ -128,6 +130,44 @@ def _same_receivers(trace: Trace, send: Sent, row: Deliver) -> bool:
     if here is None:  # the installation is missing
         return set(named) <= set(meant)
     return row.view != send.view and named == [m for m in meant if m in here]
+
+
+def _contradictions(trace: Trace, out: Findings) -> None:
+    """Deliveries of messages of which no row shows the sending: members agree on service, frame and
+    view of sending, and in one view on the receivers."""
+    unsent: dict[Member, list[DeliveredRange]] = {}
+    for parts in trace.parts.values():
+        for part in parts:
+            if part.send is None:
+                unsent.setdefault(part.sender, []).append(part)
+    for parts in unsent.values():
+        parts.sort(key=lambda part: part.first)
+        open_: list[DeliveredRange] = []
+        for part in parts:
+            open_ = [other for other in open_ if other.last >= part.first]
+            for other in open_:
+                if what := _contradiction(other.row, part.row):
+                    both = messages(part.sender, part.first, min(part.last, other.last))
+                    text = f"{label(other.member)} and {label(part.member)} delivered {both} with "
+                    text += f"another {what}"
+                    names = ["integrity"]
+                    if part.row.service == other.row.service == "BASIC":
+                        names.append("basic")
+                    for name in names:
+                        out.violated(name, text, [other.row, part.row], part.sender[0])
+            open_.append(part)
+
+
+def _contradiction(one: Deliver, two: Deliver) -> str:
+    """What two rows about the same messages say differently; empty if nothing."""
+    if one.service != two.service:
+        return "service"
+    if one.frame != two.frame:
+        return "frame"
+    if one.origin != two.origin:
+        return "view of sending"
+    receivers = (one.to, one.to_incarnations) != (two.to, two.to_incarnations)
+    return "receivers" if receivers and one.view == two.view else ""
 
 
 def _as_accepted(trace: Trace, sender: Member, out: Findings) -> None:

@@ -91,7 +91,7 @@ def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings)
         asked = next((step for step in trace.steps[member] if step.action == "LEAVE"), None)
         if asked is None:
             out.violated(STOP, f"{label(member)} left without being asked to", [row])
-        elif leave_ns is not None and (row.sim_ns or 0) < (asked.sim_ns or 0) + leave_ns:
+        elif leave_ns is not None and row.t_ns < asked.t_ns + leave_ns:  # by its own clock
             _waits(trace, member, asked, row, out)
 
 

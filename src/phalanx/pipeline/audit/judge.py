@@ -1,0 +1,160 @@
+"""Judge one group: every check, in one process, on the rows of the group.
+
+`judge_group` is a pure function of a `GroupTables`. `audit_groups` judges any number of groups one
+after the other; on Spark each task judges some.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from phalanx.core.wire.shared_settings import SHARED
+from phalanx.errors import PipelineError
+from phalanx.pipeline.audit.causality import causality
+from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.delivery_view import delivery_view
+from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, told
+from phalanx.pipeline.audit.integrity import integrity
+from phalanx.pipeline.audit.liveness import liveness
+from phalanx.pipeline.audit.lost_receivers import lost_receivers
+from phalanx.pipeline.audit.markers import markers
+from phalanx.pipeline.audit.merges import merges
+from phalanx.pipeline.audit.message_columns import GroupColumns
+from phalanx.pipeline.audit.order import total_order
+from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.receipts import receipts
+from phalanx.pipeline.audit.reports import reports
+from phalanx.pipeline.audit.synchrony import marker_sides, safe_prefix, virtual_synchrony
+from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts, judged, overall
+from phalanx.pipeline.audit.view_checks import view_checks
+from phalanx.pipeline.group_tables import GroupTables
+from phalanx.verify.properties import PROPERTIES
+
+MESSAGE_CHECKS: tuple[Callable[[PreparedGroup], None], ...] = (
+    integrity,
+    delivery_view,
+    virtual_synchrony,
+    marker_sides,
+    safe_prefix,
+    liveness,
+    total_order,
+    causality,
+    receipts,
+    lost_receivers,
+    merges,
+)
+
+
+def wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
+    """The properties that are meant, in their order. PipelineError for an unknown name."""
+    for name in properties or ():
+        if name not in PROPERTIES:
+            remedy = f"choose among {', '.join(PROPERTIES)}"
+            raise PipelineError(f"property {name!r}", "there is no such property", remedy)
+    return tuple(name for name in PROPERTIES if properties is None or name in properties)
+
+
+def audit_groups(groups: Iterable[GroupTables], properties: Sequence[str] | None = None) -> Audit:
+    """Judges all properties, or some, of each group, and overall. PipelineError for two journals
+    of one life, or an unknown property."""
+    names = wanted(properties)
+    return summed([judge_group(group, names) for group in groups], names)
+
+
+def summed(runs: Iterable[RunVerdicts], names: Sequence[str]) -> Audit:
+    """The verdicts on some groups, and overall."""
+    ordered = tuple(sorted(runs, key=lambda run: (run.run, run.cluster, run.group)))
+    return Audit({name: overall(name, ordered, KEPT) for name in names}, ordered)
+
+
+def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVerdicts:
+    """The verdicts on one group in one run."""
+    _refuse_second_journals(tables)
+    columns = GroupColumns(tables)
+    run, out = columns.run, GroupFindings()
+    found = _facts(run)
+    view_checks(run, out)
+    markers(run, out)
+    reports(run, out)
+    prepared = PreparedGroup(columns, out)
+    for check in MESSAGE_CHECKS:
+        check(prepared)
+    _counts(run, out)
+    for name in names:
+        examples = [told(run, finding) for finding in out.examples(name)]
+        examples.sort(
+            key=lambda v: (v.sender or "", v.sender_incarnation or 0, v.first or 0, v.text)
+        )
+        result = judged(name, found, out.times[name], examples, out.violated(name))
+        found.properties[name] = result
+    return found
+
+
+def _refuse_second_journals(tables: GroupTables) -> None:
+    """PipelineError for two journals of one life."""
+    lives = Counter((journal.member, journal.incarnation) for journal in tables.journals)
+    for (member, incarnation), journals in lives.items():
+        if journals > 1:
+            raise PipelineError(
+                f"group {tables.key.group!r}",
+                f"a second journal of {member}.{incarnation}",
+                "audit one at a time; an incarnation must never be used twice",
+            )
+
+
+def _facts(run: Chronicle) -> RunVerdicts:
+    """What is known of the journals of a group."""
+    one = run.journals[0]
+    named = {name for m in run.known for row in m.installs for name in row.inside}
+    found = RunVerdicts(
+        cluster=one.cluster,
+        run=one.run,
+        group=one.group,
+        settled=run.settled,
+        mode=run.mode,
+        members=tuple(m.label for m in run.known),
+        absent=tuple(m.label for m in run.members if m.journal is None and m.label in named),
+        torn=tuple(m.label for m in run.known if m.torn),
+        unended=tuple(m.label for m in run.known if m.stop is None),
+        properties={},
+        settings={},
+        mixed=[],
+    )
+    _settings(run, found)
+    return found
+
+
+def _settings(run: Chronicle, found: RunVerdicts) -> None:
+    """Settings that must be equal and are not, and the views whose members differ in one."""
+    differing: list[list[list[str]]] = []
+    for name in SHARED:
+        values: dict[str, list[str]] = {}
+        for journal in sorted(run.journals, key=lambda j: (j.member, j.incarnation)):
+            if name in journal.shared:
+                values.setdefault(journal.shared[name], []).append(journal.label)
+        if len(values) > 1:
+            differing.append(list(values.values()))
+            found.settings[name] = {value: values[value] for value in sorted(values)}
+    for view in run.views.values():
+        if any(sum(not view.inside.isdisjoint(s) for s in having) > 1 for having in differing):
+            found.mixed.append(view.view)
+
+
+def _counts(run: Chronicle, out: GroupFindings) -> None:
+    """How often properties are tested by the rows and routes of the group."""
+    out.asked("no-duplication", sum(m.delivered for m in run.known))
+    whole = [m for m in run.known if not m.torn]
+    out.asked("receipt-truth", sum(some.rows for m in whole for some in m.receipts.values()))
+    out.asked("not-sent-liveness", sum(m.lost for m in whole))
+    out.asked("initial-view", sum(m.delivered + m.sent for m in whole))
+    for route in run.routes:
+        whole = [m for m in route.members if not m.torn]
+        if route.w is not None and len(whole) > 1:
+            out.asked("virtual-synchrony", len(whole))
+        uses = [m.uses[route.v] for m in route.members if route.v in m.uses]
+        out.asked("running-prefix", sum(use.ordered for use in uses))
+        out.asked("toto-refinement", sum(use.batched for use in uses))
+        if route.w is not None:
+            size = sum(use.ordered > 0 for use in uses)
+            out.asked("weak-total-order", size * (size - 1) // 2)
