@@ -112,7 +112,8 @@ def slowly(function):
 
 for place, name in [(lake_file.PartitionWriter, "finish"),
                     (parquet_writer.ParquetFileWriter, "show"),
-                    (lake_transaction.LakeTransaction, "_apply"), (lake, "create_table"),
+                    (lake_transaction.LakeTransaction, "_apply"),
+                    (lake_transaction, "create_table"),
                     (lake_transaction.LakeTransaction, "write"), (lake_transaction, "_sweep")]:
     setattr(place, name, slowly(getattr(place, name)))
 ingest.TASK_BYTES, ingest.SMALL_BYTES = 1, 0

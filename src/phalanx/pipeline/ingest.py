@@ -27,6 +27,7 @@ from phalanx.pipeline.lake.lake import Lake, LakeConflict
 from phalanx.pipeline.lake.lake_facts import delete_rows, put_facts, put_views
 from phalanx.pipeline.lake.lake_file import LakeFile
 from phalanx.pipeline.lake.lake_maintenance import compact_tables
+from phalanx.pipeline.lake.lake_schema import ViewMembers
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change
 from phalanx.pipeline.schemas import EVENTS, JOURNALS
 from phalanx.pipeline.segment_source import Offer, find_offers
@@ -141,6 +142,7 @@ def _ingest(
     taken = run(tasks, transaction.work, _wanted(spark, tasks), progress)
     _explain(taken)
     changed: dict[tuple[str, int], SegmentFacts] = {}
+    views: dict[tuple[str, ...], ViewMembers] = {}
     for some in taken:
         news = [(segment, by_key[segment.key]) for segment in some.segments]
         better = [(segment, choice) for segment, choice in news if _is_news(segment, choice)]
@@ -162,9 +164,10 @@ def _ingest(
             done.corrupt += segment.corrupt
         for table, files in some.files.items():
             transaction.add(table, files)
-        put_views(transaction, some.views)
+        views.update({view.key: view for view in some.views})
     if changed:
         transaction.create(EVENTS)
+        put_views(transaction, views.values())
         put_facts(transaction, (known | changed).values(), changed.values())
         compact_tables(transaction, SMALL_FILES_MAX)
     done.segments = len(changed)

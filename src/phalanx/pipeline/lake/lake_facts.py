@@ -52,7 +52,7 @@ def put_facts(
             transaction.write(JOURNALS, _table(JOURNALS, journals), group)
 
 
-def put_views(transaction: LakeTransaction, views: Collection[ViewMembers]) -> None:
+def put_views(transaction: LakeTransaction, views: Iterable[ViewMembers]) -> None:
     """Adds the views that the lake does not have yet."""
     by_group: dict[str, list[ViewMembers]] = {}
     for view in views:

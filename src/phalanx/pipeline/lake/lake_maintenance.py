@@ -19,8 +19,18 @@ from pathlib import Path
 import msgspec
 
 from phalanx.journal.arrow_schema import arrow
-from phalanx.pipeline.lake import lake as reading
-from phalanx.pipeline.lake.lake import Lake, LakeVersion, Snapshot
+from phalanx.pipeline.lake.lake import (
+    LOG,
+    Lake,
+    LakeVersion,
+    Snapshot,
+    description,
+    explained,
+    files_of,
+    latest_delta_version,
+    open_table,
+    tables_in,
+)
 from phalanx.pipeline.lake.lake_facts import drop_unused_views, put_facts
 from phalanx.pipeline.lake.lake_file import LakeFile, read_file
 from phalanx.pipeline.lake.lake_schema import EPOCH, FORMAT, VERSIONS, day_of, lake_schema
@@ -158,14 +168,14 @@ def vacuum(lake: Lake, keep: timedelta = timedelta(0)) -> Vacuumed:
         if len(kept) == 1:
             kept = [_with_short_logs(lake, kept[0])]
         if kept != known:
-            transaction.publish_only(_rows(kept))
+            transaction.replace_versions(_rows(kept))
         before = _bytes(lake.place)
         files = 0
         spared = writers_elsewhere(lake.place)
-        for table in [*reading.tables_in(lake.place), VERSIONS]:
+        for table in [*tables_in(lake.place), VERSIONS]:
             if table == VERSIONS:
-                newest = reading.open_table(lake.place, VERSIONS)
-                wanted = {f.path for f in reading.files_of(newest, lake.place, VERSIONS)}
+                newest = open_table(lake.place, VERSIONS)
+                wanted = {f.path for f in files_of(newest, lake.place, VERSIONS)}
                 oldest = newest.version()
             else:
                 wanted, oldest = _needed(lake, table, kept)
@@ -202,8 +212,8 @@ def _rows(kept: list[LakeVersion]) -> object:
 def _needed(lake: Lake, table: str, kept: list[LakeVersion]) -> tuple[set[str], int]:
     """The files that some version or the newest Delta version has, and the oldest Delta version
     that is needed."""
-    newest = reading.open_table(lake.place, table)
-    wanted = {file.path for file in reading.files_of(newest, lake.place, table)}
+    newest = open_table(lake.place, table)
+    wanted = {file.path for file in files_of(newest, lake.place, table)}
     oldest: int = newest.version()
     for delta_version in {v.tables[table] for v in kept if table in v.tables}:
         files = Snapshot(lake.place, 0, {table: delta_version}).files(table)
@@ -215,7 +225,7 @@ def _needed(lake: Lake, table: str, kept: list[LakeVersion]) -> tuple[set[str], 
 def _remove_files(folder: Path, wanted: set[str], spared: set[str]) -> int:
     removed = 0
     for path in folder.rglob("*"):
-        if reading.LOG in path.relative_to(folder).parts or not path.is_file():
+        if LOG in path.relative_to(folder).parts or not path.is_file():
             continue
         if str(path) not in wanted and not any(writer in path.name for writer in spared):
             path.unlink(missing_ok=True)
@@ -230,27 +240,27 @@ def _with_short_logs(lake: Lake, newest: LakeVersion) -> LakeVersion:
     for table, delta_version in newest.tables.items():
         if _log_bytes(lake, table) <= LOG_BYTES:
             continue
-        delta = reading.open_table(lake.place, table)
+        delta = open_table(lake.place, table)
         if delta.version() != delta_version:
             continue
-        with reading.explained(lake.place / table):
-            delta.alter.set_table_description(reading.description())
-        if reading.latest_delta_version(lake.place, table) == delta_version + 1:
+        with explained(lake.place / table):
+            delta.alter.set_table_description(description())
+        if latest_delta_version(lake.place, table) == delta_version + 1:
             tables[table] = delta_version + 1
     return msgspec.structs.replace(newest, tables=tables)
 
 
 def _log_bytes(lake: Lake, table: str) -> int:
-    return _bytes(lake.place / table / reading.LOG)
+    return _bytes(lake.place / table / LOG)
 
 
 def _trim_log(lake: Lake, table: str, oldest: int) -> None:
     """Removes what a large log has from before a Delta version, which becomes a checkpoint."""
     if _log_bytes(lake, table) <= LOG_BYTES:
         return
-    log = lake.place / table / reading.LOG
-    with reading.explained(lake.place / table):
-        reading.open_table(lake.place, table, oldest).create_checkpoint()
+    log = lake.place / table / LOG
+    with explained(lake.place / table):
+        open_table(lake.place, table, oldest).create_checkpoint()
     for path in log.iterdir():
         if path.name[:20].isdigit() and int(path.name[:20]) < oldest:
             with suppress(OSError):

@@ -31,8 +31,20 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
-from phalanx.pipeline.lake import lake as reading
-from phalanx.pipeline.lake.lake import Lake, Snapshot, explained, unwritable
+from phalanx.pipeline.lake.lake import (
+    WORK,
+    Lake,
+    Snapshot,
+    create_table,
+    description,
+    explained,
+    files_of,
+    latest_delta_version,
+    open_table,
+    tables_in,
+    unwritable,
+    versions_of,
+)
 from phalanx.pipeline.lake.lake_file import LakeFile, PartitionWriter, read_file, read_files
 from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema, partitions
 
@@ -52,8 +64,8 @@ class LakeTransaction:
         self.lake, self.writer = lake, writer
         self._what = what
         # Committed to last: fails if anybody has published since.
-        self._versions = reading.open_table(lake.place, VERSIONS)
-        known = reading.versions_of(lake.place, self._versions)
+        self._versions = open_table(lake.place, VERSIONS)
+        known = versions_of(lake.place, self._versions)
         self.history = known
         newest = known[-1] if known else None
         tables = newest.tables if newest else {}
@@ -66,7 +78,7 @@ class LakeTransaction:
     @property
     def work(self) -> Path:
         """A folder for notes, removed at the end."""
-        return self.lake.place / reading.WORK / self.writer
+        return self.lake.place / WORK / self.writer
 
     def tables(self) -> list[str]:
         """All tables that exist, or will."""
@@ -138,8 +150,8 @@ class LakeTransaction:
             return self.base.version
         return self._publish(changed)
 
-    def publish_only(self, rows: Any) -> None:
-        """Replaces the table `versions`: for vacuum, which removes versions."""
+    def replace_versions(self, rows: Any) -> None:
+        """Replaces the rows of `versions`, in one commit: for vacuum, which removes versions."""
         before = self.files(VERSIONS)
         self.remove(VERSIONS, before)
         self.write(VERSIONS, rows)
@@ -147,12 +159,12 @@ class LakeTransaction:
 
     def undo_unpublished(self) -> None:
         """Brings each Delta table back to the state that is published."""
-        for table in reading.tables_in(self.lake.place):
+        for table in tables_in(self.lake.place):
             listed = self.base.delta_versions.get(table, -1)
-            if reading.latest_delta_version(self.lake.place, table) == listed:
+            if latest_delta_version(self.lake.place, table) == listed:
                 continue
             published = {file.name: file for file in self.base.files(table)}
-            delta = reading.open_table(self.lake.place, table)
+            delta = open_table(self.lake.place, table)
             self._apply(delta, table, published)
 
     # ------------------------------------------------------------------ Delta commits
@@ -160,7 +172,7 @@ class LakeTransaction:
     def _wanted(self, table: str) -> dict[str, LakeFile]:
         if table not in self._files:
             if table == VERSIONS:
-                listed = reading.files_of(self._versions, self.lake.place, VERSIONS)
+                listed = files_of(self._versions, self.lake.place, VERSIONS)
             else:
                 listed = self.base.files(table)
             self._files[table] = {file.name: file for file in listed}
@@ -171,11 +183,11 @@ class LakeTransaction:
         schema = self._schemas.get(table)
         if schema is None:
             schema = lake_schema(table)
-        if reading.latest_delta_version(place, table) < 0:
-            reading.create_table(place, table, schema, partitions(table))
-        delta = reading.open_table(place, table)
+        if latest_delta_version(place, table) < 0:
+            create_table(place, table, schema, partitions(table))
+        delta = open_table(place, table)
         if _add_columns(delta, place / table, schema):
-            delta = reading.open_table(place, table)
+            delta = open_table(place, table)
         return self._apply(delta, table, wanted)
 
     def _apply(self, delta: DeltaTable, table: str, wanted: Mapping[str, LakeFile]) -> int:
@@ -184,7 +196,7 @@ class LakeTransaction:
 
         now_ms = time.time_ns() // 1_000_000
         place = self.lake.place
-        listed = reading.files_of(delta, place, table)
+        listed = files_of(delta, place, table)
         there = {file.name for file in listed}
         same_rows = self._what == "compact"
         actions: list[Any] = []
@@ -256,7 +268,7 @@ def change(lake: Lake, what: str) -> Iterator[LakeTransaction]:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    path = place / reading.WORK / "lock"
+    path = place / WORK / "lock"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
@@ -283,20 +295,20 @@ def _sweep(lake: Lake) -> None:
     notes = [note for note in _notes(lake.place) if _is_mine(note)]
     if not notes:
         return
-    newest = reading.open_table(lake.place, VERSIONS)
-    listed = {file.path for file in reading.files_of(newest, lake.place, VERSIONS)}
-    published = {version.writer for version in reading.versions_of(lake.place, newest)}
+    newest = open_table(lake.place, VERSIONS)
+    listed = {file.path for file in files_of(newest, lake.place, VERSIONS)}
+    published = {version.writer for version in versions_of(lake.place, newest)}
     for note in notes:
         if note.name not in published:
             for left in lake.place.glob(f"*/*{note.name}*"):
-                if left.parent.name != reading.WORK and str(left) not in listed:
+                if left.parent.name != WORK and str(left) not in listed:
                     with suppress(OSError):
                         left.unlink()
         shutil.rmtree(note, ignore_errors=True)
 
 
 def _notes(place: Path) -> list[Path]:
-    work = place / reading.WORK
+    work = place / WORK
     return [note for note in work.iterdir() if _WRITER.fullmatch(note.name) and note.is_dir()]
 
 
@@ -309,10 +321,10 @@ def _is_mine(note: Path) -> bool:
 
 def _raise_schema_version(lake: Lake) -> None:
     """From now on an earlier phalanx, which lacks tables or columns, refuses the lake."""
-    delta = reading.open_table(lake.place, VERSIONS)
-    if delta.metadata().description != reading.description():
+    delta = open_table(lake.place, VERSIONS)
+    if delta.metadata().description != description():
         with explained(lake.place / VERSIONS):
-            delta.alter.set_table_description(reading.description())
+            delta.alter.set_table_description(description())
 
 
 def _add_columns(delta: DeltaTable, path: Path, schema: Any) -> bool:
@@ -327,7 +339,7 @@ def _add_columns(delta: DeltaTable, path: Path, schema: Any) -> bool:
         )
         with explained(path):
             delta.alter.add_columns(fields.fields)
-            delta.alter.set_table_description(reading.description())
+            delta.alter.set_table_description(description())
     return bool(missing)
 
 
