@@ -212,6 +212,39 @@ def test_a_delta_table_of_another_program_is_refused(fleet: Path, tmp_path: Path
         held(tmp_path / "lake")
 
 
+def test_a_table_of_another_program_in_the_folder_of_a_lake_is_left_alone(
+    fleet: Path, tmp_path: Path
+) -> None:
+    files = sorted(fleet.glob("*.phj"))
+    ingest(files[:2], tmp_path)
+    write_deltalake(str(tmp_path / "orders"), arrow().table({"n": [1]}))
+    write_deltalake(str(tmp_path / "orders"), arrow().table({"n": [2]}), mode="overwrite")
+    ingest(files, tmp_path)
+    vacuum(Lake(tmp_path))
+    assert held(tmp_path) == written(fleet)
+    assert polars.read_delta(str(tmp_path / "orders"), version=0)["n"].to_list() == [1]
+
+
+@pytest.mark.parametrize("table", ["versions", "segments", "deliver"])
+@pytest.mark.parametrize("harm", ["cut", "nonsense", "gone"])
+def test_a_damaged_log_is_one_line(fleet: Path, tmp_path: Path, table: str, harm: str) -> None:
+    files = sorted(fleet.glob("*.phj"))
+    ingest(files[:2], tmp_path / "lake")
+    log = tmp_path / "lake" / table / "_delta_log" / f"{1:020}.json"
+    if harm == "gone":
+        log.unlink()
+    else:
+        log.write_text(log.read_text()[:-40] if harm == "cut" else "nonsense")
+    if (table, harm) == ("versions", "gone"):
+        assert Lake(tmp_path / "lake").snapshot().version == 0, "it cannot be told from a new lake"
+        return
+    problem = f"lake/{table}: cannot be used as a Delta table"
+    with pytest.raises(PipelineError, match=problem):
+        ingest(files, tmp_path / "lake")
+    with pytest.raises(PipelineError, match=problem):
+        info(Lake(tmp_path / "lake"))
+
+
 @pytest.mark.parametrize(
     ("table", "facts", "problem"),
     [
@@ -331,6 +364,13 @@ def test_derived_tables_are_replaced_whole_or_in_part(tmp_path: Path) -> None:
 
     assert [numbers(version) for version in (1, 2, 3, 4)] == [[1, 2, 3], [3, 4], [4], [1]]
     assert polars.read_delta(str(tmp_path / "lake" / "findings"))["n"].to_list() == [1]
+    longer = pa.table({"group": ["c"], "n": [5], "text": ["new"]})
+    assert lake.replace("findings", longer, {"group": "c"}) == 5
+    compact(lake)
+    found = lake.snapshot().read("findings").sort_by("n").to_pylist()
+    assert [one["text"] for one in found] == [None, "new"]
+    with pytest.raises(PipelineError, match="column 'n' is int64, not string"):
+        lake.replace("findings", pa.table({"group": ["c"], "n": ["5"]}))
     for name in ("deliver", "versions", "../x", "Findings"):
         with pytest.raises(PipelineError, match="no name for a derived table"):
             lake.replace(name, first)

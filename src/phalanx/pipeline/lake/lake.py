@@ -135,16 +135,16 @@ class Lake:
 
     def versions(self) -> list[LakeVersion]:
         """All versions that can still be read, the newest last."""
-        return versions_of(self.place, open_table(self.place, VERSIONS))
+        return VersionRows(self.place, open_table(self.place, VERSIONS)).all()
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The tables as they were in a version; the newest if none is given. Version 0 is empty."""
-        known = self.versions()
-        if version == 0 or (version is None and not known):
-            return Snapshot(self.place, 0, {})
-        for one in reversed(known):
-            if version is None or one.version == version:
-                return Snapshot(self.place, one.version, one.tables)
+        rows = VersionRows(self.place, open_table(self.place, VERSIONS))
+        if version is None:
+            version = rows.newest
+        if version == 0 or rows.has(version):
+            return Snapshot(self.place, version, rows.tables(version))
+        known = rows.all()
         there = f"{known[0].version} to {known[-1].version}" if known else "none"
         problem = f"there is no version {version}"
         raise PipelineError(str(self.place), problem, f"there are {there}")
@@ -201,18 +201,45 @@ def files_of(delta: DeltaTable, place: Path, table: str) -> list[LakeFile]:
     return sorted(files, key=lambda file: file.path)
 
 
-def versions_of(place: Path, delta: DeltaTable) -> list[LakeVersion]:
-    """The versions that a state of the table `versions` lists, the newest last."""
-    rows = read_files(files_of(delta, place, VERSIONS), lake_schema(VERSIONS)).to_pylist()
-    found: list[LakeVersion] = []
-    tables: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: row["lake_version"]):
-        tables = tables | {row["table"]: row["delta_version"]}
-        if found and found[-1].version == row["lake_version"]:
-            found.pop()
-        kind = (row["lake_version"], row["committed"], row["what"], row["writer"])
-        found.append(LakeVersion(*kind, tables))
-    return found
+class VersionRows:
+    """The rows of a state of the table `versions`. A lake that is ingested every few seconds has
+    very many of them, so only `all` makes objects."""
+
+    def __init__(self, place: Path, delta: DeltaTable) -> None:
+        self._rows = read_files(files_of(delta, place, VERSIONS), lake_schema(VERSIONS))
+
+    @property
+    def newest(self) -> int:
+        """0 if there is none."""
+        return arrow().compute.max(self._rows["lake_version"]).as_py() or 0
+
+    @property
+    def writers(self) -> set[str]:
+        return set(self._rows["writer"].unique().to_pylist())
+
+    def has(self, version: int) -> bool:
+        compute = arrow().compute
+        return bool(compute.any(compute.equal(self._rows["lake_version"], version)).as_py())
+
+    def tables(self, version: int) -> dict[str, int]:
+        """The versions of the Delta tables. They grow with those of the lake."""
+        compute = arrow().compute
+        rows = self._rows.filter(compute.less_equal(self._rows["lake_version"], version))
+        last = rows.group_by("table").aggregate([("delta_version", "max")])
+        names, versions = last["table"].to_pylist(), last["delta_version_max"].to_pylist()
+        return dict(zip(names, versions, strict=True))
+
+    def all(self) -> list[LakeVersion]:
+        """The versions, the newest last."""
+        found: list[LakeVersion] = []
+        tables: dict[str, int] = {}
+        for row in self._rows.sort_by("lake_version").to_pylist():
+            tables = tables | {row["table"]: row["delta_version"]}
+            if found and found[-1].version == row["lake_version"]:
+                found.pop()
+            facts = (row["lake_version"], row["committed"], row["what"], row["writer"])
+            found.append(LakeVersion(*facts, tables))
+        return found
 
 
 # ---------------------------------------------------------------------- Delta tables
@@ -307,6 +334,15 @@ def tables_in(place: Path) -> list[str]:
     return sorted(
         child.name for child in place.iterdir() if child.name != VERSIONS and _has_log(child)
     )
+
+
+def is_ours(place: Path, table: str) -> bool:
+    """A Delta table that a lake may have. One of another program may lie in the same folder."""
+    try:
+        open_table(place, table)
+    except PipelineError:
+        return False
+    return True
 
 
 def _has_log(path: Path) -> bool:

@@ -27,6 +27,7 @@ from phalanx.pipeline.lake.lake import (
     description,
     explained,
     files_of,
+    is_ours,
     latest_delta_version,
     open_table,
     tables_in,
@@ -161,7 +162,7 @@ def vacuum(lake: Lake, keep: timedelta = timedelta(0)) -> Vacuumed:
     """Removes versions that were replaced longer ago than `keep`, and what only they need. The
     newest version always stays."""
     with change(lake, "vacuum") as transaction:
-        known = transaction.history
+        known = lake.versions()
         if not known:
             return Vacuumed(version=0, versions=0, files=0, bytes=0)
         kept = _kept(known, datetime.now(UTC) - keep)
@@ -172,7 +173,8 @@ def vacuum(lake: Lake, keep: timedelta = timedelta(0)) -> Vacuumed:
         before = _bytes(lake.place)
         files = 0
         spared = writers_elsewhere(lake.place)
-        for table in [*tables_in(lake.place), VERSIONS]:
+        own = [table for table in tables_in(lake.place) if is_ours(lake.place, table)]
+        for table in [*own, VERSIONS]:
             if table == VERSIONS:
                 newest = open_table(lake.place, VERSIONS)
                 wanted = {f.path for f in files_of(newest, lake.place, VERSIONS)}

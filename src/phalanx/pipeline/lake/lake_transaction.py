@@ -35,17 +35,18 @@ from phalanx.pipeline.lake.lake import (
     WORK,
     Lake,
     Snapshot,
+    VersionRows,
     create_table,
     description,
     explained,
     files_of,
+    is_ours,
     latest_delta_version,
     open_table,
     tables_in,
     unwritable,
-    versions_of,
 )
-from phalanx.pipeline.lake.lake_file import LakeFile, PartitionWriter, read_file, read_files
+from phalanx.pipeline.lake.lake_file import LakeFile, PartitionWriter, read_files
 from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema, partitions
 
 if TYPE_CHECKING:
@@ -65,11 +66,8 @@ class LakeTransaction:
         self._what = what
         # Committed to last: fails if anybody has published since.
         self._versions = open_table(lake.place, VERSIONS)
-        known = versions_of(lake.place, self._versions)
-        self.history = known
-        newest = known[-1] if known else None
-        tables = newest.tables if newest else {}
-        self.base = Snapshot(lake.place, newest.version if newest else 0, tables)
+        rows = VersionRows(lake.place, self._versions)
+        self.base = Snapshot(lake.place, rows.newest, rows.tables(rows.newest))
         """The version that the transaction begins from."""
         self._files: dict[str, dict[str, LakeFile]] = {}
         self._schemas: dict[str, Any] = {}
@@ -117,24 +115,27 @@ class LakeTransaction:
 
     def replace(self, table: str, rows: Any, where: Mapping[str, Any] | None = None) -> None:
         """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
-        The table is created with the schema of `rows` if it does not exist."""
+        The table has the columns of `rows`; it is created if it does not exist. PipelineError if
+        it has a column of the same name and another type."""
         pa = arrow()
         if table in OWN_TABLES or not _DERIVED.fullmatch(table):
             remedy = "choose another name, of letters, digits and underscores"
             raise PipelineError(table, "no name for a derived table", remedy)
         self._schemas[table] = rows.schema
+        if table in self.base.delta_versions:
+            _check_types(open_table(self.lake.place, table), rows.schema, table)
         before = self.files(table)
         if where is None:
             self.remove(table, before)
         else:
             for file in before:
-                found = read_file(file)
+                found = read_files([file], rows.schema)
                 matches = _matches(found, where)
                 if pa.compute.any(matches).as_py():
                     self.remove(table, [file])
                     kept = found.filter(pa.compute.invert(matches))
                     if kept.num_rows:
-                        self.write(table, kept.select(rows.schema.names).cast(rows.schema))
+                        self.write(table, kept)
         if rows.num_rows:
             self.write(table, rows)
 
@@ -163,6 +164,8 @@ class LakeTransaction:
             listed = self.base.delta_versions.get(table, -1)
             if latest_delta_version(self.lake.place, table) == listed:
                 continue
+            if listed < 0 and not is_ours(self.lake.place, table):
+                continue
             published = {file.name: file for file in self.base.files(table)}
             delta = open_table(self.lake.place, table)
             self._apply(delta, table, published)
@@ -180,13 +183,11 @@ class LakeTransaction:
 
     def _commit(self, table: str, wanted: Mapping[str, LakeFile]) -> int:
         place = self.lake.place
-        schema = self._schemas.get(table)
-        if schema is None:
-            schema = lake_schema(table)
-        if latest_delta_version(place, table) < 0:
+        schema = lake_schema(table) if table in OWN_TABLES else self._schemas.get(table)
+        if schema is not None and latest_delta_version(place, table) < 0:
             create_table(place, table, schema, partitions(table))
         delta = open_table(place, table)
-        if _add_columns(delta, place / table, schema):
+        if schema is not None and _add_columns(delta, place / table, schema):
             delta = open_table(place, table)
         return self._apply(delta, table, wanted)
 
@@ -297,7 +298,7 @@ def _sweep(lake: Lake) -> None:
         return
     newest = open_table(lake.place, VERSIONS)
     listed = {file.path for file in files_of(newest, lake.place, VERSIONS)}
-    published = {version.writer for version in versions_of(lake.place, newest)}
+    published = VersionRows(lake.place, newest).writers
     for note in notes:
         if note.name not in published:
             for left in lake.place.glob(f"*/*{note.name}*"):
@@ -341,6 +342,14 @@ def _add_columns(delta: DeltaTable, path: Path, schema: Any) -> bool:
             delta.alter.add_columns(fields.fields)
             delta.alter.set_table_description(description())
     return bool(missing)
+
+
+def _check_types(delta: DeltaTable, schema: Any, table: str) -> None:
+    there = arrow().schema(delta.schema().to_arrow())
+    for field in schema:
+        if field.name in there.names and there.field(field.name).type != field.type:
+            problem = f"column {field.name!r} is {there.field(field.name).type}, not {field.type}"
+            raise PipelineError(table, problem, "give the rows the types that the table has")
 
 
 def _partition(table: str, file: LakeFile) -> dict[str, str | None]:
