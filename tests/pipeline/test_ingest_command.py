@@ -94,6 +94,31 @@ def test_only_long_work_tells_of_its_progress(
     assert lines == ["2 of 20 MB taken, 2 s", "13 of 20 MB taken, 13 s"]
 
 
+def test_of_processes_that_ingest_at_once_each_succeeds_or_is_refused(tmp_path: Path) -> None:
+    files = sorted(fleet(tmp_path / "fleet").glob("*.phj"))
+    lake = tmp_path / "lake"
+    command = [sys.executable, "-m", "phalanx", "ingest", "--into", str(lake)]
+    processes = [
+        subprocess.Popen(
+            [*command, *map(str, files[first::4])],
+            env=os.environ | {"PYTHONPATH": str(PACKAGES)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for first in range(4)
+    ]
+    for process in processes:
+        _, told = process.communicate(timeout=SECONDS_MAX)
+        errors = [line for line in told.splitlines() if line.startswith("phalanx: ")]
+        assert (process.returncode, len(errors)) in ((0, 0), (2, 1)), told
+        assert "Traceback" not in told
+    assert phalanx("ingest", tmp_path / "fleet", "--into", lake).exit_code == 0
+    assert held(lake) == written(tmp_path / "fleet")
+    assert phalanx("lake", "vacuum", lake, "--keep", "0h").exit_code == 0
+    check_heads(lake)
+
+
 # ---------------------------------------------------------------------- kill -9
 
 SLOWLY = """
