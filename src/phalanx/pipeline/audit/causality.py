@@ -12,10 +12,10 @@ import numpy as np
 from phalanx.pipeline.audit.batched import batches
 from phalanx.pipeline.audit.direct_causes import DirectCauses, Shown, shown
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
-from phalanx.pipeline.audit.message_columns import BASIC
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
 from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge, judge_fifo
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC
 
 NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 
@@ -132,6 +132,7 @@ def _loop(p: PreparedGroup, past: Past, i: int) -> None:
 
 
 def _report(p: PreparedGroup, found: list[Late]) -> None:
+    # Of a message whose home cannot be known: a view is its home if a member delivered it there.
     homeless: dict[tuple[int, int, int, int], Late] = {}
     for late in found:
         if late.kind == "fifo":
@@ -144,16 +145,8 @@ def _report(p: PreparedGroup, found: list[Late]) -> None:
         elif not p.facts.torn[late.k]:
             _add(p, late, f"{late.kind}/")
     for late in homeless.values():
-        if not p.facts.torn[late.k] and _delivered_in(p, late):
+        if not p.facts.torn[late.k] and p.delivered_in(late.s, late.v, late.number):
             _add(p, late, "reliable-causal/")
-
-
-def _delivered_in(p: PreparedGroup, late: Late) -> bool:
-    """Of a message whose home cannot be known: the view is its home if a member delivered it
-    there."""
-    d = p.deliveries
-    here = (d.s == late.s) & (d.v == late.v) & (d.first <= late.number) & (d.last >= late.number)
-    return bool(here.any())
 
 
 def _label(p: PreparedGroup, s: int, first: int, last: int | None = None) -> str:

@@ -356,13 +356,21 @@ class Chronicle:
         for row in by_kind[QueueCounts]:
             of[row.member, row.incarnation].queues.append(row)
         for row in by_kind[Receipts]:
-            of[row.member, row.incarnation].receipts[row.what] = row
+            receipts = of[row.member, row.incarnation].receipts
+            known = receipts.get(row.what)
+            if known is not None:
+                row = msgspec.structs.replace(
+                    row, rows=row.rows + known.rows, upto=max(row.upto, known.upto)
+                )
+            receipts[row.what] = row
         for row in by_kind[Submitted]:
-            of[row.member, row.incarnation].submitted[row.after] = row.count
+            submitted = of[row.member, row.incarnation].submitted
+            submitted[row.after] = submitted.get(row.after, 0) + row.count
         for row in by_kind[LastStep]:
-            of[row.member, row.incarnation].last_step = row.step
+            member = of[row.member, row.incarnation]
+            member.last_step = max(row.step, member.last_step or 0)
         for row in by_kind[Lost]:
-            of[row.member, row.incarnation].lost = row.rows
+            of[row.member, row.incarnation].lost += row.rows
 
     def _note(self, member: MemberRecord, row: Fate | Install | Marker) -> None:
         if not isinstance(row, Marker):

@@ -14,11 +14,12 @@ from itertools import pairwise
 import numpy as np
 
 from phalanx.pipeline.audit.member_masks import MaskSpace, Words, united
-from phalanx.pipeline.audit.message_columns import AGREED, BASIC, Columns, Deliveries, Sends
+from phalanx.pipeline.audit.message_columns import Columns, Deliveries, Sends
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
     Longs,
+    Stretch,
     cut,
     first_wins,
     grid,
@@ -27,6 +28,7 @@ from phalanx.pipeline.audit.number_ranges import (
     overlapping,
     packed,
 )
+from phalanx.pipeline.audit.row_coder import AGREED, BASIC
 
 FAR = np.iinfo(np.int64).max
 
@@ -66,19 +68,31 @@ class Ways(Columns):
 class DeliveredCells:
     """The cells of some senders of a group."""
 
-    def __init__(self, deliveries: Deliveries, sends: Sends, masks: MaskSpace) -> None:
-        """Deliveries and sends have each message once; sends are sorted by sender and number."""
+    def __init__(
+        self, deliveries: Deliveries, sends: Sends, masks: MaskSpace, stretch: Stretch | None = None
+    ) -> None:
+        """Deliveries and sends have each message once; sends are sorted by sender and number. With
+        a stretch, only cells in it count: all ranges that meet it must be there."""
         self.masks, self.sends = masks, sends
         d = deliveries
-        self.grid = grid((d.s, d.first, d.last), (sends.s, sends.first, sends.last))
+        ranges = [(d.s, d.first, d.last), (sends.s, sends.first, sends.last)]
+        if stretch is not None:
+            every = np.flatnonzero(stretch.low < stretch.high)
+            ranges.append((every, stretch.low[every], stretch.high[every] - 1))
+        self.grid = grid(*ranges)
         starts = packed(sends.s, sends.first)
         first, key = self.grid.first, self.grid.key
         self.sent = holder(starts, sends.last, sends.s, key, first)
         """Per cell, the index of its sending; -1 without one."""
+        self._counts = None if stretch is None else stretch.has(key, first)
+        if self._counts is not None:
+            self.sent[~self._counts] = -1
         self._gather(d)
 
     def _gather(self, d: Deliveries) -> None:
         row, cell = cut(self.grid, d.s, d.first, d.last)
+        if self._counts is not None:
+            row, cell = row[self._counts[cell]], cell[self._counts[cell]]
         c1 = self.grid.first[cell]
         pos = np.where(d.pos[row] == NONE, NONE, d.pos[row] + c1 - d.first[row])
         attributes = (d.v[row], d.o[row], d.service[row], d.frame[row], pos, d.batch[row], d.t[row])

@@ -13,14 +13,18 @@ import numpy as np
 
 from phalanx.pipeline.audit.group_findings import Finding, known, shown_rows
 from phalanx.pipeline.audit.member_masks import Words
-from phalanx.pipeline.audit.message_columns import BASIC
 from phalanx.pipeline.audit.number_ranges import Bools, Longs, group_starts
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC
 
 
 def delivery_view(p: PreparedGroup) -> None:
     _moved(p)
     _several(p)
+
+
+def initial_view(p: PreparedGroup) -> None:
+    """Each row names the view that its member is in."""
     d, s, m = p.deliveries, p.sent_rows, p.columns.markers
     _misplaced(p, "delivered", d.k, d.lseq, d.v, d.s, d.first, d.last)
     again = p.repeated

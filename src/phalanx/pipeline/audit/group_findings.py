@@ -56,6 +56,8 @@ class GroupFindings:
         self.counts: Counter[str] = Counter()
         """How often each kind of violation was found."""
         self.kept: dict[str, list[Finding]] = {}
+        self.disordered: set[int] = set()
+        """Views in which positions of messages are broken."""
 
     def asked(self, name: str, times: int = 1) -> None:
         self.times[name] += int(times)
@@ -123,6 +125,7 @@ class GroupFindings:
     def merge(self, other: GroupFindings) -> None:
         self.times.update(other.times)
         self.counts.update(other.counts)
+        self.disordered |= other.disordered
         for findings in other.kept.values():
             self._keep(findings)
 

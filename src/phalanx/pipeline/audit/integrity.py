@@ -11,7 +11,7 @@ from phalanx.pipeline.audit.chronicle import Receivers
 from phalanx.pipeline.audit.delivered_cells import FAR
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SERVICES, Deliveries, Submissions
+from phalanx.pipeline.audit.message_columns import Deliveries, Submissions
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -24,12 +24,12 @@ from phalanx.pipeline.audit.number_ranges import (
     packed,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC, SERVICES
 
 
 def integrity(p: PreparedGroup) -> None:
     _ways(p)
     _bodies(p)
-    _repeated(p)
     _as_accepted(p)
 
 
@@ -202,6 +202,7 @@ def _as_accepted(p: PreparedGroup) -> None:
         packed(sends.s, sends.first), sends.last, sends.s, cells.key[cell], cells.first[cell]
     )
     both = (at >= 0) & ((given.t[row] >= 0) | (sends.t[np.maximum(at, 0)] >= 0))
+    both &= p.counts(cells.key[cell], cells.first[cell])
     row, cell, at = row[both], cell[both], at[both]
     bad = np.array(
         [
@@ -267,7 +268,7 @@ def _bodies(p: PreparedGroup) -> None:
     """Members that delivered the same range got the same bodies, and the submitted ones, where
     checksums of bodies were recorded."""
     d, given = p.rows, p.submissions
-    got = d.at(d.digest != NONE)
+    got = d.at((d.digest != NONE) & p.counts(d.s, d.first))
     known = given.at(given.digest != NONE)
     if not len(got):
         return
@@ -322,7 +323,7 @@ def _submitted(known: Submissions, ranges: Deliveries) -> tuple[Longs, Longs]:
     return digest, lseq
 
 
-def _repeated(p: PreparedGroup) -> None:
+def no_duplication(p: PreparedGroup) -> None:
     """Rows that deliver or send a message again: once in a whole life, whatever the view."""
     d, again = p.repeated, p.resent
     basic = d.service == BASIC

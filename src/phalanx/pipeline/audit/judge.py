@@ -13,9 +13,9 @@ from phalanx.core.wire.shared_settings import SHARED
 from phalanx.errors import PipelineError
 from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
-from phalanx.pipeline.audit.delivery_view import delivery_view
+from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
 from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, told
-from phalanx.pipeline.audit.integrity import integrity
+from phalanx.pipeline.audit.integrity import integrity, no_duplication
 from phalanx.pipeline.audit.liveness import liveness
 from phalanx.pipeline.audit.lost_receivers import lost_receivers
 from phalanx.pipeline.audit.markers import markers
@@ -33,7 +33,9 @@ from phalanx.verify.properties import PROPERTIES
 
 MESSAGE_CHECKS: tuple[Callable[[PreparedGroup], None], ...] = (
     integrity,
+    no_duplication,
     delivery_view,
+    initial_view,
     virtual_synchrony,
     marker_sides,
     safe_prefix,

@@ -14,9 +14,9 @@ import numpy as np
 from phalanx.pipeline.audit.group_findings import Finding
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SAFE
 from phalanx.pipeline.audit.number_ranges import Bools, cut, grid
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC, SAFE
 
 INDICATION = "safe-indication-liveness"
 
@@ -86,6 +86,7 @@ def _accepted(p: PreparedGroup) -> None:
     sent[cut(cells, sends.s, sends.first, sends.last).cell] = True
     told[cut(cells, nobody.s, nobody.first, nobody.last).cell] = True
     at = np.flatnonzero(taken)
+    at = at[p.counts(cells.key[at], cells.first[at])]
     s = cells.key[at]
     lasting = facts.lasting[s]
     unsent = lasting & ~sent[at] & ~told[at]
@@ -126,7 +127,7 @@ def _reported(p: PreparedGroup, report: int) -> None:
                 here = {name for name in here if name.rpartition(".")[0] in meant.to}
             else:
                 here &= set(meant.names)
-        if here:
+        if here and p.counts_one(s, max(low, int(given.first[i]))):
             about = (s, max(low, int(given.first[i])), min(high, int(given.last[i])))
             rows = ((s, int(given.lseq[i])), (s, lseq))
             kind = "multicast-liveness/reported"

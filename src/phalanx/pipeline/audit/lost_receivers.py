@@ -86,7 +86,8 @@ def _unreported(p: PreparedGroup, reports: list[LostReport]) -> None:
     sent = at >= 0
     row, cell, at = row[sent], cell[sent], at[sent]
     home = sends.home[at]
-    fair = (home >= 0) & facts.view_known[home] & facts.has_ended(given.s[row], home)
+    fair = p.counts(cells.key[cell], cells.first[cell])
+    fair &= (home >= 0) & facts.view_known[home] & facts.has_ended(given.s[row], home)
     row, cell, at, home = row[fair], cell[fair], at[fair], home[fair]
     p.out.asked(NOT_SENT, len(row))
     missing: dict[tuple[int, int], list[str]] = {}
@@ -123,7 +124,7 @@ def _delivered(p: PreparedGroup, report: LostReport) -> None:
             continue
         first, last = int(number_of(points[c])), int(number_of(points[c + 1])) - 1
         at = int(cells.sent[c])
-        if first > report.last or last < report.first:
+        if first > report.last or last < report.first or not p.counts_one(report.s, first):
             continue
         if at >= 0 and sends.lseq[at] <= report.lseq:
             continue
@@ -146,6 +147,8 @@ def _pieces(p: PreparedGroup, reports: list[LostReport]) -> None:
             if given.first[i] <= report.last and given.last[i] >= report.first:
                 pieces.setdefault(max(int(given.first[i]), report.first), i)
         for piece, i in pieces.items():
+            if not p.counts_one(report.s, piece):
+                continue
             last = min(int(given.last[i]), report.last)
             _judge(p, report, named, piece, last, i)
 

@@ -61,6 +61,17 @@ class Grid(NamedTuple):
         return key_of(self.points[:-1])
 
 
+class Stretch(NamedTuple):
+    """Per key, the numbers from `low` to before `high`: a part of a large group."""
+
+    low: Longs
+    high: Longs
+
+    def has(self, key: Longs, number: Longs) -> Bools:
+        found: Bools = (self.low[key] <= number) & (number < self.high[key])
+        return found
+
+
 def grid(*ranges: tuple[Longs, Longs, Longs]) -> Grid:
     """Of ranges given as key, first, last. Cells between two ranges, and from the last range of a
     key to the first one of the next, exist too: no range has them."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from phalanx.pipeline.audit.group_findings import Finding
 from phalanx.pipeline.audit.member_masks import some
-from phalanx.pipeline.audit.message_columns import AGREED, BASIC, Deliveries
+from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
@@ -25,33 +25,29 @@ from phalanx.pipeline.audit.number_ranges import (
     group_starts,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import AGREED, BASIC
 from phalanx.pipeline.audit.synchrony import on_routes
 
 PREFIX, WEAK, TOTO = "running-prefix", "weak-total-order", "toto-refinement"
 
 
 def total_order(p: PreparedGroup) -> None:
-    broken = _Broken()
-    _rising(p, broken)
-    _claims(p, broken)
-    for v in sorted(broken.views):
-        _weak_total_order(p, v)
+    rising(p)
+    one_position(p)
+    one_message(p)
+    for v in sorted(p.out.disordered):
+        weak_total_order(p, v)
 
 
-class _Broken:
-    """The views in which there is no one order of positions."""
-
-    def __init__(self) -> None:
-        self.views: set[int] = set()
-
-    def note(self, views: Longs, bad: Bools | Longs) -> None:
-        self.views.update(np.unique(views[bad]).tolist())
+def _note(p: PreparedGroup, views: Longs, bad: Bools | Longs) -> None:
+    """Views in which there is no one order of positions."""
+    p.out.disordered.update(np.unique(views[bad]).tolist())
 
 
 # ---------------------------------------------------------------------------- per member
 
 
-def _rising(p: PreparedGroup, broken: _Broken) -> None:
+def rising(p: PreparedGroup) -> None:
     """Positions and batches of a member rise in a view. Basic messages have none."""
     d = p.deliveries
     d = d.at(np.lexsort((d.first, d.lseq, d.v, d.k)))
@@ -87,7 +83,7 @@ def _rising(p: PreparedGroup, broken: _Broken) -> None:
 
         p.out.add_each(kind, bad, d.s, d.first, shown)
         if kind.startswith(PREFIX):
-            broken.note(d.v, bad)
+            _note(p, d.v, bad)
 
 
 def _last_before(d: Deliveries, which: Bools) -> Longs:
@@ -106,23 +102,30 @@ def _last_before(d: Deliveries, which: Bools) -> Longs:
 # ---------------------------------------------------------------------------- per route
 
 
-def _claims(p: PreparedGroup, broken: _Broken) -> None:
-    """Each message has one position and one batch on a route, and each position one message."""
+def one_position(p: PreparedGroup) -> None:
+    """Each message has one position and one batch on a route, and no member skips it."""
+    way, route, pos = _claims(p)
+    for what, values in (("pos", pos), ("batch", p.cells.ways.batch[way])):
+        _moved(p, way, route, values, what)
+    _skipped(p, way, route, pos)
+
+
+def one_message(p: PreparedGroup) -> None:
+    """Each position of a route has one message."""
+    _taken(p, *_claims(p))
+
+
+def _claims(p: PreparedGroup) -> tuple[Longs, Longs, Longs]:
+    """Ways with a position or a batch on the routes that they are of, and the positions."""
     w, facts = p.cells.ways, p.facts
     claims = np.flatnonzero((w.service != BASIC) & ((w.pos != NONE) | (w.batch != NONE)))
     way, route = on_routes(p, claims)
     here = some(p.cells.mask[way] & facts.along[route])
     way, route = way[here], route[here]
-    pos = np.where(w.service[way] >= AGREED, w.pos[way], NONE)
-    for what, values in (("pos", pos), ("batch", w.batch[way])):
-        _moved(p, way, route, values, what, broken)
-    _taken(p, way, route, pos, broken)
-    _skipped(p, way, route, pos, broken)
+    return way, route, np.where(w.service[way] >= AGREED, w.pos[way], NONE)
 
 
-def _moved(
-    p: PreparedGroup, way: Longs, route: Longs, values: Longs, what: str, broken: _Broken
-) -> None:
+def _moved(p: PreparedGroup, way: Longs, route: Longs, values: Longs, what: str) -> None:
     """One message at two positions, or in two batches."""
     w = p.cells.ways
     there = values != NONE
@@ -145,10 +148,10 @@ def _moved(
     first = way[starts]
     p.out.add_each(kind, bad, w.s[first], w.c1[first], shown)
     if what == "pos":
-        broken.note(w.v[first], bad)
+        _note(p, w.v[first], bad)
 
 
-def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Broken) -> None:
+def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
     """Two messages at one position."""
     w = p.cells.ways
     there = pos != NONE
@@ -175,10 +178,10 @@ def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Brok
         return Finding(f"{PREFIX}/taken", int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows)
 
     p.out.add_each(f"{PREFIX}/taken", bad, w.s[way], w.c1[way], shown)
-    broken.note(w.v[way], bad)
+    _note(p, w.v[way], bad)
 
 
-def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Broken) -> None:
+def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
     """A hole below a position that a member has, where another has a message for it."""
     w, facts = p.cells.ways, p.facts
     lack = facts.ordered[route] & facts.meant[w.t[way]] & ~p.cells.placed[way]
@@ -197,13 +200,13 @@ def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs, broken: _Br
                 return Finding(f"{PREFIX}/skipped", int(w.k[j]), k, *about, note=note, rows=rows)
 
             p.out.add_each(f"{PREFIX}/skipped", bad, w.s[way], w.c1[way], shown)
-            broken.note(w.v[way], bad)
+            _note(p, w.v[way], bad)
 
 
 # ---------------------------------------------------------------------------- pair by pair
 
 
-def _weak_total_order(p: PreparedGroup, v: int) -> None:
+def weak_total_order(p: PreparedGroup, v: int) -> None:
     """Each two members that moved on together delivered what both have in one order. Asked of a
     view in which positions are broken, message by message and pair by pair."""
     d = p.deliveries

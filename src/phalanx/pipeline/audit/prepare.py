@@ -1,18 +1,37 @@
-"""One group, prepared for the checks of messages."""
+"""One group, or a part of a large one, prepared for the checks of messages."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
 
 from phalanx.pipeline.audit.delivered_cells import DeliveredCells, deliveries_once, sends_once
 from phalanx.pipeline.audit.group_facts import GroupFacts
 from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.message_columns import GroupColumns
+from phalanx.pipeline.audit.number_ranges import Bools, Longs, Stretch
+
+DeliveredIn = Callable[[int, int, int], bool]
+"""Whether a member delivered a message (sender, number) in a view."""
 
 
 class PreparedGroup:
     """What the checks look at, and where they put what they find."""
 
-    def __init__(self, columns: GroupColumns, out: GroupFindings) -> None:
+    def __init__(
+        self,
+        columns: GroupColumns,
+        out: GroupFindings,
+        stretch: Stretch | None = None,
+        first: bool = True,
+        delivered_in: DeliveredIn | None = None,
+    ) -> None:
+        """Of a part of a large group: the numbers that count, whether it is the first part, and how
+        to look up deliveries that are not in it."""
         self.columns, self.out = columns, out
+        self.stretch, self.first = stretch, first
+        self._delivered_in = delivered_in
         self.run = columns.run
         self.facts = GroupFacts(columns.run, max(1, len(columns.views)))
         self.rows = columns.deliveries
@@ -22,4 +41,20 @@ class PreparedGroup:
         self.sent_rows = columns.sends
         self.sends, self.resent = sends_once(self.sent_rows)
         self.submissions = columns.submissions
-        self.cells = DeliveredCells(self.deliveries, self.sends, self.facts.masks)
+        self.cells = DeliveredCells(self.deliveries, self.sends, self.facts.masks, stretch)
+
+    def counts(self, s: Longs, number: Longs) -> Bools:
+        """Which of these messages belong to this part."""
+        if self.stretch is None:
+            return np.full(len(s), True)
+        return self.stretch.has(s, number)
+
+    def counts_one(self, s: int, number: int) -> bool:
+        return self.stretch is None or bool(self.stretch.low[s] <= number < self.stretch.high[s])
+
+    def delivered_in(self, s: int, v: int, number: int) -> bool:
+        """Whether a member delivered this message in this view."""
+        if self._delivered_in is not None:
+            return self._delivered_in(s, v, number)
+        d = self.deliveries
+        return bool(((d.s == s) & (d.v == v) & (d.first <= number) & (d.last >= number)).any())

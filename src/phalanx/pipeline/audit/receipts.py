@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import Finding
+from phalanx.pipeline.audit.group_findings import Finding, GroupFindings
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.message_columns import LostRows, ReceiptRows
 from phalanx.pipeline.audit.number_ranges import (
@@ -37,7 +37,8 @@ def receipts(p: PreparedGroup) -> None:
         rows = rows.at(~p.facts.torn[rows.s])
         if len(rows):
             _judge(p, rows, stable, promised)
-    _foreign(p)
+    if p.first:
+        _foreign(p)
     _all_delivered(p)
 
 
@@ -45,7 +46,7 @@ def _promised(p: PreparedGroup) -> dict[tuple[int, int], Words]:
     """Per receipt at the end of a view, the members of which it speaks."""
     return {
         (member.k, row.lseq): p.facts.masks.of(m.k for m in come)
-        for member, row, come in promises(p.run, p.out)
+        for member, row, come in promises(p.run, p.out if p.first else GroupFindings())
     }
 
 
@@ -80,6 +81,9 @@ def _judge(
 ) -> None:
     facts, cells, sends = p.facts, p.cells, p.sends
     first = _newly(rows.s, rows.upto)
+    if p.stretch is not None:
+        first = np.maximum(first, p.stretch.low[rows.s])
+        rows.upto = np.minimum(rows.upto, p.stretch.high[rows.s] - 1)
     new = first <= rows.upto
     rows, first = rows.at(new), first[new]
     row, cell = _cells_of(p, rows.s, first, rows.upto)

@@ -11,9 +11,10 @@ import numpy as np
 
 from phalanx.pipeline.audit.group_findings import Finding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
-from phalanx.pipeline.audit.message_columns import BASIC, SAFE, Deliveries
+from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import NONE, Bools, Longs, counted, group_starts, repeated
 from phalanx.pipeline.audit.prepare import PreparedGroup
+from phalanx.pipeline.audit.row_coder import BASIC, SAFE
 
 
 def virtual_synchrony(p: PreparedGroup) -> None:
