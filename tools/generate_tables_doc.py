@@ -17,6 +17,7 @@ from typing import Any
 from phalanx.journal import schema as events
 from phalanx.journal.schema import TABLES
 from phalanx.pipeline import segment_stats as facts
+from phalanx.pipeline.lake.lake_schema import VERSIONS, VIEWS, lake_schema
 from phalanx.pipeline.schemas import EVENTS, FACTS, arrow_schema
 
 FRONT = {
@@ -115,6 +116,23 @@ OF_TABLE = {
     ("window", "bytes"): "Bytes in the window.",
     ("clock", "wall_ns"): "What the wall clock said when the clock of the rows said `t_ns`.",
 }
+LAKE_ONLY = {
+    VIEWS: (
+        "The members of a view, once for each set of members that it was installed with.",
+        FRONT | {"members_key": "A digest of the members: `view_installed` refers to it."},
+    ),
+    VERSIONS: (
+        "Versions of Delta tables, for each version of the lake: of the tables that it changed.",
+        {
+            "lake_version": "The version of the lake, from 1.",
+            "table": "The table.",
+            "delta_version": "The version of its Delta log.",
+            "committed": "When the version was committed.",
+            "what": "The command: ingest, compact, retain, or what replaced a derived table.",
+            "writer": "The process that wrote it; file names begin with it.",
+        },
+    ),
+}
 HEAD = """# Tables
 
 Generated from the schemas by `tools/generate_tables_doc.py`; do not edit.
@@ -125,26 +143,37 @@ Parquet, `phalanx ingest` takes them into a lake, and `spark.read.format("phalan
 they are written. A table has the same name and the same columns everywhere. An integer has 64
 bits; `?` marks a column that may be null.
 
-## Layers of a lake
+## A lake
 
-| layer | tables | what they hold |
-| --- | --- | --- |
-| bronze | all of the events | every row that was taken, also by a live segment before it grew |
-| silver | all of the events, `journals`, `segments` | each row once |
-| gold | what others publish: findings, intervals, measures | what was made of silver |
+A lake is a folder of [Delta](lake.md) tables, one for each table below. Sealed journals are the raw
+layer: a lake can always be made again from them.
 
-In silver, views are `view_installed`, sends `sent`, deliveries `deliver`, suspicions
+| tables | what they hold |
+| --- | --- |
+| all of the events | each row that was taken, once |
+| `journals`, `segments`, `views` | facts of journals and segments, and the members of each view |
+| `versions` | which version of each table belongs to which version of the lake |
+| others | derived tables that commands replace: findings, intervals, measures |
+
+Views are `view_installed`, sends `sent`, deliveries `deliver`, suspicions
 `peer_suspicion`, and membership changes `view_change_step`: a fact has one name on every layer, and
 docs/facts.md says which effect of a member each table and column records.
 A row is (`journal`, `lseq`). A row of `corrupt` has the number of the row that would stand there.
 
-`LAKE/_manifest/<version>.json` lists the files of every table; only what the newest one lists is
-there. Older versions stay: every command that reads a lake takes `--at VERSION`. A segment that has
-grown, or of which a part could not be read, is replaced by a copy that has more. Files that no
-manifest lists were left by a writer that was killed; the next one removes them.
+In a lake the tables of events have these columns besides. `group` and `day` partition them.
+
+| column | type | what it is |
+| --- | --- | --- |
+| `at` | timestamp? | The instant of the row (UTC), by the wall clock of the member's machine. |
+| `day` | date | The date in UTC at which the segment of the row began. |
+
+`at` is `wall_ns` + `t_ns` - `mono_ns` of the segment; in a simulation, its clock counted from 1970.
+`view_installed` has `members_key` instead of `members` and `member_incarnations`, which are in
+`views`: join by `cluster`, `run`, `group`, `view` and `members_key`. `journals` and `segments` have
+the timestamps `began` and `ended` besides.
 
 `phalanx ingest --since` takes an instant (UTC), or a version, which stands for the instant at
-which it was published. Sealed segments whose last row is older, by the wall clock of the machine
+which it was committed. Sealed segments whose last row is older, by the wall clock of the machine
 that wrote it, are passed over whole; segments that are still open never are. Rows of a segment
 that was passed over are missing evidence: such a journal has `torn` = 1.
 """
@@ -163,6 +192,13 @@ def text() -> str:
     for table, kind in FACTS.items():
         parts.append(f"### {table}\n\n{_paragraph(kind)}\n")
         parts.append(_table(_columns(table), table))
+    parts.append("## What only a lake has\n")
+    for table, (sentence, columns) in LAKE_ONLY.items():
+        own = [
+            (f.name, _type(f), columns.get(f.name) or COLUMNS[f.name]) for f in lake_schema(table)
+        ]
+        parts.append(f"### {table}\n\n{sentence}\n")
+        parts.append(_table(own, table))
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -184,7 +220,7 @@ def _columns(table: str) -> list[tuple[str, str, str]]:
 
 
 def _type(field: Any) -> str:
-    text = str(field.type).replace("int64", "integer")
+    text = str(field.type).replace("int64", "integer").replace("timestamp[us, tz=UTC]", "timestamp")
     if text.startswith("list<"):
         text = f"list of {'integer' if 'integer' in text else 'string'}"
     return f"{text}?" if field.nullable else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import msgspec
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.reader import read_all
+from phalanx.pipeline.ingest import gather
+from phalanx.pipeline.lake.lake import Lake
+from phalanx.pipeline.lake.lake_schema import VIEWS, from_lake, views_of
 from phalanx.pipeline.schemas import EVENTS, JOURNALS
 from phalanx.pipeline.segment_stats import facts_of
-from phalanx.pipeline.store import Store
 
 Contents = dict[str, list[dict[str, Any]]]
 
@@ -32,15 +35,28 @@ def written(*paths: Path) -> Contents:
     return in_order(found)
 
 
-def held(lake: Path, version: int | None = None, layer: str = "silver") -> Contents:
-    """What a lake holds, table by table."""
-    pa = arrow()
-    snapshot = Store(lake).at(version)
+def held(lake: Path, version: int | None = None) -> Contents:
+    """What a lake holds, table by table, with the columns that members wrote."""
+    snapshot = Lake(lake).snapshot(version)
     found: Contents = {}
-    for table in (*EVENTS, JOURNALS):
-        for path in snapshot.paths(layer, table):
-            found.setdefault(table, []).extend(pa.parquet.read_table(path).to_pylist())
+    views = views_of(snapshot.read(VIEWS))
+    for table in EVENTS:
+        if snapshot.files(table):
+            found[table] = from_lake(table, snapshot.read(table), views).to_pylist()
+    found[JOURNALS] = [msgspec.structs.asdict(facts) for facts in snapshot.journals()]
     return in_order(found)
+
+
+def gathered(paths: Sequence[Path], place: Path) -> Contents:
+    """What journals and exports hold when they are opened without a lake."""
+    found = gather(paths, place)
+    read = arrow().parquet.read_table
+    rows = {
+        table: [row for file in files for row in read(file.path).to_pylist()]
+        for table, files in found.files.items()
+    }
+    rows[JOURNALS] = [msgspec.structs.asdict(facts) for facts in found.journals]
+    return in_order(rows)
 
 
 def in_order(found: Contents) -> Contents:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.journal.journal_folder import MS, header, keep, rows, segment
-from tests.pipeline.lakes import held, written
+from tests.pipeline.lakes import gathered, held, written
 from tests.verify.trace_builder import odyssey
 
 from phalanx.errors import JournalError, PipelineError
@@ -19,10 +19,9 @@ from phalanx.journal.blocks import rows_block
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import header_bytes
 from phalanx.journal.segment_file import SegmentFile
-from phalanx.pipeline import ingest as ingesting
-from phalanx.pipeline import ingest_task as taking
 from phalanx.pipeline.ingest import ingest
-from phalanx.pipeline.store import Store
+from phalanx.pipeline.lake.lake import Lake
+from phalanx.pipeline.lake.lake_groups import lake_groups
 
 SCHEMA7 = Path(__file__).parent.parent / "journal" / "schema7"
 """Files that schema version 7 wrote, see tests/journal/test_renamed.py."""
@@ -40,7 +39,6 @@ def test_every_row_is_taken_once_and_a_second_ingest_takes_nothing(
     lake = tmp_path / "lake"
     done = ingest([fleet], lake)
     assert (done.version, done.segments, done.journals) == (1, 5, 5)
-    assert held(lake) == held(lake, layer="bronze") | {"journals": held(lake)["journals"]}
     assert held(lake) == written(fleet)
     again = ingest([fleet], lake)
     assert (again.version, again.segments, again.before) == (1, 0, 5)
@@ -53,9 +51,9 @@ def test_a_lake_written_before_segments_had_order_and_early_takes_more(
     files = sorted(fleet.glob("*.phj"))
     ingest(files[:1], lake)
     pa = arrow()
-    for path in Store(lake).at().paths("silver", "segments"):
-        old = pa.parquet.read_table(path).drop_columns(["order", "early"])
-        pa.parquet.write_table(old, path)
+    for file in Lake(lake).snapshot().files("segments"):
+        old = pa.parquet.read_table(file.path).drop_columns(["order", "early", "deleted"])
+        pa.parquet.write_table(old, file.path)
     done = ingest([fleet], lake)
     assert (done.segments, done.before, done.journals) == (4, 1, 5)
     assert held(lake) == written(fleet)
@@ -65,9 +63,8 @@ def test_settings_that_must_agree_are_in_the_facts_of_journals(tmp_path: Path) -
     own: dict[str, dict[str, Any]] = {"a": {"order": "toto", "early": True}, "b": {"early": False}}
     keep(tmp_path / "journals", odyssey().rows, settings=own)
     ingest([tmp_path / "journals"], tmp_path / "lake")
-    (path,) = Store(tmp_path / "lake").at().paths("silver", "journals")
-    rows = arrow().parquet.read_table(path).to_pylist()
-    found = {(row["member"], row["order"], row["early"]) for row in rows}
+    facts = Lake(tmp_path / "lake").snapshot().journals()
+    found = {(journal.member, journal.order, journal.early) for journal in facts}
     assert {one for one in found if one[0] in "ab"} == {("a", "toto", 1), ("b", None, 0)}
 
 
@@ -82,23 +79,65 @@ def test_copies_enter_once_and_a_fleet_may_come_in_parts(fleet: Path, tmp_path: 
     assert held(lake) == written(fleet)
 
 
-def test_a_live_segment_that_has_grown_replaces_what_it_gave_before(tmp_path: Path) -> None:
+def test_of_a_live_segment_that_has_grown_the_new_rows_are_taken(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     path = segment(tmp_path, rows(1, 3))
     ingest([path], lake)
     path.write_bytes(path.read_bytes() + rows_block(rows(4, 5))[:-7])
     torn = ingest([path], lake)
-    assert (torn.again, torn.rows) == (1, 3)
+    assert (torn.version, torn.segments, torn.before, torn.rows) == (1, 0, 1, 0)
     path.write_bytes(segment(tmp_path, rows(1, 3), rows(4, 5)).read_bytes())
     done = ingest([path], lake)
-    assert (done.version, done.segments, done.again, done.rows) == (3, 1, 1, 5)
+    assert (done.version, done.segments, done.again, done.rows) == (2, 1, 1, 2)
     assert [r["lseq"] for r in held(lake)["stable"]] == [1, 2, 3, 4, 5]
     assert held(lake) == written(path)
-    assert len(held(lake, layer="bronze")["stable"]) == 3 + 3 + 5
+    assert sorted(file.rows for file in Lake(lake).snapshot().files("stable")) == [2, 3]
     shorter = tmp_path / "old" / path.name
     shorter.parent.mkdir()
     shorter.write_bytes(segment(shorter.parent, rows(1, 3)).read_bytes())
     assert ingest([shorter], lake).before == 1
+
+
+def test_a_live_segment_that_is_sealed_without_new_rows_is_known_as_sealed(tmp_path: Path) -> None:
+    live = SegmentFile(tmp_path, header())
+    live.append(rows_block(rows(1, 3)), rows(1, 3))
+    ingest([live.path], tmp_path / "lake")
+    live.seal()
+    done = ingest([live.path], tmp_path / "lake")
+    assert (done.segments, done.again, done.rows) == (1, 1, 0)
+    (facts,) = Lake(tmp_path / "lake").snapshot().segments()
+    assert (facts.sealed, facts.rows, facts.whole) == (1, 3, 1)
+    assert held(tmp_path / "lake") == written(live.path)
+
+
+def test_a_segment_with_an_unreadable_part_is_replaced_by_a_whole_copy(tmp_path: Path) -> None:
+    """The others of the same group keep their rows, which are in the same files."""
+    (tmp_path / "bad").mkdir()
+    whole = segment(tmp_path, rows(1, 3), rows(4, 6), rows(7, 9))
+    other = segment(tmp_path, rows(1, 3), member="bea", journal="22" * 16)
+    data = bytearray(whole.read_bytes())
+    data[len(header_bytes(header())) + len(rows_block(rows(1, 3))) + 80] ^= 1
+    bad = tmp_path / "bad" / whole.name
+    bad.write_bytes(data)
+    lake = tmp_path / "lake"
+    assert ingest([bad, other], lake).corrupt == 1
+    assert ingest([bad, other], lake).version == 1, "it has no more than it had"
+    done = ingest([tmp_path], lake)
+    assert (done.version, done.segments, done.again) == (2, 1, 1)
+    assert held(lake) == written(whole, other)
+    assert held(lake)["journals"][0]["torn"] == 0
+
+
+def test_a_segment_that_grows_beyond_an_unreadable_part_is_replaced(tmp_path: Path) -> None:
+    path = segment(tmp_path, rows(1, 3), rows(4, 6), rows(7, 9))
+    data = bytearray(path.read_bytes())
+    data[len(header_bytes(header())) + len(rows_block(rows(1, 3))) + 80] ^= 1
+    path.write_bytes(data)
+    ingest([path], tmp_path / "lake")
+    path.write_bytes(bytes(data) + rows_block(rows(10, 12)))
+    done = ingest([path], tmp_path / "lake")
+    assert (done.again, done.corrupt) == (1, 1)
+    assert held(tmp_path / "lake") == written(path)
 
 
 def test_an_old_version_shows_the_tables_as_they_were(fleet: Path, tmp_path: Path) -> None:
@@ -110,7 +149,7 @@ def test_an_old_version_shows_the_tables_as_they_were(fleet: Path, tmp_path: Pat
     assert held(lake, 2) == held(lake) == written(fleet)
     assert held(lake, 0) == {}
     with pytest.raises(PipelineError, match="no version 3; there are 1 to 2"):
-        Store(lake).at(3)
+        Lake(lake).snapshot(3)
 
 
 def test_a_corrupt_block_is_a_row_and_the_journal_counts_as_torn(tmp_path: Path) -> None:
@@ -174,21 +213,17 @@ def test_exported_segments_give_the_same_tables(fleet: Path, tmp_path: Path) -> 
     assert ingest([fleet, tmp_path / "export"], tmp_path / "other").segments == 5
 
 
-def test_large_exported_files_are_copied_and_replaced_like_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(taking, "COPY_BYTES", 1)
+def test_of_an_exported_segment_that_has_grown_the_new_rows_are_taken(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     path = segment(tmp_path, rows(1, 3))
     sealed(tmp_path, rows(1, 9), member="bea", journal="22" * 16)
     parquet.export([tmp_path], tmp_path / "export", cut_short=True)
     ingest([tmp_path / "export"], lake)
     assert held(lake) == written(tmp_path)
-    copies = {p.read_bytes() for p in (lake / "bronze" / "stable").iterdir()}
-    assert copies == {p.read_bytes() for p in (tmp_path / "export" / "stable").iterdir()}
     path.write_bytes(path.read_bytes() + rows_block(rows(4, 5)))
     parquet.export([tmp_path], tmp_path / "export", cut_short=True)
-    assert ingest([tmp_path / "export"], lake).again == 1
+    done = ingest([tmp_path / "export"], lake)
+    assert (done.again, done.rows) == (1, 2)
     assert held(lake) == written(tmp_path)
 
 
@@ -205,15 +240,13 @@ def test_an_export_of_the_first_layout_is_read_as_ever(fleet: Path, tmp_path: Pa
         path.write_bytes(msgspec.json.encode(note))
     ingest([export], tmp_path / "lake")
     assert held(tmp_path / "lake") == written(fleet)
-    store = ingesting.gather([export], tmp_path / "scratch")
-    assert held(store.place) == written(fleet)
+    assert gathered([export], tmp_path / "scratch") == written(fleet)
 
 
 def test_exported_files_are_read_where_they_are(fleet: Path, tmp_path: Path) -> None:
     parquet.export([fleet], tmp_path / "export")
-    store = ingesting.gather([tmp_path / "export"], tmp_path / "scratch")
-    assert held(store.place) == written(fleet)
-    assert not list((tmp_path / "scratch" / "bronze").glob("*/*"))
+    assert gathered([tmp_path / "export"], tmp_path / "scratch") == written(fleet)
+    assert not list((tmp_path / "scratch").glob("*/*.parquet"))
 
 
 def test_an_exported_file_that_is_missing_or_no_table_is_named(fleet: Path, tmp_path: Path) -> None:
@@ -226,24 +259,30 @@ def test_an_exported_file_that_is_missing_or_no_table_is_named(fleet: Path, tmp_
     victim.unlink()
     with pytest.raises(JournalError, match=f"{victim}: the exported file is missing"):
         ingest([tmp_path / "export"], lake)
-    assert Store(lake).versions() == []
-    assert not list((lake / "bronze").glob("*/*"))
+    assert Lake(lake).versions() == []
+    assert not list(lake.glob("*/*.parquet"))
 
 
 # ---------------------------------------------------------------------- what goes wrong
 
 
-def test_journals_of_two_clusters_do_not_mix(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    one = segment(tmp_path / "a", rows(1, 3), cluster="red")
-    two = segment(tmp_path / "b", rows(1, 3), cluster="blue", journal="11" * 16)
-    with pytest.raises(PipelineError, match=r"of cluster 'blue', and .*a/.* of 'red'"):
-        ingest([one, two], tmp_path / "lake")
-    ingest([one], tmp_path / "lake")
-    with pytest.raises(PipelineError, match=r"b/.*of cluster 'blue', and .*lake of 'red'"):
-        ingest([two], tmp_path / "lake")
-    assert Store(tmp_path / "lake").versions() == [1]
+def test_one_lake_holds_journals_of_many_clusters_and_groups(tmp_path: Path) -> None:
+    for cluster in ("red", "blue"):
+        for group in ("g", "h"):
+            folder = tmp_path / cluster / group
+            folder.mkdir(parents=True)
+            events = [msgspec.structs.replace(row, run=cluster, group=group) for row in rows(1, 3)]
+            journal = f"{cluster}-{group}"
+            segment(folder, events, cluster=cluster, group=group, journal=journal)
+    lake = tmp_path / "lake"
+    ingest([tmp_path / "red"], lake)
+    ingest([tmp_path / "red", tmp_path / "blue"], lake)
+    assert held(lake) == written(tmp_path / "red", tmp_path / "blue")
+    found = [tables.key for tables in lake_groups(Lake(lake).snapshot())]
+    keys = [("blue", "blue", "g"), ("red", "red", "g"), ("blue", "blue", "h"), ("red", "red", "h")]
+    assert found == keys
+    (some,) = lake_groups(Lake(lake).snapshot(), clusters=["red"], groups=["h"])
+    assert (some.key, some["stable"].num_rows) == (("red", "red", "h"), 3)
 
 
 def test_a_folder_with_something_else_is_not_written_to(tmp_path: Path) -> None:
@@ -276,54 +315,6 @@ def test_a_bad_file_is_named_and_nothing_is_published(
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_manifest_that_is_none_or_newer_is_named(fleet: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    ingest([fleet], lake)
-    manifest = lake / "_manifest" / "00000001.json"
-    told = msgspec.json.decode(manifest.read_bytes())
-    manifest.write_bytes(msgspec.json.encode(told | {"format": 3}))
-    with pytest.raises(PipelineError, match=f"{manifest}: format 3 is newer than 2"):
-        ingest([fleet], lake)
-    manifest.write_text("{}x")
-    with pytest.raises(PipelineError, match=f"{manifest}: not a manifest"):
-        ingest([fleet], lake)
-
-
-def test_two_writers_do_not_write_at_once_and_never_publish_one_version(
-    fleet: Path, tmp_path: Path
-) -> None:
-    store = Store.create(tmp_path / "lake")
-    with store.writing() as writer:
-        with pytest.raises(PipelineError, match="another process writes to it now"):
-            ingest([fleet], store.place)
-        empty = store.at().manifest
-        store.commit(empty, writer, "first")
-        with pytest.raises(PipelineError, match="version 1 was published by another"):
-            store.commit(empty, writer, "second")
-    assert store.at().manifest.what == "first"
-
-
-def test_what_a_failed_ingest_wrote_is_never_seen_and_removed(
-    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = tmp_path / "lake"
-
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "commit", killed)
-        patch.setattr(Store, "_sweep", lambda self: None)  # as after kill -9
-        with pytest.raises(KeyboardInterrupt):
-            ingest([fleet], lake)
-    left = set(lake.glob("*/*/*.parquet"))
-    assert left
-    assert held(lake) == {}
-    assert ingest([fleet], lake).version == 1
-    assert not left & set(lake.glob("*/*/*.parquet"))
-    assert held(lake) == written(fleet)
-
-
 def test_journals_of_schema_version_7_are_ingested_with_the_names_of_now(tmp_path: Path) -> None:
     ingest([SCHEMA7 / "run"], tmp_path / "lake")
     assert held(tmp_path / "lake") == written(SCHEMA7 / "run")
@@ -335,18 +326,4 @@ def test_an_export_of_schema_version_7_is_ingested_with_the_names_of_now(tmp_pat
     found = held(tmp_path / "lake")
     assert found == written(raw)
     assert {row["cause"] for row in found["view_installed"]} == {"boot", "join", "removal"}
-    store = ingesting.gather([SCHEMA7 / "export"], tmp_path / "scratch")
-    assert held(store.place) == written(raw)
-
-
-def test_a_lake_with_the_names_of_before_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    ingest([SCHEMA7 / "run"], lake)
-    path = lake / "_manifest" / "00000001.json"
-    manifest = msgspec.json.decode(path.read_bytes())
-    path.write_bytes(msgspec.json.encode(manifest | {"format": 1}))
-    for use in (lambda: ingest([SCHEMA7 / "run"], lake), lambda: Store(lake).at()):
-        with pytest.raises(PipelineError, match="a lake of format 1") as caught:
-            use()
-        assert caught.value.remedy == "ingest the journals again, into a new lake"
-    assert {path.name for path in (lake / "_manifest").iterdir()} == {"00000001.json"}
+    assert gathered([SCHEMA7 / "export"], tmp_path / "scratch") == written(raw)

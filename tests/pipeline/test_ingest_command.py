@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import DeltaTable
 from tests.journal.journal_folder import header, keep, rows, segment
 from tests.pipeline.daemons import PACKAGES
-from tests.pipeline.lakes import held, written
+from tests.pipeline.lakes import Contents, held, written
 from tests.verify.trace_builder import odyssey
 
 from phalanx.cli.ingest import progress
@@ -25,7 +26,7 @@ from phalanx.cli.main import main
 from phalanx.journal.blocks import rows_block
 from phalanx.journal.schema import Event
 from phalanx.journal.segment_file import SegmentFile
-from phalanx.pipeline.store import LAYERS, Snapshot, Store
+from phalanx.pipeline.lake.lake import Lake, is_lake, tables_in
 
 SECONDS_MAX = 60.0
 
@@ -64,17 +65,15 @@ def test_what_cannot_be_taken_is_one_line_and_exit_2(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "x.phj").write_bytes(b"nonsense")
     (tmp_path / "other" / "x").touch()
-    red, blue = tmp_path / "red", tmp_path / "blue"
-    for folder in (red, blue):
-        folder.mkdir()
-        segment(folder, rows(1, 3), cluster=folder.name, journal=folder.name)
+    red = tmp_path / "red"
+    red.mkdir()
+    segment(red, rows(1, 3), cluster=red.name, journal=red.name)
     for given, told in [
         ((tmp_path / "empty", "--into", lake), "empty: there are no journals (*.phj) in"),
         ((tmp_path / "x.phj", "--into", lake), "x.phj: not a journal; give *.phj that"),
         ((tmp_path / "absent", "--into", lake), "absent: cannot be read (No such file"),
-        ((red, blue, "--into", lake), f"of cluster 'red', and {blue}"),
         ((red, "--into", tmp_path / "other"), "other: it holds something that is no lake"),
-        ((red, "--into", lake, "--since", "7"), "lake: there is no _manifest in it"),
+        ((red, "--into", lake, "--since", "7"), "lake: there is no table `versions` in it"),
     ]:
         result = phalanx("ingest", *given)
         assert result.exit_code == 2, result.output
@@ -95,12 +94,38 @@ def test_only_long_work_tells_of_its_progress(
     assert lines == ["2 of 20 MB taken, 2 s", "13 of 20 MB taken, 13 s"]
 
 
+def test_of_processes_that_ingest_at_once_each_succeeds_or_is_refused(tmp_path: Path) -> None:
+    files = sorted(fleet(tmp_path / "fleet").glob("*.phj"))
+    lake = tmp_path / "lake"
+    command = [sys.executable, "-m", "phalanx", "ingest", "--into", str(lake)]
+    processes = [
+        subprocess.Popen(
+            [*command, *map(str, files[first::4])],
+            env=os.environ | {"PYTHONPATH": str(PACKAGES)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for first in range(4)
+    ]
+    for process in processes:
+        _, told = process.communicate(timeout=SECONDS_MAX)
+        errors = [line for line in told.splitlines() if line.startswith("phalanx: ")]
+        assert (process.returncode, len(errors)) in ((0, 0), (2, 1)), told
+        assert "Traceback" not in told
+    assert phalanx("ingest", tmp_path / "fleet", "--into", lake).exit_code == 0
+    assert held(lake) == written(tmp_path / "fleet")
+    assert phalanx("lake", "vacuum", lake, "--keep", "0h").exit_code == 0
+    check_heads(lake)
+
+
 # ---------------------------------------------------------------------- kill -9
 
 SLOWLY = """
 import os, sys, time
 from phalanx.journal import parquet_writer
-from phalanx.pipeline import ingest, session, store
+from phalanx.pipeline import ingest
+from phalanx.pipeline.lake import lake, lake_file, lake_transaction
 
 def slowly(function):
     def wrapped(*given, **named):
@@ -110,13 +135,26 @@ def slowly(function):
         return made
     return wrapped
 
-for place, name in [(parquet_writer.ParquetTableWriter, "finish"), (parquet_writer._File, "show"),
-                    (ingest, "_write"), (os, "link"), (store.Store, "_sweep")]:
+for place, name in [(lake_file.PartitionWriter, "finish"),
+                    (parquet_writer.ParquetFileWriter, "show"),
+                    (lake_transaction.LakeTransaction, "_apply"),
+                    (lake_transaction, "create_table"),
+                    (lake_transaction.LakeTransaction, "write"), (lake_transaction, "_sweep")]:
     setattr(place, name, slowly(getattr(place, name)))
 ingest.TASK_BYTES, ingest.SMALL_BYTES = 1, 0
-spark = session.session(quick=True, memory="1g") if sys.argv[3] == "workers" else None
+spark = None
+if sys.argv[3] == "workers":
+    from phalanx.pipeline import session
+    spark = session.session(quick=True, memory="1g")
 print("ready", flush=True)
 ingest.ingest(sys.argv[1:2], sys.argv[2], spark=None if spark is None else lambda: spark)
+if sys.argv[3] == "maintained":
+    from phalanx.pipeline.lake import lake_maintenance
+    lake_maintenance._remove_files = slowly(lake_maintenance._remove_files)
+    lake_maintenance._trim_log = slowly(lake_maintenance._trim_log)
+    lake_maintenance.LOG_BYTES = 0
+    lake_maintenance.compact(lake.Lake(sys.argv[2]))
+    lake_maintenance.vacuum(lake.Lake(sys.argv[2]))
 print("done", flush=True)
 """
 """An ingest that spends most of its time between two steps, so that is where it dies."""
@@ -168,20 +206,52 @@ def survives(folder: Path, seed: int, kills: int, by: str) -> None:
         lake = folder / f"lake{attempt}"
         hit, _ = disturbed(journals, lake, by, chance.uniform(0.0, whole))
         hits += hit
-        if (lake / "_manifest").is_dir():
+        if is_lake(lake):
             assert held(lake) in ({}, expected), f"half an ingest is visible (seed {seed})"
         assert phalanx("ingest", journals, "--into", lake).exit_code == 0
         assert held(lake) == expected, f"attempt {attempt} of seed {seed}"
-        snapshot = Store(lake).at()
-        listed = {p for layer in LAYERS for table in _tables(snapshot, layer) for p in table}
-        assert {str(p) for p in lake.glob("*/*/*.parquet")} == listed, "files are left over"
+        check_heads(lake)
         if hits == kills:
             return
     raise AssertionError(f"only {hits} of {kills} kills hit a running ingest")
 
 
-def _tables(snapshot: Snapshot, layer: str) -> list[list[str]]:
-    return [snapshot.paths(layer, table) for table in getattr(snapshot.manifest, layer)]
+def check_heads(lake: Path) -> None:
+    """Each Delta table is, for those who read it without `versions`, what the lake says it is, and
+    no files are left over."""
+    snapshot = Lake(lake).snapshot()
+    for table in tables_in(lake):
+        listed = {file.path for file in snapshot.files(table)}
+        assert set(DeltaTable(str(lake / table)).file_uris()) == listed, table
+        assert {str(path) for path in (lake / table).glob("*.parquet")} == listed, table
+
+
+def stays_whole(folder: Path, seed: int, rounds: int) -> None:
+    """One lake, journals that grow, and a kill in each round while they are ingested and the lake
+    is compacted and vacuumed: each row is there once, of what was in the journals at some time."""
+    chance = random.Random(seed)
+    journals, lake = fleet(folder / "fleet"), folder / "lake"
+    states: list[Contents] = [{}]
+    for number in range(rounds):
+        for member in range(4):
+            path = journals / f"g-m{member}-000001-000004.phj"
+            first = 31 + 3 * number
+            some = [_of(r, f"m{member}") for r in rows(first, first + 2)]
+            path.write_bytes(path.read_bytes() + rows_block(some))
+        states.append(written(journals))
+        disturbed(journals, lake, "maintained", chance.uniform(0.0, 3.0))
+        found = held(lake) if is_lake(lake) else {}
+        assert found in states, f"round {number} of seed {seed}"
+        states = states[states.index(found) :]  # it never goes back
+    assert phalanx("ingest", journals, "--into", lake).exit_code == 0
+    assert held(lake) == written(journals)
+    assert phalanx("lake", "vacuum", lake, "--keep", "0h").exit_code == 0
+    check_heads(lake)
+    assert held(lake) == written(journals)
+
+
+def test_a_lake_stays_whole_when_its_maintenance_is_killed(tmp_path: Path) -> None:
+    stays_whole(tmp_path, seed=1, rounds=3)
 
 
 def test_an_ingest_that_was_killed_is_made_good_by_the_next(tmp_path: Path) -> None:
@@ -194,3 +264,8 @@ def test_an_ingest_that_was_killed_at_any_moment_is_made_good_by_the_next(
     tmp_path: Path, by: str, kills: int
 ) -> None:
     survives(tmp_path, seed=2, kills=kills, by=by)
+
+
+@pytest.mark.slow
+def test_a_lake_stays_whole_when_its_maintenance_is_killed_at_any_moment(tmp_path: Path) -> None:
+    stays_whole(tmp_path, seed=2, rounds=20)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.journal.journal_folder import header, keep, rows, segment
-from tests.pipeline.lakes import Contents, in_order, written
+from tests.pipeline.lakes import Contents, held, in_order, written
 from tests.verify.trace_builder import odyssey
 
 from phalanx.errors import JournalError, PipelineError
@@ -17,10 +17,10 @@ from phalanx.journal import parquet_export as parquet
 from phalanx.journal.segment import header_bytes
 from phalanx.pipeline import ingest as ingesting
 from phalanx.pipeline.ingest import ingest
+from phalanx.pipeline.lake.lake import Lake
 from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, spark_schema
 from phalanx.pipeline.spark_errors import last_words
-from phalanx.pipeline.store import Store
 from phalanx.pipeline.tables import Tables
 
 
@@ -50,7 +50,7 @@ def test_raw_exported_and_ingested_journals_open_as_the_same_tables(
             assert contents(tables) == expected
     with open_tables(spark, [fleet], lake=tmp_path / "other") as tables:
         assert tables["deliver"].count() == len(expected["deliver"])
-    assert Store(tmp_path / "other").versions() == [1]
+    assert [one.version for one in Lake(tmp_path / "other").versions()] == [1]
 
 
 def test_large_journals_are_taken_by_workers(
@@ -61,11 +61,21 @@ def test_large_journals_are_taken_by_workers(
     monkeypatch.setenv("PHALANX_SCRATCH", str(tmp_path))
     seen: list[tuple[int, int]] = []
     with open_tables(spark, [fleet], progress=lambda *told: seen.append(told)) as tables:
-        assert len(list(tmp_path.glob("*/bronze/deliver/*"))) > 1
+        assert len(list(tmp_path.glob("*/deliver/*"))) > 1
         assert contents(tables) == written(fleet)
     total = sum(path.stat().st_size for path in fleet.glob("*.phj"))
     assert seen[-1] == (total, total)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_write_the_files_of_a_lake_and_the_driver_commits_them(
+    spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ingesting, "SMALL_BYTES", 0)
+    monkeypatch.setattr(ingesting, "TASK_BYTES", 1)
+    ingest([fleet], tmp_path / "lake", spark=lambda: spark)
+    assert len(Lake(tmp_path / "lake").snapshot().files("deliver")) > 1
+    assert held(tmp_path / "lake") == written(fleet)
 
 
 def test_a_lake_opens_as_it_was_at_a_version(
@@ -102,26 +112,11 @@ def test_a_segment_of_which_nothing_can_be_read_is_of_the_run_of_its_journal(
         assert contents(tables) == written(tmp_path)
 
 
-def test_what_others_made_is_published_whole_and_kept_in_its_version(
-    spark: SparkSession, fleet: Path, tmp_path: Path
-) -> None:
-    ingest([fleet], tmp_path)
-    store = Store(tmp_path)
-    assert store.publish("findings", spark.createDataFrame([(1, "a")], "n long, text string")) == 2
-    assert store.publish("findings", spark.createDataFrame([(2, "b")], "n long, text string")) == 3
-    assert [r.n for r in store.at().frame(spark, "findings", "gold").collect()] == [2]
-    assert [r.n for r in store.at(2).frame(spark, "findings", "gold").collect()] == [1]
-    with pytest.raises(PipelineError, match="version 1 has no table 'findings' in gold"):
-        store.at(1).frame(spark, "findings", "gold")
-    with open_tables(spark, [tmp_path]) as tables:
-        assert tables["journals"].count() == 5
-
-
 def test_a_lake_whose_files_are_gone_names_one(
     spark: SparkSession, fleet: Path, tmp_path: Path
 ) -> None:
     ingest([fleet], tmp_path)
-    victim = next((tmp_path / "bronze" / "life").iterdir())
+    victim = next((tmp_path / "life").glob("*.parquet"))
     victim.unlink()
     with pytest.raises(PipelineError, match=f"{victim}: a file of the lake is missing; restore"):
         open_tables(spark, [tmp_path]).__enter__()
@@ -141,8 +136,10 @@ def test_workers_that_cannot_write_are_explained_in_one_line(
 ) -> None:
     monkeypatch.setattr(ingesting, "SMALL_BYTES", 0)
     monkeypatch.setattr(ingesting, "TASK_BYTES", 1)
-    Store.create(tmp_path / "lake")
-    (tmp_path / "lake" / "bronze").write_text("no folder")
-    with pytest.raises(JournalError, match=r"bronze/.*: cannot be written \(Not a directory"):
+    Lake.create(tmp_path / "lake")
+    (tmp_path / "lake" / "deliver").write_text("no folder")
+    with pytest.raises(
+        JournalError, match=r"deliver.*: cannot be written \((File exists|Not a dir)"
+    ):
         ingest([fleet], tmp_path / "lake", spark=lambda: spark)
-    assert Store(tmp_path / "lake").versions() == []
+    assert Lake(tmp_path / "lake").versions() == []

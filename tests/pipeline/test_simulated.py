@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 from tests.pipeline.lakes import Contents, held, in_order, written
 
 from phalanx.pipeline.ingest import ingest
+from phalanx.pipeline.lake.lake import Lake
 from phalanx.pipeline.open_tables import open_tables
 from phalanx.pipeline.schemas import JOURNALS
-from phalanx.pipeline.store import Store
 from phalanx.sim.generators import scenario_of
 from phalanx.sim.journal_export import JournalExporter, write_journals
 from phalanx.sim.run import run
@@ -38,4 +38,4 @@ def test_runs_that_share_files_open_as_their_journals_do(
     assert contents(spark, tmp_path / "export") == expected
     ingest([tmp_path / "export"], tmp_path / "lake")
     assert held(tmp_path / "lake") == whole
-    assert Store(tmp_path / "lake").versions() == [1]
+    assert [one.version for one in Lake(tmp_path / "lake").versions()] == [1]

@@ -66,12 +66,13 @@ def ingest(
     master: str | None,
     as_json: bool,
 ) -> None:
-    """Take the journals in PATHS into a lake: Parquet tables with versions.
+    """Take the journals in PATHS into a lake: Delta tables with one version number.
 
     PATHS are files and folders of journals (*.phj), or folders that `phalanx journal export`
-    wrote. What the lake has already is not read again; a segment that has grown since replaces
-    what it gave before. Any number of copies counts once. Interrupted at any moment the lake is
-    as it was before; run it again. Exit 2 if something cannot be read or written.
+    wrote, of any groups and clusters. What the lake has already is not taken again; of a segment
+    that has grown only the new rows are. Any number of copies counts once. Interrupted at any
+    moment the lake is as it was before; run it again. Exit 2 if something cannot be read or
+    written.
 
     \b
     Example:
@@ -79,7 +80,7 @@ def ingest(
       phalanx ingest journals/ --into lake/ --since 2026-01-31T12:00
     """
     from phalanx.pipeline.ingest import ingest as take
-    from phalanx.pipeline.store import since_ns
+    from phalanx.pipeline.lake.lake import since_ns
 
     with ExitStack() as stack:
         session = _sessions(stack, master)
@@ -104,11 +105,12 @@ def ingest(
 
 def _sessions(stack: ExitStack, master: str | None) -> Any:
     """Starts Spark when it is first needed, and stops it at the end."""
-    from phalanx.pipeline.session import session
 
     def start() -> SparkSession:
-        made = session(master)
+        from phalanx.pipeline.session import session
         from phalanx.pipeline.session_shutdown import stopped
+
+        made = session(master)
 
         return stack.enter_context(stopped(made))
 

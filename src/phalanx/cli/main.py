@@ -29,6 +29,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.history import history
     from phalanx.cli.ingest import ingest
     from phalanx.cli.journal import journal
+    from phalanx.cli.lake import lake_group
     from phalanx.cli.measures import measures
     from phalanx.cli.node import chat, node
     from phalanx.cli.options import own_version
@@ -44,7 +45,13 @@ CRASHED = 3
 INTERRUPTED = 130
 NOBODY_READS = 141
 NAME_SHOWN = 200
-EXTRAS = {"pyspark": "spark", "pandas": "spark", "numpy": "spark", "pyarrow": "parquet"}
+EXTRAS = {
+    "pyspark": "spark",
+    "pandas": "spark",
+    "numpy": "spark",
+    "pyarrow": "parquet",
+    "deltalake": "lake",
+}
 """What not everybody installs, and the extra that brings it."""
 
 
@@ -161,6 +168,7 @@ main.add_command(explore)
 main.add_command(ingest)
 main.add_command(history)
 main.add_command(journal)
+main.add_command(lake_group)
 main.add_command(measures)
 main.add_command(node)
 main.add_command(report)

@@ -7,6 +7,7 @@ UUID of the journal.
 from __future__ import annotations
 
 import types
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from phalanx.errors import JournalError
@@ -27,6 +28,7 @@ def arrow() -> Any:
     return pyarrow
 
 
+@cache
 def schema(table: str) -> Any:
     """The Arrow schema of a table: which cluster and journal a row is of, and its own columns."""
     pa = arrow()

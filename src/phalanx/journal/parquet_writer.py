@@ -7,7 +7,7 @@ to disk, and renamed when all files are complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class ParquetTableWriter:
         self._place = place
         self._facts = dict(facts or {})
         self._gathered: dict[str, ColumnBuffer] = {}
-        self._open: dict[str, _File] = {}
+        self._open: dict[str, ParquetFileWriter] = {}
 
     def add(self, rows: Rows) -> None:
         gathered = self._gathered.get(rows.table)
@@ -53,7 +53,9 @@ class ParquetTableWriter:
         if file is None:
             path = self._place(table)
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._open[table] = _File(path, table, self._facts)
+            plain = schema(table)
+            facts = {**plain.metadata, **self._facts}
+            file = self._open[table] = ParquetFileWriter(path, plain.with_metadata(facts))
         file.write(batch)
 
     def finish(self) -> dict[str, WrittenFile]:
@@ -67,39 +69,56 @@ class ParquetTableWriter:
 
     def abandon(self) -> None:
         for file in self._open.values():
-            with suppress(Exception):
-                file.writer.close()
-            with suppress(OSError):
-                file.fresh.unlink()
+            file.abandon()
 
 
-class _File:
-    def __init__(self, path: Path, table: str, facts: Mapping[str, str]) -> None:
+class ParquetFileWriter:
+    """One Parquet file under a temporary name, until `show` renames it. With `statistics` only
+    these columns have them, and the copy of the Arrow schema is left out: for files of few rows,
+    which would be twice as large."""
+
+    def __init__(
+        self, path: Path, given: Any, statistics: Sequence[str] | None = None, level: int = 1
+    ) -> None:
         pa = arrow()
         self.path = path
         # Engines pass over names that begin so. Two attempts at one task must not share one.
-        self.fresh = path.with_name(f"_{path.name}.{os.getpid()}.tmp")
-        self.rows = 0
-        plain = schema(table)
-        self._schema = plain.with_metadata({**plain.metadata, **facts})
+        self._fresh = path.with_name(f"_{path.name}.{os.getpid()}.tmp")
+        self._rows = 0
+        self._schema = given
         # Numbers seldom repeat: a dictionary of them would only be made and thrown away.
-        texts = [f.name for f in plain if not pa.types.is_integer(f.type)]
-        self.writer = pa.parquet.ParquetWriter(
-            self.fresh, self._schema, compression="zstd", use_dictionary=texts
+        texts = [f.name for f in given if not pa.types.is_integer(f.type)]
+        self._writer = pa.parquet.ParquetWriter(
+            self._fresh,
+            given,
+            compression="zstd",
+            compression_level=level,
+            use_dictionary=texts,
+            write_statistics=True if statistics is None else list(statistics),
+            store_schema=statistics is None,
         )
 
     def write(self, batch: Any) -> None:
-        self.rows += batch.num_rows
-        self.writer.write_batch(batch.replace_schema_metadata(self._schema.metadata))
+        self._rows += batch.num_rows
+        self._writer.write_batch(batch.replace_schema_metadata(self._schema.metadata))
 
     def complete(self) -> None:
-        self.writer.close()
-        fd = os.open(self.fresh, os.O_RDONLY)
+        """Closes the file, and syncs it to disk."""
+        self._writer.close()
+        fd = os.open(self._fresh, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
     def show(self) -> WrittenFile:
-        self.fresh.rename(self.path)
-        return WrittenFile(str(self.path), self.rows, self.path.stat().st_size)
+        """Gives the file its name."""
+        self._fresh.rename(self.path)
+        return WrittenFile(str(self.path), self._rows, self.path.stat().st_size)
+
+    def abandon(self) -> None:
+        """Removes the file, unless it has its name already."""
+        with suppress(Exception):
+            self._writer.close()
+        with suppress(OSError):
+            self._fresh.unlink()

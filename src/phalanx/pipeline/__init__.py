@@ -9,7 +9,7 @@ time_window  the rows of a group between two instants
 engine       a kernel on every group: in this process, or as one Spark job
 open_tables  raw journals, exported Parquet or a lake as a set of tables
 ingest       journals into a lake, each row once
-store        the lake: Parquet files, and manifests that list the files of each version
+lake         the lake: Delta tables with one version number
 source       raw and live journals as a table: `spark.read.format("phalanx")`
 audit        verdicts on every guarantee
 history      who was in which view when, and why a member was removed

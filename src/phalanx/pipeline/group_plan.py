@@ -7,7 +7,8 @@ together. Only headers, and the first rows of each journal, are read here. Runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,10 +19,12 @@ from phalanx.journal.columnar_reader import ColumnarReader, Copy, ScanSummary
 from phalanx.pipeline.group_tables import (
     GroupKey,
     GroupTables,
-    read_facts,
     tables_of_files,
     tables_of_offers,
 )
+from phalanx.pipeline.lake.lake import Lake, is_lake
+from phalanx.pipeline.lake.lake_file import LakeFile
+from phalanx.pipeline.lake.lake_groups import files_of_groups
 from phalanx.pipeline.segment_source import Offer, find_offers
 from phalanx.pipeline.segment_stats import JournalFacts
 
@@ -31,8 +34,6 @@ TASK_BYTES_MIN = 1 << 20
 TASK_BYTES_MAX = 32 << 20
 NAMED_MAX = 8
 _PEEK_BYTES = 1 << 16
-_MANIFESTS = "_manifest"
-_JOURNALS = "journals"
 
 
 class GroupTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class GroupTask(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     offers: list[Offer] = []
     journals: list[JournalFacts] = []
-    files: dict[str, list[str]] = {}
+    files: dict[str, list[LakeFile]] = {}
     """By table. Other tasks may read the same files."""
 
 
@@ -52,7 +53,7 @@ def plan_groups(
     """One task of everything in these journals, exported folders or lake (`at` a version), or of
     the groups with this name. JournalError for files that cannot be read, PipelineError for paths
     that do not go together and for a group that is not there."""
-    lakes = [Path(path) for path in paths if (Path(path) / _MANIFESTS).is_dir()]
+    lakes = [Path(path) for path in paths if is_lake(Path(path))]
     if lakes and len(paths) > 1:
         remedy = "give the lake alone, or ingest the rest into it"
         raise PipelineError(str(lakes[0]), "a lake among other paths", remedy)
@@ -78,21 +79,21 @@ def unknown_name(what: str, kind: str, known: Iterable[str]) -> PipelineError:
 
 def _of_lake(lake: Path, at: int | None, group: str | None) -> GroupTask:
     """The only function that depends on how a lake lists its files."""
-    from phalanx.pipeline.schemas import EVENTS
-    from phalanx.pipeline.store import Store
-
-    snapshot = Store(lake).at(at)
-    files = {table: snapshot.paths("silver", table) for table in (*EVENTS, _JOURNALS)}
-    for path in (Path(path) for some in files.values() for path in some):
-        if not path.is_file():
-            remedy = "restore it, or ingest the journals into a new lake"
-            raise PipelineError(str(path), "a file of the lake is missing", remedy)
-    known = read_facts(files.pop(_JOURNALS))
-    journals = [facts for facts in known if group in (None, facts.group)]
-    if known and not journals:
+    snapshot = Lake(lake).snapshot(at)
+    groups = None if group is None else [group]
+    journals = snapshot.journals(groups=groups)
+    if group is not None and not journals and (known := snapshot.journals()):
         raise unknown_name(f"group {group!r}", "groups", [facts.group for facts in known])
-    size = sum(Path(path).stat().st_size for some in files.values() for path in some)
-    return GroupTask(bytes=size, journals=journals, files=files)
+    files = files_of_groups(snapshot, groups)
+    for file in (file for some in files.values() for file in some):
+        if not Path(file.path).is_file():
+            remedy = "restore it, or ingest the journals into a new lake"
+            raise PipelineError(file.path, "a file of the lake is missing", remedy)
+    return GroupTask(bytes=_bytes(files), journals=journals, files=files)
+
+
+def _bytes(files: Mapping[str, Sequence[LakeFile]]) -> int:
+    return sum(file.bytes for some in files.values() for file in some)
 
 
 def read_task(task: GroupTask) -> list[GroupTables]:
@@ -116,6 +117,7 @@ def split(plan: GroupTask) -> list[GroupTask]:
                 bytes=tasks[-1].bytes + one.bytes,
                 offers=tasks[-1].offers + one.offers,
                 journals=tasks[-1].journals + one.journals,
+                files=_joined(tasks[-1].files, one.files),
             )
         else:
             tasks.append(one)
@@ -129,14 +131,13 @@ def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:
         for facts in plan.journals:
             key = GroupKey(facts.cluster, facts.run, facts.group)
             facts_of.setdefault(key, []).append(facts)
-        rows = max(1, sum(facts.rows for facts in plan.journals))
+        rows: Counter[str] = Counter()
+        for facts in plan.journals:
+            rows[facts.group] += facts.rows
+        files = _files_by_group(plan.files)
         return {
-            key: GroupTask(
-                bytes=plan.bytes * sum(facts.rows for facts in facts_of[key]) // rows,
-                journals=facts_of[key],
-                files=plan.files,
-            )
-            for key in sorted(facts_of)
+            key: _part(some, files.get(key.group, {}), rows[key.group])
+            for key, some in sorted(facts_of.items())
         }
     runs: dict[str, str] = {}
     for offer in plan.offers:
@@ -150,6 +151,34 @@ def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:
     return {
         key: GroupTask(bytes=sum(offer.work for offer in offers_of[key]), offers=offers_of[key])
         for key in sorted(offers_of)
+    }
+
+
+def _files_by_group(
+    files: Mapping[str, Sequence[LakeFile]],
+) -> dict[str, dict[str, list[LakeFile]]]:
+    """Files by the name of their group and by table. All runs and clusters of a name share them."""
+    found: dict[str, dict[str, list[LakeFile]]] = {}
+    for table, some in files.items():
+        for file in some:
+            found.setdefault(file.group, {}).setdefault(table, []).append(file)
+    return found
+
+
+def _part(journals: list[JournalFacts], files: dict[str, list[LakeFile]], rows: int) -> GroupTask:
+    """A group among others of its name, which have so many rows together."""
+    mine = sum(facts.rows for facts in journals)
+    return GroupTask(bytes=_bytes(files) * mine // max(1, rows), journals=journals, files=files)
+
+
+def _joined(
+    some: Mapping[str, Sequence[LakeFile]], others: Mapping[str, Sequence[LakeFile]]
+) -> dict[str, list[LakeFile]]:
+    return {
+        table: list(
+            {file.path: file for file in (*some.get(table, ()), *others.get(table, ()))}.values()
+        )
+        for table in {**some, **others}
     }
 
 

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
 
 from phalanx.errors import PipelineError
-from phalanx.journal.arrow_schema import arrow, field, schema
-from phalanx.journal.column_buffer import ColumnBuffer
-from phalanx.journal.columnar_reader import ColumnarReader
+from phalanx.journal.arrow_schema import arrow, schema
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
-from phalanx.pipeline.ingest_task import ExportedSegment, can_refer, refer
+from phalanx.pipeline.ingest_task import can_refer, refer
+from phalanx.pipeline.lake.lake_file import LakeFile, read_files
+from phalanx.pipeline.lake.lake_schema import VIEWS, ViewMembers, from_lake, lake_schema, views_of
+from phalanx.pipeline.segment_rows import SegmentRows
 from phalanx.pipeline.segment_source import Offer, find_offers
-from phalanx.pipeline.segment_stats import (
-    JournalFacts,
-    SegmentFacts,
-    facts_of,
-    journals_of,
-    segment_facts,
-)
+from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, facts_of, journals_of
 
 
 class GroupKey(NamedTuple):
@@ -102,21 +97,21 @@ def tables_of_offers(offers: Iterable[Offer]) -> list[GroupTables]:
         mine = batches.setdefault(offer.header.journal, {})
         for table, some in rows.items():
             mine.setdefault(table, []).extend(some)
-    files: dict[str, dict[str, None]] = {}
-    for taken in refer(exported, ""):
+    files: dict[str, list[LakeFile]] = {}
+    for taken in refer(exported):
         segments += taken.segments
         for table, listed in taken.files.items():
-            files.setdefault(table, {}).update(dict.fromkeys(file.path for file in listed))
+            files.setdefault(table, []).extend(listed)
     journals = journals_of(segments)
     keys = {facts.journal: _key(facts) for facts in journals}
     return _grouped(journals, [_by_group(batches, keys), _of_files(files, keys)])
 
 
 def tables_of_files(
-    journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]]
+    journals: Sequence[JournalFacts], files: Mapping[str, Iterable[LakeFile]]
 ) -> list[GroupTables]:
-    """The same of Parquet files by table, which may hold rows of other journals too. PipelineError
-    for a file that cannot be read."""
+    """The same of Parquet files by table, exported ones or those of a lake with its `views`, which
+    may hold rows of other journals too. PipelineError for a file that cannot be read."""
     return _grouped(
         journals, [_of_files(files, {facts.journal: _key(facts) for facts in journals})]
     )
@@ -126,13 +121,16 @@ def _key(facts: JournalFacts) -> GroupKey:
     return GroupKey(facts.cluster, facts.run, facts.group)
 
 
-def _of_files(files: Mapping[str, Iterable[str]], keys: Mapping[str, GroupKey]) -> _Batches:
+def _of_files(files: Mapping[str, Iterable[LakeFile]], keys: Mapping[str, GroupKey]) -> _Batches:
     """The rows of these journals in Parquet files, by group. Most files are of one group: their
     batches are not copied."""
     pa = arrow()
     found: _Batches = {}
-    for table, paths in files.items():
-        for batch in (batch for path in paths for batch in _parquet(path, _schema(table))):
+    views = views_of(read_files(files.get(VIEWS, ()), lake_schema(VIEWS)))
+    for table, some in files.items():
+        if table == VIEWS:
+            continue
+        for batch in (batch for file in some for batch in _parquet(file.path, table, views)):
             named = batch.column("journal").dictionary_encode()
             groups = [keys.get(journal) for journal in named.dictionary.to_pylist()]
             for key in dict.fromkeys(groups):
@@ -160,7 +158,7 @@ def _by_group(
 def filtered_tables(
     key: GroupKey,
     journals: Sequence[JournalFacts],
-    files: Mapping[str, Iterable[str]],
+    files: Mapping[str, Iterable[LakeFile]],
     filters: Mapping[str, Callable[[Any], Any]],
 ) -> GroupTables:
     """Some rows of one group in Parquet files. A filter gets a batch of a table and returns which
@@ -179,7 +177,10 @@ def filtered_tables(
 
 
 def each_batch(
-    key: GroupKey, journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]], rows: int
+    key: GroupKey,
+    journals: Sequence[JournalFacts],
+    files: Mapping[str, Iterable[LakeFile]],
+    rows: int,
 ) -> Iterator[tuple[str, Any]]:
     """The rows of one group, table by table, about so many at a time, as Arrow tables."""
     pa = arrow()
@@ -196,12 +197,15 @@ def each_batch(
 
 
 def _own_batches(
-    key: GroupKey, journals: Sequence[JournalFacts], files: Mapping[str, Iterable[str]]
+    key: GroupKey, journals: Sequence[JournalFacts], files: Mapping[str, Iterable[LakeFile]]
 ) -> Iterator[tuple[str, Any]]:
     pa = arrow()
     wanted = pa.array([facts.journal for facts in journals], pa.string())
-    for table, paths in files.items():
-        for batch in (batch for path in paths for batch in _parquet(path, _schema(table))):
+    views = views_of(read_files(files.get(VIEWS, ()), lake_schema(VIEWS)))
+    for table, some in files.items():
+        if table == VIEWS:
+            continue
+        for batch in (batch for file in some for batch in _parquet(file.path, table, views)):
             mine = pa.compute.is_in(batch.column("journal"), value_set=wanted)
             if not pa.compute.all(mine).as_py():
                 batch = batch.filter(mine)
@@ -209,20 +213,12 @@ def _own_batches(
                 yield table, _of_run(table, batch, key)
 
 
-def read_facts(paths: Iterable[str]) -> list[JournalFacts]:
-    """The rows of a table `journals`."""
-    hints = get_type_hints(JournalFacts)
-    wanted = arrow().schema([field(name, hints[name]) for name in hints])
-    rows = (row for path in paths for batch in _parquet(path, wanted) for row in batch.to_pylist())
-    return [msgspec.convert(row, JournalFacts) for row in rows]
-
-
-def _parquet(path: str, wanted: Any) -> Iterator[Any]:
+def _parquet(path: str, table: str, views: Mapping[tuple[str, ...], ViewMembers]) -> Iterator[Any]:
     pa = arrow()
     try:
         with pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(columns=wanted.names):
-                yield batch.select(wanted.names).cast(wanted)
+            for batch in file.iter_batches():
+                yield from from_lake(table, pa.Table.from_batches([batch]), views).to_batches()
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         problem = "cannot be read as Parquet"
         remedy = "restore it, or export or ingest the journals again, to another place"
@@ -285,28 +281,10 @@ def _of_run(table: str, batch: Any, key: GroupKey) -> Any:
 def _read(offer: Offer) -> tuple[SegmentFacts, dict[str, list[Any]]]:
     """What a segment holds: its facts, and batches of rows by table."""
     rows: dict[str, list[Any]] = {}
-    if offer.note is not None:
-        exported = ExportedSegment(Path(offer.note))
-        for table, batch in exported.batches():
-            rows.setdefault(table, []).append(batch.replace_schema_metadata(None))
-        return exported.facts(""), rows
-    scan = ColumnarReader(offer.copies, after=offer.after)
-    buffers: dict[str, ColumnBuffer] = {}
-    for some in scan:
-        buffer = buffers.get(some.table)
-        if buffer is None:
-            buffer = buffers[some.table] = ColumnBuffer(some.table)
-        buffer.add(some.rows, some.columns)
-        if buffer.full:
-            rows.setdefault(some.table, []).append(_taken(buffer))
-    for table, buffer in buffers.items():
-        if buffer.rows:
-            rows.setdefault(table, []).append(_taken(buffer))
-    return segment_facts(scan.header, scan.found, offer.size, ""), rows
-
-
-def _taken(buffer: ColumnBuffer) -> Any:
-    return buffer.take().replace_schema_metadata(None)
+    segment = SegmentRows(offer)
+    for table, batch in segment.batches():
+        rows.setdefault(table, []).append(batch)
+    return segment.facts(), rows
 
 
 def each_row(table: Any, *columns: str) -> Iterator[tuple[Any, ...]]:

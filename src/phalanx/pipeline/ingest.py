@@ -1,13 +1,11 @@
 """Ingest: take new journal segments into a lake, each row once, and publish them atomically.
 
-- A segment is (journal, number). A sealed segment is taken once. An unsealed segment, whose member
-  is running or was killed, is taken again when it has grown, and replaces its earlier rows. A
-  segment with unreadable parts is replaced by a copy that has more of it.
-- Overlapping and duplicate copies count once; the journals of a group may come in parts, in any
-  order.
-- Sealed segments share files. A segment that may be replaced has files of its own, so that the next
-  manifest can leave them out.
-- Nothing is visible before the manifest that lists it. An ingest that was killed leaves the lake
+- A segment is (journal, number), a row (journal, lseq). A sealed segment is taken once. From an
+  unsealed one, whose member is running or was killed, the rows that were added since are taken.
+- A segment with unreadable parts is replaced by a copy that has more of it.
+- Overlapping and duplicate copies count once; the journals of any groups and clusters may come in
+  parts, in any order.
+- Nothing is visible before the version that has it. An ingest that was killed leaves the lake
   unchanged, and the next one starts from there.
 
 `since` skips segments that ended before an instant. Their rows are missing evidence, as if their
@@ -17,27 +15,35 @@ files had not been given: journals that begin in the middle count as torn.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from pyspark.sql import SparkSession
 
-from phalanx.errors import JournalError, PipelineError
-from phalanx.journal.arrow_schema import arrow
-from phalanx.journal.parquet_writer import WrittenFile
-from phalanx.pipeline.ingest_task import Taken, Task, can_refer, refer, take_of
-from phalanx.pipeline.schemas import JOURNALS, SEGMENTS, arrow_schema
-from phalanx.pipeline.segment_source import Offer, check_clusters, find_offers
-from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, journals_of
-from phalanx.pipeline.store import Manifest, Store
+from phalanx.errors import JournalError
+from phalanx.pipeline.ingest_task import Taken, Task, can_refer, refer
+from phalanx.pipeline.lake.lake import Lake, LakeConflict
+from phalanx.pipeline.lake.lake_facts import delete_rows, put_facts, put_views
+from phalanx.pipeline.lake.lake_file import LakeFile
+from phalanx.pipeline.lake.lake_maintenance import compact_tables
+from phalanx.pipeline.lake.lake_schema import ViewMembers
+from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change
+from phalanx.pipeline.schemas import EVENTS, JOURNALS
+from phalanx.pipeline.segment_source import Offer, find_offers
+from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts, grown, journals_of
 from phalanx.pipeline.task_runner import Progress, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SMALL_BYTES = 8 << 20
 """Up to so much is taken in this process: starting workers would take longer."""
 TASK_BYTES = 32 << 20
+ATTEMPTS = 3
+"""How often an ingest begins again after another process has published a version."""
+SMALL_FILES_MAX = 16
+"""An ingest compacts the partitions that it would leave with more small files than this."""
 
 
 class Ingested(msgspec.Struct, kw_only=True):
@@ -53,9 +59,17 @@ class Ingested(msgspec.Struct, kw_only=True):
     passed: int = 0
     """Segments that ended before `since`."""
     rows: int = 0
+    """Rows that were added."""
     corrupt: int = 0
     journals: int = 0
     """Journals in the lake now."""
+
+
+class TableFiles(NamedTuple):
+    """Parquet files by table, and the facts of the journals whose rows they hold."""
+
+    files: dict[str, list[LakeFile]]
+    journals: list[JournalFacts]
 
 
 def ingest(
@@ -70,28 +84,15 @@ def ingest(
     to do; without it all is done in this process. JournalError or PipelineError for what cannot
     be taken; the lake is then as before."""
     offers = find_offers(paths)
-    store = Store.create(lake)
-    with store.writing() as writer:
-        before = store.at()
-        if before.manifest.cluster is not None:
-            check_clusters(offers, (str(lake), before.manifest.cluster))
-        known = {(s.journal, s.number): s for s in _segments(before.paths("silver", SEGMENTS))}
-        new, done = _choose(offers, known, since_ns)
-        tasks = _tasks(new, str(store.place.resolve()), writer)
-        taken = run(tasks, store.place, writer, _wanted(spark, tasks), progress)
-        _explain(taken)
-        taken, kept = _better(taken, known, store.place)
-        done.before += kept
-        done.again -= kept
-        if not any(some.segments for some in taken):
-            done.version = before.manifest.version
-            done.journals = len(journals_of(known.values()))
-            return done
-        made, journals = merged(before.manifest, known, taken, store.place, writer)
-        version = store.commit(made, writer, "ingest").version
-        _report(done, taken, journals)
-        done.version = version
-        return done
+    there = Lake.create(lake)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with change(there, "ingest") as transaction:
+                return _ingest(offers, transaction, spark, since_ns, progress)
+        except LakeConflict:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
 
 
 def gather(
@@ -99,83 +100,132 @@ def gather(
     place: Path,
     spark: Callable[[], SparkSession] | None = None,
     progress: Progress | None = None,
-) -> Store:
-    """A lake for a while: exported files are left where they are, and all others share files."""
+) -> TableFiles:
+    """Journals as Parquet files in a temporary folder; exported files stay where they are."""
     offers = find_offers(paths)
-    store = Store.create(place)
-    with store.writing() as writer:
-        there = [offer for offer in offers if can_refer(offer)]
-        others = [offer for offer in offers if not can_refer(offer)]
-        taken = list(refer(there, f"{writer}-export"))
-        tasks = _packed(others, str(place.resolve()), writer)
-        taken += run(tasks, place, writer, _wanted(spark, tasks), progress)
-        _explain(taken)
-        made, _ = merged(Manifest(), {}, taken, place, writer)
-        store.commit(made, writer, "open")
-    return store
+    there = [offer for offer in offers if can_refer(offer)]
+    others = [offer for offer in offers if not can_refer(offer)]
+    taken = list(refer(there))
+    tasks = _packed(others, str(place.resolve()), "journals", to_lake=False)
+    notes = place / "_work"
+    notes.mkdir(parents=True, exist_ok=True)
+    taken += run(tasks, notes, _wanted(spark, tasks), progress)
+    _explain(taken)
+    files: dict[str, list[LakeFile]] = {}
+    for some in taken:
+        for table, listed in some.files.items():
+            files.setdefault(table, []).extend(listed)
+    return TableFiles(files, journals_of(s for some in taken for s in some.segments))
+
+
+class _Choice(NamedTuple):
+    """A segment to take. `had` is what the lake has of it."""
+
+    offer: Offer
+    had: SegmentFacts | None = None
+    replaces: bool = False
+    """The rows replace those that the lake has; else they are added."""
+
+
+def _ingest(
+    offers: Sequence[Offer],
+    transaction: LakeTransaction,
+    spark: Callable[[], SparkSession] | None,
+    since_ns: int | None,
+    progress: Progress | None,
+) -> Ingested:
+    groups = {offer.header.group for offer in offers}
+    known = {segment.key: segment for segment in transaction.base.segments(groups=groups)}
+    choices, done = _choose(offers, known, since_ns)
+    by_key = {choice.offer.key: choice for choice in choices}
+    tasks = _tasks(choices, transaction)
+    taken = run(tasks, transaction.work, _wanted(spark, tasks), progress)
+    _explain(taken)
+    changed: dict[tuple[str, int], SegmentFacts] = {}
+    views: dict[tuple[str, ...], ViewMembers] = {}
+    for some in taken:
+        news = [(segment, by_key[segment.key]) for segment in some.segments]
+        better = [(segment, choice) for segment, choice in news if _is_news(segment, choice)]
+        done.before += len(news) - len(better)
+        done.again -= sum(choice.had is not None for _, choice in news)
+        done.again += sum(choice.had is not None for _, choice in better)
+        if not better:
+            _discard(some)
+            continue
+        for segment, choice in better:
+            if choice.had is None:
+                changed[segment.key] = segment
+            elif choice.replaces:
+                delete_rows(transaction, choice.had)
+                changed[segment.key] = segment
+            else:
+                changed[segment.key] = grown(choice.had, segment)
+            done.rows += segment.rows
+            done.corrupt += segment.corrupt
+        for table, files in some.files.items():
+            transaction.add(table, files)
+        views.update({view.key: view for view in some.views})
+    if changed:
+        transaction.create(EVENTS)
+        put_views(transaction, views.values())
+        put_facts(transaction, (known | changed).values(), changed.values())
+        compact_tables(transaction, SMALL_FILES_MAX)
+    done.segments = len(changed)
+    done.journals = sum(file.rows for file in transaction.files(JOURNALS))
+    done.version = transaction.commit()
+    return done
 
 
 def _choose(
-    offers: Sequence[Offer], known: dict[tuple[str, int], SegmentFacts], since_ns: int | None
-) -> tuple[list[Offer], Ingested]:
+    offers: Sequence[Offer], known: Mapping[tuple[str, int], SegmentFacts], since_ns: int | None
+) -> tuple[list[_Choice], Ingested]:
     done = Ingested()
-    new = []
-    sharing = Counter(segment.take for segment in known.values())
+    chosen = []
     for offer in offers:
         had = known.get(offer.key)
-        if had is not None and (sharing[had.take] > 1 or not _may_give_more(offer, had)):
+        damaged = had is not None and not had.deleted and bool(had.corrupt or not had.whole)
+        has_grown = had is not None and not had.sealed and offer.size > had.bytes
+        if had is not None and not has_grown and not (damaged and had.corrupt):
             done.before += 1
         elif since_ns is not None and offer.end_ns is not None and offer.end_ns < since_ns:
             done.passed += 1
         else:
             done.again += had is not None
-            new.append(offer)
-    return new, done
+            if had is not None and not damaged:
+                offer = msgspec.structs.replace(offer, taken=had.taken)
+            chosen.append(_Choice(offer, had, damaged))
+    return chosen, done
 
 
-def _may_give_more(offer: Offer, had: SegmentFacts) -> bool:
-    return bool(had.corrupt) or (not had.sealed and offer.size > had.bytes)
+def _is_news(segment: SegmentFacts, choice: _Choice) -> bool:
+    """The segment has more than the lake has of it."""
+    had = choice.had
+    if had is None:
+        return True
+    if not choice.replaces:
+        return segment.rows > 0 or segment.sealed > had.sealed
+    has_grown = segment.bytes > had.bytes and segment.rows > had.rows
+    return has_grown or (segment.corrupt, -segment.rows) < (had.corrupt, -had.rows)
 
 
-def _better(
-    taken: Sequence[Taken], known: dict[tuple[str, int], SegmentFacts], place: Path
-) -> tuple[list[Taken], int]:
-    """Without damaged segments that give no more than they did before, and how many those are;
-    their files go."""
-    left: list[Taken] = []
-    same: set[str] = set()
-    for some in taken:
-        for segment in some.segments:
-            had = known.get((segment.journal, segment.number))
-            if had is not None and had.corrupt and not _is_better(segment, had):
-                same.add(segment.take)
-    for some in taken:
-        files = {}
-        for table, listed in some.files.items():
-            for file in listed:
-                if take_of(file) in same:
-                    (place / file.path).unlink(missing_ok=True)
-            files[table] = [file for file in listed if take_of(file) not in same]
-        segments = [segment for segment in some.segments if segment.take not in same]
-        left.append(Taken(segments, files))
-    return left, len(same)
+def _discard(taken: Taken) -> None:
+    for files in taken.files.values():
+        for file in files:
+            Path(file.path).unlink(missing_ok=True)
 
 
-def _is_better(segment: SegmentFacts, had: SegmentFacts) -> bool:
-    grown = segment.bytes > had.bytes
-    return (segment.corrupt, -segment.rows) < (had.corrupt, -had.rows) or grown
-
-
-def _tasks(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
-    """Sealed segments together, the others one by one."""
-    tasks = _packed([offer for offer in offers if offer.sealed], lake, writer)
-    for offer in offers:
-        if not offer.sealed:
-            tasks.append(Task(lake, f"{writer}-{len(tasks):05}", [offer]))
+def _tasks(choices: Sequence[_Choice], transaction: LakeTransaction) -> list[Task]:
+    """Neighbours share a task; segments that replace others have one each, to be discarded if they
+    have no more than the lake has."""
+    folder, writer = str(transaction.lake.place), transaction.writer
+    tasks = _packed([choice.offer for choice in choices if not choice.replaces], folder, writer)
+    for choice in choices:
+        if choice.replaces:
+            tasks.append(Task(folder, f"{writer}-{len(tasks):05}", [choice.offer]))
     return tasks
 
 
-def _packed(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
+def _packed(offers: Sequence[Offer], folder: str, name: str, to_lake: bool = True) -> list[Task]:
     """Neighbours share a task, up to a size that keeps all cores busy."""
     total = sum(offer.work for offer in offers)
     limit = min(TASK_BYTES, max(1 << 20, total // (3 * (os.cpu_count() or 1))))
@@ -183,7 +233,7 @@ def _packed(offers: Sequence[Offer], lake: str, writer: str) -> list[Task]:
     room = 0
     for offer in offers:
         if not tasks or offer.work > room:
-            tasks.append(Task(lake, f"{writer}-{len(tasks):05}", []))
+            tasks.append(Task(folder, f"{name}-{len(tasks):05}", [], to_lake))
             room = limit
         tasks[-1].offers.append(offer)
         room -= offer.work
@@ -200,67 +250,3 @@ def _explain(taken: Sequence[Taken]) -> None:
         if some.problem is not None:
             file, problem, remedy = some.problem
             raise JournalError(file, None, problem, remedy)
-
-
-# ---------------------------------------------------------------------- the next manifest
-
-
-def merged(
-    before: Manifest,
-    known: dict[tuple[str, int], SegmentFacts],
-    taken: Sequence[Taken],
-    place: Path,
-    writer: str,
-) -> tuple[Manifest, list[JournalFacts]]:
-    """The lake with what was taken; writes the tables `segments` and `journals` anew."""
-    fresh = {(s.journal, s.number): s for some in taken for s in some.segments}
-    replaced = {known[key].take for key in fresh if key in known}
-    segments = [(known | fresh)[key] for key in sorted(known | fresh)]
-    journals = journals_of(segments)
-    bronze = {name: list(files) for name, files in before.bronze.items()}
-    silver = {
-        name: [file for file in files if take_of(file) not in replaced]
-        for name, files in before.silver.items()
-    }
-    for some in taken:
-        for name, files in some.files.items():
-            bronze.setdefault(name, []).extend(files)
-            silver.setdefault(name, []).extend(files)
-    silver[SEGMENTS] = [_write(segments, SEGMENTS, place, writer)]
-    silver[JOURNALS] = [_write(journals, JOURNALS, place, writer)]
-    cluster = segments[0].cluster if segments else None
-    made = msgspec.structs.replace(before, cluster=cluster, bronze=bronze, silver=silver)
-    return made, journals
-
-
-def _write(rows: Sequence[Any], table: str, place: Path, writer: str) -> WrittenFile:
-    pa = arrow()
-    path = place / "silver" / table / f"{writer}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = pa.Table.from_pylist(
-        [msgspec.structs.asdict(row) for row in rows], schema=arrow_schema(table)
-    )
-    pa.parquet.write_table(made, path, compression="zstd")
-    return WrittenFile(str(path.relative_to(place)), len(rows), path.stat().st_size)
-
-
-def _segments(paths: Sequence[str]) -> list[SegmentFacts]:
-    pa = arrow()
-    found = []
-    for path in paths:
-        try:
-            rows = pa.parquet.read_table(path).to_pylist()
-            found += [msgspec.convert(row, SegmentFacts) for row in rows]
-        except (pa.ArrowException, OSError, msgspec.ValidationError) as error:
-            problem = "this file of the lake is missing or damaged"
-            remedy = "restore it, or ingest the journals into a new lake"
-            raise PipelineError(path, problem, remedy) from error
-    return found
-
-
-def _report(done: Ingested, taken: Sequence[Taken], journals: Sequence[JournalFacts]) -> None:
-    segments = [segment for some in taken for segment in some.segments]
-    done.segments = len(segments)
-    done.rows = sum(segment.rows for segment in segments)
-    done.corrupt = sum(segment.corrupt for segment in segments)
-    done.journals = len(journals)

@@ -9,17 +9,24 @@ place than the system's.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from phalanx.errors import PipelineError
-from phalanx.pipeline.ingest import gather, ingest
+from phalanx.journal.arrow_schema import arrow
+from phalanx.pipeline.ingest import TableFiles, gather, ingest
+from phalanx.pipeline.lake.lake import Lake, Snapshot, is_lake
+from phalanx.pipeline.lake.lake_schema import INSTALLS, KEYS, MEMBERS, VIEWS
+from phalanx.pipeline.schemas import EVENTS, JOURNALS, arrow_schema, spark_schema
 from phalanx.pipeline.spark_errors import explained
-from phalanx.pipeline.store import Store, is_lake
 from phalanx.pipeline.tables import Tables
 from phalanx.pipeline.task_runner import Progress
 
@@ -48,14 +55,71 @@ def open_tables(
         raise PipelineError(str(paths[0]), problem, "leave out the version, or give a lake")
     with explained():
         if lakes:
-            yield Store(lakes[0]).at(at).tables(spark)
+            yield lake_tables(spark, Lake(lakes[0]).snapshot(at))
         elif lake is not None:
             ingest(paths, lake, spark=lambda: spark, progress=progress)
-            yield Store(lake).at().tables(spark)
+            yield lake_tables(spark, Lake(lake).snapshot())
         else:
             with _scratch() as place:
-                store = gather(paths, place, lambda: spark, progress)
-                yield store.at().tables(spark)
+                yield _tables_of_files(spark, gather(paths, place, lambda: spark, progress))
+
+
+def lake_tables(spark: SparkSession, snapshot: Snapshot) -> Tables:
+    """The tables of events of a lake, and `journals`, with the columns that raw journals give."""
+    frames = {}
+    for table in (*EVENTS, JOURNALS):
+        paths = [file.path for file in snapshot.files(table)]
+        if paths and table == INSTALLS:
+            views = [file.path for file in snapshot.files(VIEWS)]
+            frames[table] = _with_members(_read(spark, paths), _read(spark, views))
+        elif paths:
+            frames[table] = _read(spark, paths, spark_schema(table))
+    return Tables(spark, _with_runs(frames))
+
+
+def _tables_of_files(spark: SparkSession, found: TableFiles) -> Tables:
+    frames = {
+        table: _read(spark, [file.path for file in files], spark_schema(table))
+        for table, files in found.files.items()
+    }
+    facts = [msgspec.structs.asdict(journal) for journal in found.journals]
+    rows = arrow().Table.from_pylist(facts, schema=arrow_schema(JOURNALS))
+    frames[JOURNALS] = spark.createDataFrame(rows)
+    return Tables(spark, _with_runs(frames))
+
+
+def _read(spark: SparkSession, paths: Sequence[str], schema: StructType | None = None) -> DataFrame:
+    for path in paths:
+        if not Path(path).is_file():
+            remedy = "restore it, or ingest the journals into a new lake"
+            raise PipelineError(path, "a file of the lake is missing", remedy)
+    read = spark.read if schema is None else spark.read.schema(schema)
+    return read.parquet(*map(_literally, paths))
+
+
+def _with_members(installs: DataFrame, views: DataFrame) -> DataFrame:
+    """Rows of `view_installed` as members wrote them: the lake has the members in `views`."""
+    members = F.broadcast(views.select(*KEYS, *MEMBERS))
+    return installs.join(members, list(KEYS), "left").select(*spark_schema(INSTALLS).names)
+
+
+def _with_runs(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """A segment of which nothing can be read does not have its run; its journal may."""
+    if "corrupt" in frames:
+        known = frames[JOURNALS].select("journal", F.col("run").alias("of_journal"))
+        run = F.when(F.col("run") == "", F.col("of_journal")).otherwise(F.col("run"))
+        frames["corrupt"] = (
+            frames["corrupt"]
+            .join(F.broadcast(known), "journal", "left")
+            .withColumn("run", F.coalesce(run, F.lit("")))
+            .select(*spark_schema("corrupt").names)
+        )
+    return frames
+
+
+def _literally(path: str) -> str:
+    """A path as it is: Spark would take brackets and stars for a pattern."""
+    return re.sub(r"[][{}*?\\]", r"\\\g<0>", path)
 
 
 @contextmanager

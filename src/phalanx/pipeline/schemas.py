@@ -5,20 +5,20 @@ Every table of events begins with two columns that come from the header of a seg
 journal: the facts of its headers, and how much of it there is; `segments` has the same per segment.
 
 Arrow and Spark get the same definition, nullability included: Spark rejects a batch whose schema
-differs from the declared one.
+differs from the declared one. Spark is imported only where its schema is asked for.
 """
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
-
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from phalanx.journal.arrow_schema import IDENTITY as IDENTITY
 from phalanx.journal.arrow_schema import arrow, field, schema
 from phalanx.journal.schema import TABLES
 from phalanx.pipeline.segment_stats import JournalFacts, SegmentFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 EVENTS = tuple(TABLES)
 JOURNALS = "journals"
@@ -39,4 +39,6 @@ def arrow_schema(table: str) -> Any:
 
 def spark_schema(table: str) -> StructType:
     """The Spark schema of the same table."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     return from_arrow_schema(arrow_schema(table))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from phalanx.errors import JournalError, PipelineError
+from phalanx.errors import JournalError
 from phalanx.journal import parquet_export as parquet
 from phalanx.journal import reader
 from phalanx.journal.columnar_reader import Copy, ScanSummary
@@ -35,6 +35,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """The note of the export, beside whose folder its tables lie."""
     end_ns: int | None = None
     """What the wall clock of its machine said at its last row, as far as known."""
+    taken: int = 0
+    """Rows up to this number were taken before: only later ones are read."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -66,8 +68,8 @@ class _Found(NamedTuple):
 
 
 def find_offers(paths: Iterable[str | Path]) -> list[Offer]:
-    """In the order of groups, members and numbers. JournalError for what cannot be read or holds
-    nothing, PipelineError for journals of two clusters."""
+    """In the order of clusters, groups, members and numbers. JournalError for what cannot be read
+    or holds nothing."""
     raw: list[Path] = []
     found: dict[tuple[str, int], Offer] = {}
     for path in map(Path, paths):
@@ -78,29 +80,17 @@ def find_offers(paths: Iterable[str | Path]) -> list[Offer]:
             raw.append(path)
     for offer in _raw(raw) if raw else ():
         _keep_longest(found, offer)
-    offers = sorted(found.values(), key=_order)
-    check_clusters(offers)
-    return offers
+    return sorted(found.values(), key=_order)
 
 
 def is_export(path: Path) -> bool:
     return (path / parquet.NOTES).is_dir()
 
 
-def check_clusters(offers: Sequence[Offer], lake: tuple[str, str] | None = None) -> None:
-    """PipelineError if they are of two clusters; `lake` is a place and the cluster it is of."""
-    known = lake
-    for offer in offers:
-        cluster = offer.header.cluster
-        if known is not None and cluster != known[1]:
-            problem = f"of cluster {cluster!r}, and {known[0]} of {known[1]!r}"
-            raise PipelineError(offer.file, problem, "give the journals of one cluster at a time")
-        known = known or (offer.file, cluster)
-
-
-def _order(offer: Offer) -> tuple[str, str, int, str, int]:
+def _order(offer: Offer) -> tuple[str, str, str, int, str, int]:
     header = offer.header
-    return header.group, header.member, header.incarnation, header.journal, header.number
+    whose = header.cluster, header.group, header.member, header.incarnation
+    return *whose, header.journal, header.number
 
 
 def _keep_longest(found: dict[tuple[str, int], Offer], offer: Offer) -> None:

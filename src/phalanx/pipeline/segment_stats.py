@@ -65,8 +65,6 @@ class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
     changes_max: int | None
     bytes: int
     """How much of the file was read: of several copies the longest."""
-    take: str
-    """Names the files that hold its rows."""
     sealed: int
     """1 if its writer ended it: nothing will be added."""
     run: str
@@ -86,6 +84,22 @@ class SegmentFacts(msgspec.Struct, frozen=True, kw_only=True):
     end_sim_ns: int | None
     order: str | None = None
     early: int | None = None
+    deleted: int = 0
+    """The last row that `phalanx lake retain` deleted; 0 if it deleted none."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.journal, self.number
+
+    @property
+    def end_ns(self) -> int:
+        """What the wall clock of its machine said at its last row."""
+        return self.wall_ns + self.end_t_ns - self.mono_ns
+
+    @property
+    def taken(self) -> int:
+        """The number of the last row that was taken."""
+        return max(self.last, self.deleted)
 
 
 def _order(header: Header) -> str | None:
@@ -98,7 +112,7 @@ def _early(header: Header) -> int | None:
     return int(early) if isinstance(early, bool) else None
 
 
-def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> SegmentFacts:
+def segment_facts(header: Header, found: ScanSummary, size: int) -> SegmentFacts:
     """Of a segment that was scanned."""
     truth = truth_of(header.config)
     mode = header.config.get("mode")
@@ -119,9 +133,35 @@ def segment_facts(header: Header, found: ScanSummary, size: int, take: str) -> S
         order=_order(header),
         early=_early(header),
         bytes=size,
-        take=take,
         **msgspec.structs.asdict(found),
     )
+
+
+def grown(before: SegmentFacts, new: SegmentFacts) -> SegmentFacts:
+    """A segment with rows that were added to it since it was taken."""
+    ends = new if new.rows else before
+    adjoining = not new.rows or not before.rows or new.first == before.last + 1
+    return msgspec.structs.replace(
+        before,
+        bytes=max(before.bytes, new.bytes),
+        sealed=max(before.sealed, new.sealed),
+        run=before.run or new.run,
+        rows=before.rows + new.rows,
+        first=before.first or new.first,
+        last=max(before.last, new.last),
+        whole=int(bool(before.whole and new.whole and adjoining)),
+        lost=before.lost + new.lost,
+        corrupt=before.corrupt + new.corrupt,
+        stopped=max(before.stopped, new.stopped),
+        end_t_ns=ends.end_t_ns,
+        end_sim_ns=ends.end_sim_ns,
+    )
+
+
+def emptied(segment: SegmentFacts) -> SegmentFacts:
+    """A segment whose rows were deleted. It is not taken again; rows that are added to it are."""
+    none = {"rows": 0, "first": 0, "last": 0, "whole": 1, "lost": 0, "corrupt": 0, "stopped": 0}
+    return msgspec.structs.replace(segment, deleted=segment.taken, **none)
 
 
 def journals_of(segments: Iterable[SegmentFacts]) -> list[JournalFacts]:

@@ -1,7 +1,8 @@
 """Run the tasks of an ingest, in this process or on Spark's workers, and report progress.
 
-Tasks and results are files in the lake, the folder that driver and workers share. So a plan of any
-size adds nothing to the Spark job, progress is the number of results, and Spark Connect suffices.
+Tasks and results are files in a folder that driver and workers share. So a plan of any size adds
+nothing to the Spark job, progress is the number of results, and Spark Connect suffices. Spark is
+imported only where it is used.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline.ingest_task import Taken, Task, take
-from phalanx.pipeline.spark_errors import last_words
-from phalanx.pipeline.store import WORK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many have been taken."""
@@ -30,16 +29,20 @@ _RESULT = "task long"
 
 def run(
     tasks: Sequence[Task],
-    lake: Path,
-    writer: str,
+    folder: Path,
     spark: SparkSession | None,
     progress: Progress | None = None,
 ) -> list[Taken]:
-    """In the order of the tasks. PipelineError if workers fail."""
+    """In the order of the tasks; `folder` is for notes. PipelineError if workers fail."""
     total = sum(task.work for task in tasks)
     if spark is None:
         return list(_here(tasks, total, progress))
-    folder = (lake / WORK / writer).resolve()
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from phalanx.pipeline.spark_errors import last_words
+
+    folder = folder.resolve()
     for i, task in enumerate(tasks):
         (folder / f"{i}.task").write_bytes(msgspec.json.encode(task))
     try:
@@ -49,7 +52,7 @@ def run(
     except (PySparkException, Py4JJavaError) as error:
         problem = f"workers could not take the journals ({last_words(error)})"
         remedy = "they must see journals and lake under the same paths, and have room"
-        raise PipelineError(str(lake), problem, remedy) from error
+        raise PipelineError(str(folder.parent), problem, remedy) from error
     results = [folder / f"{i}.done" for i in range(len(tasks))]
     return [msgspec.json.decode(path.read_bytes(), type=Taken) for path in results]
 

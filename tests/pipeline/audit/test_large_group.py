@@ -18,6 +18,7 @@ from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_large_group
 from phalanx.pipeline.audit.large_group import run_large_task
 from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.lake.lake_file import LakeFile
 
 ROWS = 7
 """Deliveries in a part: so few that most views and senders are split."""
@@ -31,7 +32,7 @@ def here(tasks: Sequence[bytes]) -> Iterator[bytes]:
 
 def in_files(group: GroupTables, folder: Path) -> GroupFiles:
     """Two files for each table."""
-    files: dict[str, list[str]] = {}
+    files: dict[str, list[LakeFile]] = {}
     for name in group.names:
         table = group[name]
         half = table.num_rows // 2
@@ -39,7 +40,9 @@ def in_files(group: GroupTables, folder: Path) -> GroupFiles:
             if part.num_rows:
                 path = folder / f"{name}-{i}.parquet"
                 arrow().parquet.write_table(part, path, row_group_size=16)
-                files.setdefault(name, []).append(str(path))
+                files.setdefault(name, []).append(
+                    LakeFile(str(path), part.num_rows, path.stat().st_size)
+                )
     return GroupFiles(group.key, list(group.journals), files)
 
 

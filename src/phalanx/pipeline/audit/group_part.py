@@ -36,6 +36,8 @@ from phalanx.pipeline.audit.receipts import receipts
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.audit.synchrony import marker_sides, safe_prefix, virtual_synchrony
 from phalanx.pipeline.group_tables import GroupKey, GroupTables, each_batch, filtered_tables
+from phalanx.pipeline.lake.lake_file import LakeFile
+from phalanx.pipeline.lake.lake_schema import VIEWS
 from phalanx.pipeline.segment_stats import JournalFacts
 
 Kind = Literal["numbers", "members", "positions", "merges", "pair"]
@@ -45,7 +47,7 @@ Filter = Callable[[Any], Any]
 
 SMALL_TABLES = (
     *("life", "topology", "view_change_step", "view_installed", "transitional"),
-    *("merged_component", "queue", "gap", "corrupt"),
+    *("merged_component", "queue", "gap", "corrupt", VIEWS),
 )
 """Few rows, whatever a group delivers."""
 COUNTED_TABLES = ("deliver", "sent", "accepted", "stable", "ordered", "all_delivered", "not_sent")
@@ -63,8 +65,8 @@ class GroupFiles(msgspec.Struct, frozen=True):
 
     key: GroupKey
     journals: list[JournalFacts]
-    files: dict[str, list[str]]
-    """Parquet files by table; they may hold rows of other groups too."""
+    files: dict[str, list[LakeFile]]
+    """Parquet files by table, of a lake with its `views`; they may hold rows of other groups."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +235,8 @@ def _members(part: Part, summary: GroupSummary, run: Chronicle, out: GroupFindin
 
 
 def _tables(part: Part, names: Sequence[str], filters: Mapping[str, Filter]) -> GroupTables:
-    files = {name: part.group.files[name] for name in names if name in part.group.files}
+    wanted = (*names, VIEWS)
+    files = {name: part.group.files[name] for name in wanted if name in part.group.files}
     return filtered_tables(part.group.key, part.group.journals, files, filters)
 
 
