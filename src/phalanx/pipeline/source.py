@@ -24,6 +24,7 @@ import msgspec
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -44,6 +45,8 @@ from phalanx.journal.reader import below
 from phalanx.journal.schema import TABLES
 from phalanx.pipeline.schemas import spark_schema
 from phalanx.pipeline.segment_source import Offer, find_offers, is_export
+from phalanx.pipeline.stream_options import stream_options
+from phalanx.pipeline.table_stream import TableStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,6 +188,10 @@ class JournalSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return JournalReader(paths_of(self.options), table_of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        table = table_of(self.options)
+        return TableStreamReader(paths_of(self.options), table, stream_options(self.options))
 
 
 def table_of(options: Mapping[str, str]) -> str:
