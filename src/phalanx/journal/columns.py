@@ -117,12 +117,17 @@ class ColumnBlock(NamedTuple):
 
 
 def unpack(
-    body: bytes, member: str, incarnation: int, group: str, schema: int = SCHEMA_VERSION
+    body: bytes,
+    member: str,
+    incarnation: int,
+    group: str,
+    schema: int = SCHEMA_VERSION,
+    only: Container[str] | None = None,
 ) -> list[Event]:
-    """The rows in the order of their numbers. ValueError for anything that `pack` does not make
-    (msgspec's own errors are ValueErrors too)."""
+    """The rows in the order of their numbers; with `only`, those of some tables. ValueError for
+    anything that `pack` does not make (msgspec's own errors are ValueErrors too)."""
     rows: list[Event] = []
-    for packed in columns_of(body, schema).values():
+    for packed in columns_of(body, schema, only).values():
         rows += _rows(packed, member, incarnation, group)
     rows.sort(key=attrgetter("lseq"))
     return rows

@@ -288,14 +288,12 @@ def _read(path: str, begin: int, end: int) -> bytes:
 # ---------------------------------------------------------------------- all journals
 
 
-def plan(
+def advance(
     segments: Segments, start: Mapping[str, Place], bytes_max: int | None
-) -> tuple[dict[str, Place], dict[str, list[Stretch]]]:
-    """What is new since `start`, up to about so many bytes, but at least one block: the places
-    behind it and the stretches of each journal. All journals advance alike."""
+) -> Iterator[tuple[str, Stretch | None, Place]]:
+    """What is new since `start`, a block at a time, up to about so many bytes, but at least one
+    block: the journal, the stretch, and the place behind it. All journals advance alike."""
     walks = {name: iter(JournalWalk(segments[name], start.get(name))) for name in sorted(segments)}
-    end = dict(start)
-    found: dict[str, list[Stretch]] = {}
     waiting = [(0, name) for name in walks]
     total = 0
     while waiting and (bytes_max is None or total < bytes_max):
@@ -303,12 +301,24 @@ def plan(
         step = next(walks[name], None)
         if step is None:
             continue
-        stretch, end[name] = step
+        stretch, place = step
         size = stretch.end - stretch.begin if stretch else 0
         total += size
+        yield name, stretch, place
+        heapq.heappush(waiting, (done + size, name))
+
+
+def plan(
+    segments: Segments, start: Mapping[str, Place], bytes_max: int | None
+) -> tuple[dict[str, Place], dict[str, list[Stretch]]]:
+    """What `advance` finds: the places behind it, and the stretches of each journal, neighbours
+    together."""
+    end = dict(start)
+    found: dict[str, list[Stretch]] = {}
+    for name, stretch, place in advance(segments, start, bytes_max):
+        end[name] = place
         if stretch is not None:
             _append(found.setdefault(name, []), stretch)
-        heapq.heappush(waiting, (done + size, name))
     return dict(sorted(end.items())), found
 
 
