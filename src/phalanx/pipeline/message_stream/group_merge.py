@@ -14,8 +14,8 @@ journal and the stream goes on in another view, a break says so.
 
 Two journals that contradict each other, where the guarantees let them not, are refused.
 
-Logs go in by `log` and `MemberLog.add`, decisions come out of `step`. `MergeState` is all that must be
-stored to go on later.
+Logs go in by `log` and `MemberLog.add`, decisions come out of `step`. `MergeState` is all that must
+be stored to go on later.
 """
 
 from __future__ import annotations
