@@ -16,6 +16,7 @@ import platform
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -79,6 +80,27 @@ def feed(paths: list[Path], blocks: list[bytes], rate: int) -> None:
             time.sleep(ahead)
 
 
+def tree_cpu() -> dict[str, float]:
+    """CPU seconds of this process and all below it, by program; those that ended are left out."""
+    tick = os.sysconf("SC_CLK_TCK")
+    known: dict[int, tuple[int, str, float]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            name, _, rest = (entry / "stat").read_text().rpartition(")")
+            fields = rest.split()
+            used = (int(fields[11]) + int(fields[12])) / tick
+            known[int(entry.name)] = int(fields[1]), name.partition("(")[2], used
+    found: dict[str, float] = {}
+    for pid, (_, name, used) in known.items():
+        at = pid
+        while at in known and at != os.getpid():
+            at = known[at][0]
+        if at == os.getpid():
+            key = "driver" if pid == at else name
+            found[key] = found.get(key, 0.0) + used
+    return found
+
+
 class Counter:
     """Counts the rows of each batch, and remembers when they arrived."""
 
@@ -122,16 +144,22 @@ def measure(spark: SparkSession, folder: Path, given: argparse.Namespace) -> Non
     while feeder.is_alive() and counter.rows == backlog:
         time.sleep(0.02)
     began = time.monotonic()
+    before, start = tree_cpu(), counter.rows
     feeder.join()
     ended = time.monotonic()
     running.processAllAvailable()
-    share = counter.rows / backlog
+    after, arrived = tree_cpu(), counter.rows
     fed = len(rest) * GATHER_ROWS * len(paths)
     print(f"live: {fed:,} rows appended in {ended - began:.1f} s ({fed / (ended - began):,.0f}/s)")
     print(f"the last row arrived {counter.last - ended:.2f} s after the last block was written")
     rate = fed / (counter.last - began)
     print(f"followed at {rate:,.0f} rows/s of journal (at least {WANTED:,} wanted)")
-    print(f"{share:.2f} times the rows of the backlog, {len(counter.batches)} batches")
+    used = {name: after[name] - before.get(name, 0.0) for name in after}
+    total = sum(used.values())
+    every = (arrived - start) / total
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(used.items()))
+    print(f"{arrived - start:,} rows of {given.table} in {total:.1f} CPU seconds ({parts})")
+    print(f"{every:,.0f} rows of {given.table} a CPU second, {len(counter.batches)} batches")
     running.stop()
 
 
