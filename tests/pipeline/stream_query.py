@@ -29,6 +29,8 @@ COLUMNS = {
 def sink_of(folder: Path, columns: tuple[str, ...]) -> Callable[[DataFrame, int], None]:
     def write(frame: DataFrame, batch: int) -> None:
         rows = [row.asDict() for row in frame.select(*columns).collect()]
+        with (folder.parent / "begun").open("a") as begun:
+            begun.write(f"{folder.name} {batch}\n")
         fresh = folder / f"{batch}.tmp"
         fresh.write_text(json.dumps(rows))
         fresh.rename(folder / f"{batch}.json")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,20 @@ from phalanx.sim.journal_export import journals as journals_of
 from phalanx.sim.run import run
 
 START_SECONDS = 120.0
+BATCH_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+STEPS_A_KILL = 30
 
 
 class Members:
-    """Writes the journals of a simulated run, a few rows at a time, in segments of some blocks."""
+    """Writes the journals of a simulated run while a query runs, some rows at a time, so that the
+    rows last for all kills; in segments of some blocks."""
 
-    def __init__(self, folder: Path, journals: dict[str, list[ev.Event]]) -> None:
+    def __init__(self, folder: Path, journals: dict[str, list[ev.Event]], steps: int) -> None:
+        self.writing = threading.Event()
         self._folder = folder
         self._journals = journals
+        self._steps = steps
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write)
 
@@ -45,6 +52,7 @@ class Members:
     def finish(self) -> None:
         """Writes the rest without pauses."""
         self._stop.set()
+        self.writing.set()
         self._thread.join(60)
 
     def __exit__(self, *_: object) -> None:
@@ -57,13 +65,13 @@ class Members:
             )
             for name, rows in self._journals.items()
         }
-        at = dict.fromkeys(writers, 0)
-        while any(at[name] < len(self._journals[name]) for name in writers):
+        for step in range(self._steps):
+            self.writing.wait()
             for name, writer in writers.items():
-                rows = self._journals[name][at[name] : at[name] + 8]
-                writer.write(rows)
-                at[name] += len(rows)
-            self._stop.wait(0.2)
+                rows = self._journals[name]
+                at = [len(rows) * k // self._steps for k in (step, step + 1)]
+                writer.write(rows[at[0] : at[1]])
+            self._stop.wait(PAUSE_SECONDS)
         for writer in writers.values():
             writer.close()
 
@@ -81,18 +89,30 @@ class QueryProcess:
                 self._command, stdout=log, stderr=log, start_new_session=True, env=os.environ
             )
 
-    def killed_after(self, seconds: float) -> None:
+    def killed_after(self, batches: int, seconds: float, writing: threading.Event) -> None:
+        """Kills it so long after so many batches, of either query, have reached the sink."""
         process = self.start()
         try:
-            end = time.monotonic() + START_SECONDS
-            while not (self._sink / "started").exists() and process.poll() is None:
-                assert time.monotonic() < end, "the query does not start"
-                time.sleep(0.02)
+            self._until(process, (self._sink / "started").exists, START_SECONDS)
+            known = self._batches()
+            writing.set()
+            self._until(process, lambda: self._batches() >= known + batches, BATCH_SECONDS)
             time.sleep(seconds)
             assert process.poll() is None, (self._sink / "log").read_text()[-3000:]
         finally:
+            writing.clear()
             os.killpg(process.pid, signal.SIGKILL)  # Java and the workers of Python too
             process.wait(10)
+
+    def _until(
+        self, process: subprocess.Popen[bytes], true: Callable[[], bool], seconds: float
+    ) -> None:
+        end = time.monotonic() + seconds
+        while not true() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def _batches(self) -> int:
+        return sum(1 for _ in self._sink.glob("*/*.json"))
 
     def to_the_end(self) -> None:
         (self._sink / "stop").touch()
@@ -104,12 +124,18 @@ class QueryProcess:
             raise
         assert code == 0, (self._sink / "log").read_text()[-3000:]
 
+    def repeated(self) -> int:
+        """Batches that were planned when a kill came, and were done again."""
+        lines = (self._sink / "begun").read_text().splitlines()
+        return len(lines) - len(set(lines))
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         files = sorted((self._sink / table).glob("*.json"), key=lambda path: int(path.stem))
         return [row for file in files for row in json.loads(file.read_text())]
 
 
-def check_kills(folder: Path, kills: int, seed: int) -> None:
+def check_kills(folder: Path, kills: int, seed: int) -> int:
+    """How many batches were done again after a kill."""
     random = chance.Random(seed)
     result = run(scenario_of(seed, 3, 5, "membership"))
     journals = {head.journal: _of_group(rows) for head, rows in journals_of(result)}
@@ -117,9 +143,9 @@ def check_kills(folder: Path, kills: int, seed: int) -> None:
     source.mkdir()
     sink.mkdir()
     query = QueryProcess(source, sink)
-    with Members(source, journals) as members:
+    with Members(source, journals, steps=kills * STEPS_A_KILL) as members:
         for _ in range(kills):
-            query.killed_after(random.uniform(0.0, 4.0))
+            query.killed_after(random.randint(0, 4), random.uniform(0.0, 1.0), members.writing)
         members.finish()
     query.to_the_end()
     written = read_all([source]).journals
@@ -130,9 +156,10 @@ def check_kills(folder: Path, kills: int, seed: int) -> None:
     assert found == expected
     messages = sorted(query.rows("messages"), key=lambda row: row["seq"])
     assert [row["seq"] for row in messages] == [*range(1, len(messages) + 1)]
-    assert len(messages) > 10
+    assert len(messages) > 100
     items = [_item(row) for row in messages]
     assert Truth(journals).problems(Output(items, messages[-1]["view"])) == []
+    return query.repeated()
 
 
 def _of_group(rows: list[ev.Event]) -> list[ev.Event]:
@@ -148,10 +175,10 @@ def _item(row: dict[str, Any]) -> Any:
 
 @pytest.mark.spark
 def test_three_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, kills=3, seed=10)
+    check_kills(tmp_path, kills=3, seed=58)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    check_kills(tmp_path, kills=20, seed=6)
+    assert check_kills(tmp_path, kills=20, seed=31) > 0, "no kill hit a batch"

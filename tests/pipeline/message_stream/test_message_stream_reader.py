@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,12 +18,19 @@ from tests.journal.journal_folder import journal, segment
 from tests.pipeline.message_stream.made_group import MadeGroup
 from tests.pipeline.message_stream.simulated_group import Item, Output, Truth
 
+import phalanx
+from phalanx import blocking
 from phalanx.core.ids import MemberId
 from phalanx.errors import PipelineError
 from phalanx.journal import schema as ev
 from phalanx.journal.journal_header import BODIES_KEPT
 from phalanx.journal.retention import marks
-from phalanx.pipeline.message_stream.group_merge import ROWS_MISSING, STARTED_LATE, Break
+from phalanx.pipeline.message_stream.group_merge import (
+    OTHER_COMPONENT,
+    ROWS_MISSING,
+    STARTED_LATE,
+    Break,
+)
 from phalanx.pipeline.message_stream.message_stream_reader import MessageStreamReader
 from phalanx.pipeline.message_stream.span_reader import message_schema
 from phalanx.pipeline.stream_options import StreamOptions
@@ -60,10 +69,14 @@ class Query:
             self.reader = MessageStreamReader(*self._given)
         return found
 
-    def everything(self) -> Rows:
+    def everything_new(self) -> Rows:
         found: Rows = []
         while (more := self.batch()) is not None:
             found += more
+        return found
+
+    def everything(self) -> Rows:
+        found = self.everything_new()
         assert [row["seq"] for row in found] == [*range(1, len(found) + 1)]
         return found
 
@@ -236,6 +249,37 @@ def test_one_group_of_several_can_be_chosen_and_a_mark_is_left(tmp_path: Path) -
     reader.commit(end)
     assert [set(m.taken.values()) for m in marks(tmp_path)] == [{0}]
     assert len(msgspec.json.encode(end)) < 2000
+
+
+def test_the_messages_of_real_members_come_with_their_bodies_while_they_talk(
+    tmp_path: Path,
+) -> None:
+    """ada, whose journal is followed, leaves in between."""
+    name = f"stream-{os.getpid()}"
+    given: dict[str, Any] = {"config": phalanx.local(), "journal": tmp_path}
+    given["journal_settings"] = phalanx.JournalSettings(bodies=True, flush_ns=10_000_000)
+    query = Query(tmp_path)
+    found: Rows = []
+    with blocking.join(name, name="bea", **given) as bea:
+        with blocking.join(name, name="ada", **given) as ada:
+            ada.wait_for(2, 20.0)
+            bea.wait_for(2, 20.0)
+            for i in range(20):
+                member = (ada, bea)[i % 2]
+                member.send_many([b"%d" % i] * 3).stable(20.0)
+                found += query.batch() or []
+            end = time.monotonic() + 20.0
+            while len(found) < 60:  # before the view ends
+                assert time.monotonic() < end
+                found += query.batch() or []
+                time.sleep(0.01)
+        bea.send(b"last").stable(20.0)
+    found += query.everything_new()
+    assert [row["seq"] for row in found] == [*range(1, len(found) + 1)]
+    bodies = [row["body"] for row in found if row["kind"] == "message"]
+    assert bodies == [b"%d" % i for i in range(20) for _ in range(3)] + [b"last"]
+    breaks = [row["reason"] for row in found if row["kind"] == "break"]
+    assert set(breaks) <= {OTHER_COMPONENT}
 
 
 # ---------------------------------------------------------------------- with Spark
