@@ -28,7 +28,7 @@ from phalanx.sim.journal_export import journals as journals_of
 from phalanx.sim.run import run
 
 START_SECONDS = 120.0
-BATCH_SECONDS = 30.0
+BATCH_SECONDS = 90.0
 PAUSE_SECONDS = 0.1
 STEPS_A_KILL = 30
 

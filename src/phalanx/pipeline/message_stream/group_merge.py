@@ -430,6 +430,14 @@ class GroupMerge:
                 del self._yielded[old]
         return found
 
+    def _is_done_with(self, log: MemberLog, stay: Stay) -> bool:
+        """The journal ended before the view of the stream, or its member was left out of it. If the
+        member comes back, its log begins again."""
+        last = log.last
+        if last is None or last.epoch >= stay.epoch:
+            return False
+        return log.ended or bool(stay.members and log.member not in stay.members)
+
     def _forget(self) -> None:
         """Drops what lies behind the cursor."""
         merged = self.merged
@@ -445,6 +453,9 @@ class GroupMerge:
                 other.forget_before(same)
             elif other is not log and len(other.stays) > 2:
                 other.forget_before(other.stays[-2])
+        for other in self._logs():
+            if other is not log and self._is_done_with(other, stay):
+                del merged.logs[other.journal]
         views = {s.view for other in self._logs() for s in other.stays}
         merged.fixed = {view: pos for view, pos in merged.fixed.items() if view in views}
         if len(merged.delivered) > SENDERS_MAX:
