@@ -136,11 +136,26 @@ def parse(data: bytes, start: int) -> Iterator[Block | Damage]:
         yield Damage(bad, at - bad, tail=False)
 
 
-def _block(data: bytes, at: int) -> Block | None:
-    """The block there, if there is one and it is right."""
+class BlockHead(NamedTuple):
+    """What the head of a block says, its checksum being right; the body is not unpacked."""
+
+    offset: int
+    size: int
+    kind: int
+    rows: int
+    first: int
+    last: int
+    begin: int
+    end: int
+    packing: int
+    raw: int
+
+
+def block_head(data: bytes, at: int) -> BlockHead | None:
+    """The head of the block there, if there is a block with the right checksum."""
     if len(data) - at < HEAD_BYTES:
         return None
-    magic, kind, packing, _, rows, raw, stored, *_ = fields = _FIELDS.unpack_from(data, at)
+    magic, kind, packing, _, rows, raw, stored, *span = _FIELDS.unpack_from(data, at)
     if magic != MAGIC or kind not in (ROWS, BODIES, FOOTER) or packing not in (_PLAIN, _ZLIB):
         return None
     begin = at + HEAD_BYTES
@@ -150,11 +165,26 @@ def _block(data: bytes, at: int) -> Block | None:
     (crc,) = _CRC.unpack_from(data, begin - _CRC.size)
     if zlib.crc32(view[begin : begin + stored], zlib.crc32(view[at : begin - _CRC.size])) != crc:
         return None
-    body = _unpacked(view[begin : begin + stored], packing, raw)
-    if body is None:
+    first, last, start, end = span
+    return BlockHead(at, HEAD_BYTES + stored, kind, rows, first, last, start, end, packing, raw)
+
+
+def announced_size(data: bytes, at: int) -> int:
+    """The size that the head of a block there announces, right or not; 0 without a head."""
+    if len(data) - at < HEAD_BYTES or not data.startswith(MAGIC, at):
+        return 0
+    stored: int = _FIELDS.unpack_from(data, at)[6]
+    return HEAD_BYTES + stored if stored <= BODY_BYTES_MAX else 0
+
+
+def _block(data: bytes, at: int) -> Block | None:
+    """The block there, if there is one and it is right."""
+    head = block_head(data, at)
+    if head is None:
         return None
-    first, last, start, end = fields[-4:]
-    return Block(at, HEAD_BYTES + stored, kind, rows, first, last, start, end, body)
+    stored = memoryview(data)[at + HEAD_BYTES : at + head.size]
+    body = _unpacked(stored, head.packing, head.raw)
+    return None if body is None else Block(*head[:8], body)
 
 
 def _unpacked(stored: memoryview, packing: int, raw: int) -> bytes | None:

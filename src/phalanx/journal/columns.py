@@ -12,7 +12,7 @@ name; blocks of earlier versions have the names and values of `journal.renamed`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, sub
 from types import GenericAlias
@@ -117,29 +117,39 @@ class ColumnBlock(NamedTuple):
 
 
 def unpack(
-    body: bytes, member: str, incarnation: int, group: str, schema: int = SCHEMA_VERSION
+    body: bytes,
+    member: str,
+    incarnation: int,
+    group: str,
+    schema: int = SCHEMA_VERSION,
+    only: Container[str] | None = None,
 ) -> list[Event]:
-    """The rows in the order of their numbers. ValueError for anything that `pack` does not make
-    (msgspec's own errors are ValueErrors too)."""
+    """The rows in the order of their numbers; with `only`, those of some tables. ValueError for
+    anything that `pack` does not make (msgspec's own errors are ValueErrors too)."""
     rows: list[Event] = []
-    for packed in columns_of(body, schema).values():
+    for packed in columns_of(body, schema, only).values():
         rows += _rows(packed, member, incarnation, group)
     rows.sort(key=attrgetter("lseq"))
     return rows
 
 
-def columns_of(body: bytes, schema: int = SCHEMA_VERSION) -> dict[str, ColumnBlock]:
+def columns_of(
+    body: bytes, schema: int = SCHEMA_VERSION, only: Container[str] | None = None
+) -> dict[str, ColumnBlock]:
     """The same without making rows, by table; not yet asked is what columns of one row say of each
-    other (`jsonl.contradiction`). ValueError for anything that `pack` does not make."""
+    other (`jsonl.contradiction`). With `only`, the other tables are not decoded. ValueError for
+    anything that `pack` does not make."""
     found = {}
     tables = _TABLES if schema >= renamed.RENAMED_IN else _FORMER
-    for name, raw in _BLOCK.decode(body).items():
+    block = _BLOCK.decode(body)
+    if not block:
+        raise ValueError("a block without rows")
+    for name, raw in block.items():
         table = tables.get(name)
         if table is None:
             raise ValueError(f"there is no table {name!r}")
-        found[table.name] = _packed(table, table.decoder.decode(raw))
-    if not found:
-        raise ValueError("a block without rows")
+        if only is None or table.name in only:
+            found[table.name] = _packed(table, table.decoder.decode(raw))
     return found
 
 

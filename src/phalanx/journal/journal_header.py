@@ -15,6 +15,8 @@ from phalanx.errors import JournalError
 from phalanx.journal.schema import SCHEMA_VERSION
 from phalanx.journal.segment import Header
 
+BODIES_KEPT = "journal_bodies"
+"""In the configuration of a header: the journal keeps bodies."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _REMEDIES = {
     errno.ENOSPC: "make room",

@@ -19,6 +19,8 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     bodies: bool = False
     """Keep the bodies of delivered messages too, in blocks of their own."""
+    body_bytes_max: int = 1 << 20
+    """Bodies larger than this are left out."""
     digests: bool = False
     """Keep a CRC-32 of what was delivered in each `deliver` row; reads every body once more."""
     segment_bytes: int = 64 << 20
@@ -36,6 +38,7 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 _RANGES = {
+    "body_bytes_max": (1, 1 << 24),
     "segment_bytes": (4096, 1 << 31),
     "segment_ns": (MS, 1 << 62),
     "keep_bytes": (0, 1 << 62),

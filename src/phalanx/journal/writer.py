@@ -113,8 +113,12 @@ class Journal:
     def write_bodies(
         self, sender: MemberId, first: int, lengths: Sequence[int], payload: bytes
     ) -> None:
-        """Takes the bodies of messages first.. of a sender, if the settings ask for them."""
+        """Takes the bodies of messages first.. of a sender, if the settings ask for them. Bodies
+        larger than `body_bytes_max` are left out, and counted as lost."""
         if not self.settings.bodies or self._closing:
+            return
+        if max(lengths, default=0) > self.settings.body_bytes_max:
+            self._write_small_bodies(sender, first, lengths, payload)
             return
         if self._body_bytes - self._body_taken + len(payload) > BODIES_WAITING_MAX:
             self._lost_bodies += len(lengths)
@@ -125,6 +129,18 @@ class Journal:
         if self._idle:
             self._idle = False
             self._wake.set()
+
+    def _write_small_bodies(
+        self, sender: MemberId, first: int, lengths: Sequence[int], payload: bytes
+    ) -> None:
+        at = begin = done = 0
+        for i, length in enumerate([*lengths, self.settings.body_bytes_max + 1]):
+            if length > self.settings.body_bytes_max:
+                if i > done:
+                    self.write_bodies(sender, first + done, lengths[done:i], payload[begin:at])
+                done, begin = i + 1, at + length
+                self._lost_bodies += i < len(lengths)
+            at += length
 
     def close(self) -> None:
         """Writes what was accepted, seals the segment, ends the thread. May be called again. A

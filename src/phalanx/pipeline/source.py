@@ -24,6 +24,7 @@ import msgspec
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -34,6 +35,7 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from phalanx.errors import PipelineError
@@ -42,13 +44,19 @@ from phalanx.journal.columnar_reader import ColumnarReader
 from phalanx.journal.columns import NUMBER_MAX
 from phalanx.journal.reader import below
 from phalanx.journal.schema import TABLES
+from phalanx.pipeline.message_stream.message_stream_reader import MessageStreamReader
+from phalanx.pipeline.message_stream.span_reader import message_schema
 from phalanx.pipeline.schemas import spark_schema
 from phalanx.pipeline.segment_source import Offer, find_offers, is_export
+from phalanx.pipeline.stream_options import stream_options
+from phalanx.pipeline.table_stream import TableStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "phalanx"
+MESSAGES = "messages"
+"""The one table that is not of a journal: the ordered messages of a group."""
 PARTITION_BYTES = 16 << 20
 _OF_HEADER = ("cluster", "journal", "group", "member", "incarnation")
 
@@ -181,10 +189,21 @@ class JournalSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
+        if self.options.get("table") == MESSAGES:
+            return from_arrow_schema(message_schema())
         return spark_schema(table_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self.options.get("table") == MESSAGES:
+            problem = "the messages of a group are a stream"
+            raise PipelineError(f"table = {MESSAGES!r}", problem, "use spark.readStream")
         return JournalReader(paths_of(self.options), table_of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        paths, options = paths_of(self.options), stream_options(self.options)
+        if self.options.get("table") == MESSAGES:
+            return MessageStreamReader(paths, self.options.get("group"), options)
+        return TableStreamReader(paths, table_of(self.options), options)
 
 
 def table_of(options: Mapping[str, str]) -> str:

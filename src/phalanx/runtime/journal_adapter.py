@@ -13,7 +13,7 @@ import msgspec
 from phalanx.config import Config
 from phalanx.core.effects import Deliver, Effect
 from phalanx.core.ids import MemberId
-from phalanx.journal.journal_header import boot_id
+from phalanx.journal.journal_header import BODIES_KEPT, boot_id
 from phalanx.journal.recorder import Recorder
 from phalanx.journal.settings import JournalSettings
 from phalanx.journal.writer import Journal
@@ -108,13 +108,14 @@ def open_journal(
     folder: Path, group: str, member: MemberId, config: Config, settings: JournalSettings
 ) -> JournalAdapter:
     """Open the journal of a member. Raises JournalError or ConfigurationError if it cannot be
-    written. Its header holds the settings, `stretch_clock` included."""
+    written. Its header holds the settings, `stretch_clock` included, and whether the journal keeps
+    bodies."""
     journal = Journal(
         folder,
         cluster=config.cluster,
         group=group,
         member=member,
-        config=msgspec.structs.asdict(config),
+        config=msgspec.structs.asdict(config) | {BODIES_KEPT: settings.bodies},
         settings=settings,
         on_problem=lambda line: log.warning("group %r: %s: %s", group, member, line),
     )
