@@ -27,8 +27,8 @@ install: $(READY) ## create .venv with the locked dependencies and phalanx itsel
 
 .PHONY: demo
 demo: $(READY) ## five real members, a crash, a split, a merge, and what their journals prove
-	@$(java_ready) || { $(call install,$(JAVA_PACKAGES),the audit on Spark and the report); } || true
-	@if $(java_ready); then $(BIN)/phalanx demo --report demo-report.html; else $(BIN)/phalanx demo; fi
+	@$(java_ready) || { $(call install,$(JAVA_PACKAGES),the audit on Spark); } || true
+	@$(BIN)/phalanx demo --report demo-report.html $$($(java_ready) && echo --spark)
 
 .PHONY: test
 test: lint ## all checks and all tests that are not slow

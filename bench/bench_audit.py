@@ -4,12 +4,12 @@
 
 The journals are those of `audit_data.py` in FOLDER, made if they are not there. Each engine runs
 in a process of its own, so none finds the other's memory or caches; the files have been read once
-before. Times begin when the engine is up (Java started, modules imported): `open` is finding the
-files, or reading them into memory; `check` is the verdicts. A row is a range of delivered
-messages. Memory is the sum of the resident sets of the process and all its children, sampled.
+before. `wall` is the whole process from its start; `open` is finding the files, or reading them
+into memory; `check` is the verdicts, with Java starting in it for Spark. A row is a range of
+delivered messages. Memory is the sum of the resident sets of the process and all its children, sampled.
 
-    spark          all properties, `phalanx.pipeline.audit`
-    spark-three    only those that DuckDB is asked for too
+    spark          all properties, `phalanx audit --engine spark`
+    local          all properties, `phalanx audit --engine local`
     duckdb         virtual synchrony, causal order and total order in SQL (`audit_duckdb.py`)
     in-process     all properties, the simulator's checkers; not beyond 10 million deliveries
 """
@@ -38,6 +38,7 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.ground_truth import truth_of
 from phalanx.journal.parquet_export import NOTES, note_of
 from phalanx.journal.schema import TABLES, Event
+from phalanx.pipeline.engine import Engine
 from phalanx.verify.checkers import check
 
 THREADS = 2
@@ -47,27 +48,27 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 THREE = tuple(audit_duckdb.CHECKS)
 
 
-def spark(folder: Path, properties: tuple[str, ...] | None = None) -> dict[str, Any]:
-    from phalanx.pipeline.audit import audit
-    from phalanx.pipeline.open_tables import open_tables
-    from phalanx.pipeline.session import session
+def audited(
+    folder: Path, engine: Engine, properties: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    from phalanx.pipeline.audit import audit_plan, wanted
+    from phalanx.pipeline.group_plan import plan_groups
 
-    running = session()
-    try:
-        running.range(1).count()
-        began = time.perf_counter()
-        with open_tables(running, [folder]) as tables:
-            opened = time.perf_counter()
-            found = audit(tables, properties)
-            ended = time.perf_counter()
-    finally:
-        running.stop()
+    began = time.perf_counter()
+    plan = plan_groups([folder])
+    opened = time.perf_counter()
+    found = audit_plan(plan, wanted(properties), engine=engine)
+    ended = time.perf_counter()
     verdicts = {name: result.verdict for name, result in found.properties.items()}
     return {"open_s": opened - began, "check_s": ended - opened, "verdicts": verdicts}
 
 
-def spark_three(folder: Path) -> dict[str, Any]:
-    return spark(folder, THREE)
+def spark(folder: Path) -> dict[str, Any]:
+    return audited(folder, "spark")
+
+
+def local(folder: Path) -> dict[str, Any]:
+    return audited(folder, "local")
 
 
 def duckdb(folder: Path) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _rows(folder: Path, name: str) -> list[Event]:
 
 ENGINES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "spark": spark,
-    "spark-three": spark_three,
+    "local": local,
     "duckdb": duckdb,
     "in-process": in_process,
 }
@@ -183,6 +184,7 @@ def _resident(pid: int) -> int:
 def alone(engine: str, folder: Path, seconds: float) -> dict[str, Any]:
     """One engine on one folder, in a fresh process."""
     command = [sys.executable, __file__, "--engine", engine, "--data", str(folder)]
+    began = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     memory = Memory(child.pid)
     memory.start()
@@ -196,7 +198,7 @@ def alone(engine: str, folder: Path, seconds: float) -> dict[str, Any]:
     if child.returncode:
         return {"problem": f"exit {child.returncode}", "peak_bytes": peak}
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
-    return found | {"peak_bytes": peak}
+    return found | {"peak_bytes": peak, "wall_s": time.perf_counter() - began}
 
 
 # ---------------------------------------------------------------------- the whole
@@ -249,7 +251,7 @@ def _tell(engine: str, ranges: int, found: dict[str, Any]) -> None:
     found["ranges_per_second"] = round(ranges / max(found["check_s"], 1e-9))
     broken = [name for name, verdict in found["verdicts"].items() if verdict == "violated"]
     print(
-        f"  {engine:12} open {found['open_s']:7.1f} s  check {found['check_s']:8.1f} s  "
+        f"  {engine:12} wall {found['wall_s']:6.1f} s  open {found['open_s']:7.1f} s  check {found['check_s']:8.1f} s  "
         f"{found['ranges_per_second']:>10,} ranges/s  {peak:7,.0f} MB  "
         f"{len(found['verdicts'])} properties, violated: {', '.join(broken) or 'none'}",
         flush=True,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from phalanx.cli.engine_options import ENGINE, GROUP, each_group
+from phalanx.cli.engine_options import ENGINE, GROUP, tell_engine
+from phalanx.cli.ingest import progress
 from phalanx.cli.settings_lines import settings_lines
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER
 from phalanx.runtime.short_names import ShortNames, of_labels
@@ -54,13 +54,15 @@ def audit(
       phalanx audit journals/
       phalanx audit lake/ --property virtual-synchrony --property causal --json
     """
-    from phalanx.pipeline.audit import judge_group, summed, wanted
+    from phalanx.pipeline.audit import audit_plan, wanted
+    from phalanx.pipeline.group_plan import plan_groups
 
     names = wanted(properties or None)
-    runs = each_group(
-        paths, partial(judge_group, names=names), engine=engine, master=master, at=at, group=group
-    )
-    found = summed(runs, names)
+    plan = plan_groups(paths, at=at, group=group)
+    with progress("read") as read:
+        found = audit_plan(
+            plan, names, engine=engine, master=master, progress=read, tell=tell_engine
+        )
     if as_json:
         click.echo(found.to_json())
     else:

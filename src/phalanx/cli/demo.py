@@ -18,7 +18,6 @@ import msgspec
 from phalanx.cli.audit import lines
 from phalanx.cli.options import check_places, own_version, write_or_explain
 from phalanx.cli.report import write_page
-from phalanx.cli.spark_options import asked
 from phalanx.harness.demo_script import NAMES, DemoScript, perform
 from phalanx.journal import reader
 from phalanx.journal.schema import Event, Life
@@ -29,21 +28,24 @@ from phalanx.verify.render.verdict_table import verdicts
 
 @click.command("demo")
 @click.option("--keep", metavar="DIR", help="Keep the journals in this directory.")
-@click.option("--report", metavar="FILE", help="Audit them on Spark too; write this page.")
+@click.option("--report", metavar="FILE", help="Audit them too; write this page.")
+@click.option("--spark", is_flag=True, help="With --report: repeat the audit on Spark.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-def demo(keep: str | None, report: str | None, as_json: bool) -> None:
+def demo(keep: str | None, report: str | None, spark: bool, as_json: bool) -> None:
     """Run five real members through a kill -9, a partition, a merge and a restart.
 
     They use multicast on the loopback interface and need no privileges. Afterwards the checkers
-    read the journals and print a verdict for each guarantee; with --report the audit on Spark does
-    so too, and writes a page about the run. Exit 1 if a guarantee is violated.
+    read the journals and print a verdict for each guarantee; with --report the audit does so too,
+    and a page about the run is written. Exit 1 if a guarantee is violated.
 
     \b
     Examples:
       phalanx demo
       phalanx demo --keep journals && phalanx check journals
-      phalanx demo --report demo.html
+      phalanx demo --report demo.html --spark
     """
+    if spark and report is None:
+        raise click.UsageError("--spark needs --report")
     if report is not None:
         check_places(report)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
@@ -53,7 +55,7 @@ def demo(keep: str | None, report: str | None, as_json: bool) -> None:
         facts = _results(evidence, script, as_json)
         violated = len(evidence.report.violations)
         if report is not None:
-            audited = _audit(str(folder / "journals"), report, as_json)
+            audited = _audit(str(folder / "journals"), report, spark, as_json)
             facts["audit"] = audited
             violated += len(audited["violated"])
     finally:
@@ -90,32 +92,41 @@ def _results(evidence: JournalEvidence, script: DemoScript, as_json: bool) -> di
     }
 
 
-def _audit(journals: str, out: str, as_json: bool) -> dict[str, Any]:
-    """Audit the journals on Spark and write the page."""
-    from phalanx.pipeline.audit import audit
+def _audit(journals: str, out: str, spark: bool, as_json: bool) -> dict[str, Any]:
+    """Audit the journals in this process, write the page, and audit them again on Spark."""
+    from phalanx.pipeline.audit import Audit, audit_groups, audit_plan, wanted
+    from phalanx.pipeline.group_plan import plan_groups
     from phalanx.pipeline.group_tables import read_groups
     from phalanx.pipeline.report.collect import collect
     from phalanx.pipeline.report.html import assemble
     from phalanx.pipeline.report.verdicts import findings_of
 
-    _print("\nThe same journals on Spark:\n", as_json)
+    def show(found: Audit, where: str, seconds: float) -> None:
+        tally = Counter(result.verdict for result in found.properties.values())
+        _print(
+            f"  audit {where}: {tally['holds']} guarantees hold, {tally['violated']} violated, "
+            f"{tally['unverifiable']} not verified ({seconds:.1f} s)",
+            as_json,
+        )
+        for line in lines(found) if found.violated else ():
+            _print(line, as_json)
+
+    _print("\nThe same journals, judged by the audit:\n", as_json)
     began = time.monotonic()
-    with asked([journals], None) as tables:
-        found = audit(tables)
-    judged = time.monotonic()
-    page = collect(read_groups([journals]), findings_of(found), version=own_version())
-    text = assemble(page)
+    groups = read_groups([journals])
+    found = audit_groups(groups)
+    show(found, "in this process", time.monotonic() - began)
+    text = assemble(collect(groups, findings_of(found), version=own_version()))
     write_or_explain(out, lambda: write_page(Path(out), text))
-    tally = Counter(result.verdict for result in found.properties.values())
-    _print(
-        f"  audit: {tally['holds']} guarantees hold, {tally['violated']} violated, "
-        f"{tally['unverifiable']} not verified ({judged - began:.0f} s)",
-        as_json,
-    )
-    for line in lines(found) if found.violated else ():
-        _print(line, as_json)
     _print(f"  report: {out}, {len(text.encode()) // 1024} kB; open it in a browser", as_json)
-    return {"verdicts": dict(tally), "violated": list(found.violated), "report": out}
+    violated = {*found.violated}
+    if spark:
+        began = time.monotonic()
+        again = audit_plan(plan_groups([journals]), wanted(None), engine="spark")
+        show(again, "on Spark", time.monotonic() - began)
+        violated |= {*again.violated}
+    verdicts = Counter(result.verdict for result in found.properties.values())
+    return {"verdicts": dict(verdicts), "violated": sorted(violated), "report": out}
 
 
 def _side_by_side(rows: list[Event], killed_ns: int) -> list[Event]:

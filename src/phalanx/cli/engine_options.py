@@ -64,8 +64,12 @@ def each_planned(
     from phalanx.cli.ingest import progress
     from phalanx.pipeline.engine import run_plan
 
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
     with progress("read") as read:
-        yield from run_plan(plan, kernel, engine=engine, master=master, progress=read, tell=tell)
+        yield from run_plan(
+            plan, kernel, engine=engine, master=master, progress=read, tell=tell_engine
+        )
+
+
+def tell_engine(line: str) -> None:
+    """Prints on stderr which engine `auto` took."""
+    click.echo(line, err=True)

@@ -173,6 +173,38 @@ def _watched(spark: Any, tasks: Sequence[GroupTask], progress: Progress | None) 
         watcher.join(2 * PROGRESS_SECONDS)
 
 
+def run_encoded(
+    tasks: Sequence[bytes], work: Callable[[bytes], bytes], master: str | None = None
+) -> Iterator[bytes]:
+    """The results of encoded tasks on Spark, in the order of the tasks: one job of one stage.
+    `work` is importable; a JournalError or PipelineError that it raises is raised here."""
+    from phalanx.pipeline.session_shutdown import one_session
+    from phalanx.pipeline.spark_errors import failed_tasks
+
+    def each(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                try:
+                    yield _batch(number, 0, work(tasks[number]), None)
+                except (JournalError, PipelineError) as error:
+                    yield _batch(number, -1, None, msgspec.msgpack.encode(_problem(error)))
+
+    if not tasks:
+        return
+    with one_session(master, quick=True) as spark, failed_tasks():
+        rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, _RESULT).collect()
+    for row in sorted(rows, key=lambda row: row.task):
+        if row.problem is not None:
+            raise msgspec.msgpack.decode(bytes(row.problem), type=TaskProblem).error()
+        yield bytes(row.found)
+
+
+def _problem(error: JournalError | PipelineError) -> TaskProblem:
+    if isinstance(error, JournalError):
+        return TaskProblem(True, error.file, error.problem, error.remedy)
+    return TaskProblem(False, error.what, error.problem, error.remedy)
+
+
 def _result_type(kernel: Callable[..., Any]) -> Any:
     while isinstance(kernel, functools.partial):
         kernel = kernel.func
@@ -196,9 +228,7 @@ def task_results(number: int, plan: bytes, kernel: Callable[[GroupTables], Any])
         for nth, group in enumerate(read_task(msgspec.msgpack.decode(plan, type=GroupTask))):
             yield _batch(number, nth, msgspec.msgpack.encode(kernel(group)), None)
     except (JournalError, PipelineError) as error:
-        what = error.file if isinstance(error, JournalError) else error.what
-        problem = TaskProblem(isinstance(error, JournalError), what, error.problem, error.remedy)
-        yield _batch(number, -1, None, msgspec.msgpack.encode(problem))
+        yield _batch(number, -1, None, msgspec.msgpack.encode(_problem(error)))
 
 
 def _batch(number: int, nth: int, found: bytes | None, problem: bytes | None) -> Any:

@@ -112,16 +112,23 @@ def split(plan: GroupTask) -> list[GroupTask]:
     tasks: list[GroupTask] = []
     for one in by_group(plan).values():
         if tasks and tasks[-1].bytes + one.bytes <= limit:
-            tasks[-1] = msgspec.structs.replace(
-                tasks[-1],
-                bytes=tasks[-1].bytes + one.bytes,
-                offers=tasks[-1].offers + one.offers,
-                journals=tasks[-1].journals + one.journals,
-                files=_joined(tasks[-1].files, one.files),
-            )
+            tasks[-1] = joined([tasks[-1], one])
         else:
             tasks.append(one)
     return tasks
+
+
+def joined(tasks: Sequence[GroupTask]) -> GroupTask:
+    """One task of the groups of several."""
+    files: dict[str, list[LakeFile]] = {}
+    for task in tasks:
+        files = _joined(files, task.files)
+    return GroupTask(
+        bytes=sum(task.bytes for task in tasks),
+        offers=[offer for task in tasks for offer in task.offers],
+        journals=[facts for task in tasks for facts in task.journals],
+        files=files,
+    )
 
 
 def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:

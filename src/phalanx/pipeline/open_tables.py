@@ -8,9 +8,7 @@ place than the system's.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +24,10 @@ from phalanx.pipeline.ingest import TableFiles, gather, ingest
 from phalanx.pipeline.lake.lake import Lake, Snapshot, is_lake
 from phalanx.pipeline.lake.lake_schema import INSTALLS, KEYS, MEMBERS, VIEWS
 from phalanx.pipeline.schemas import EVENTS, JOURNALS, arrow_schema, spark_schema
+from phalanx.pipeline.scratch import scratch_folder
 from phalanx.pipeline.spark_errors import explained
 from phalanx.pipeline.tables import Tables
 from phalanx.pipeline.task_runner import Progress
-
-SCRATCH = "PHALANX_SCRATCH"
 
 
 @contextmanager
@@ -60,7 +57,7 @@ def open_tables(
             ingest(paths, lake, spark=lambda: spark, progress=progress)
             yield lake_tables(spark, Lake(lake).snapshot())
         else:
-            with _scratch() as place:
+            with scratch_folder() as place:
                 yield _tables_of_files(spark, gather(paths, place, lambda: spark, progress))
 
 
@@ -120,18 +117,3 @@ def _with_runs(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
 def _literally(path: str) -> str:
     """A path as it is: Spark would take brackets and stars for a pattern."""
     return re.sub(r"[][{}*?\\]", r"\\\g<0>", path)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    folder = os.environ.get(SCRATCH)
-    try:
-        made = tempfile.TemporaryDirectory(
-            prefix="phalanx-", dir=folder, ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        what = folder or tempfile.gettempdir()
-        problem = f"cannot be written ({error.strerror or error})"
-        raise PipelineError(what, problem, f"set {SCRATCH} to a place that can be") from error
-    with made as name:
-        yield Path(name)

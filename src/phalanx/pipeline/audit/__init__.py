@@ -7,6 +7,9 @@ integrity ... receipts          the checks of messages, in numpy
 past, batched, causality        causality and batches
 group_findings, sentences       one shape for all violations, and their texts
 verdicts, judge                 holds, violated, unverifiable; and one group as a whole
+group_summary, group_part, large_group
+                                a large group, in parts of bounded size
+audit_plan                      all groups, in this process or on Spark
 
 The audit judges message-level properties without the checkers of `verify`: two independent programs
 that a test compares on thousands of runs. View-level properties need few rows, so there the audit
@@ -14,6 +17,7 @@ runs the checkers themselves (`view_checks`). The catalogue `verify.properties` 
 is judged how.
 """
 
+from phalanx.pipeline.audit.audit_plan import audit_plan
 from phalanx.pipeline.audit.judge import audit_groups, judge_group, summed, wanted
 from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
 from phalanx.verify.properties import PROPERTIES
@@ -25,6 +29,7 @@ __all__ = [
     "Result",
     "RunVerdicts",
     "audit_groups",
+    "audit_plan",
     "judge_group",
     "summed",
     "wanted",
