@@ -15,7 +15,6 @@ from tests.verify.trace_builder import odyssey
     "arguments",
     [
         ["audit", "journals"],
-        ["ingest", "journals", "--into", "lake"],
         ["history", "views", "g", "journals"],
         ["measures", "journals"],
         ["report", "journals", "--out", "page.html"],
@@ -25,20 +24,37 @@ from tests.verify.trace_builder import odyssey
 )
 def test_without_pyspark_a_command_names_the_extra(arguments: list[str], tmp_path: Path) -> None:
     keep(tmp_path / "journals", odyssey().rows)
+    done = without("pyspark", arguments, tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("phalanx: pyspark: ")
+    assert line.endswith(" pip install 'phalanx[spark]'")
+
+
+def test_an_ingest_needs_deltalake_and_no_pyspark(tmp_path: Path) -> None:
+    keep(tmp_path / "journals", odyssey().rows)
+    arguments = ["ingest", "journals", "--into", "lake"]
+    done = without("deltalake", arguments, tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("phalanx: deltalake: ")
+    assert line.endswith(" pip install 'phalanx[lake]'")
+    assert not (tmp_path / "lake").exists()
+    assert without("pyspark", arguments, tmp_path).returncode == 0
+
+
+def without(module: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command where a module is not installed."""
     program = (
-        "import sys; sys.modules['pyspark'] = None\n"
+        f"import sys; sys.modules[{module!r}] = None\n"
         "from phalanx.cli.main import main\n"
         "main(sys.argv[1:])"
     )
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        cwd=tmp_path,
+        cwd=folder,
     )
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("phalanx: pyspark: ")
-    assert line.endswith(" pip install 'phalanx[spark]'")
