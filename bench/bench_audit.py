@@ -6,7 +6,8 @@ The journals are those of `audit_data.py` in FOLDER, made if they are not there.
 in a process of its own, so none finds the other's memory or caches; the files have been read once
 before. `wall` is the whole process from its start; `open` is finding the files, or reading them
 into memory; `check` is the verdicts, with Java starting in it for Spark. A row is a range of
-delivered messages. Memory is the sum of the resident sets of the process and all its children, sampled.
+delivered messages. Memory is the sum of the resident sets of the process and all its children,
+sampled.
 
     spark          all properties, `phalanx audit --engine spark`
     local          all properties, `phalanx audit --engine local`
@@ -251,7 +252,8 @@ def _tell(engine: str, ranges: int, found: dict[str, Any]) -> None:
     found["ranges_per_second"] = round(ranges / max(found["check_s"], 1e-9))
     broken = [name for name, verdict in found["verdicts"].items() if verdict == "violated"]
     print(
-        f"  {engine:12} wall {found['wall_s']:6.1f} s  open {found['open_s']:7.1f} s  check {found['check_s']:8.1f} s  "
+        f"  {engine:12} wall {found['wall_s']:6.1f} s  open {found['open_s']:7.1f} s  "
+        f"check {found['check_s']:8.1f} s  "
         f"{found['ranges_per_second']:>10,} ranges/s  {peak:7,.0f} MB  "
         f"{len(found['verdicts'])} properties, violated: {', '.join(broken) or 'none'}",
         flush=True,
