@@ -20,7 +20,8 @@ IN_PROCESS = [
 
 def without(module: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A command on some journals where a module is not installed."""
-    keep(folder / "journals", odyssey().rows)
+    if not (folder / "journals").exists():
+        keep(folder / "journals", odyssey().rows)
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from phalanx.cli.main import main\n"

@@ -19,7 +19,7 @@ from phalanx.pipeline.audit.number_ranges import (
     NONE,
     Bools,
     Longs,
-    Stretch,
+    NumberStretch,
     cut,
     first_wins,
     grid,
@@ -69,7 +69,11 @@ class DeliveredCells:
     """The cells of some senders of a group."""
 
     def __init__(
-        self, deliveries: Deliveries, sends: Sends, masks: MaskSpace, stretch: Stretch | None = None
+        self,
+        deliveries: Deliveries,
+        sends: Sends,
+        masks: MaskSpace,
+        stretch: NumberStretch | None = None,
     ) -> None:
         """Deliveries and sends have each message once; sends are sorted by sender and number. With
         a stretch, only cells in it count: all ranges that meet it must be there."""

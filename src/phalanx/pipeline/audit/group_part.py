@@ -22,14 +22,14 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
-from phalanx.pipeline.audit.group_findings import Finding, GroupFindings
+from phalanx.pipeline.audit.group_findings import FoundViolation, GroupFindings
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser, merged, summary_of
 from phalanx.pipeline.audit.integrity import integrity, no_duplication
 from phalanx.pipeline.audit.liveness import liveness
 from phalanx.pipeline.audit.lost_receivers import lost_receivers
 from phalanx.pipeline.audit.merges import judge_merges, upto
 from phalanx.pipeline.audit.message_columns import GroupColumns
-from phalanx.pipeline.audit.number_ranges import Bools, Longs, Stretch
+from phalanx.pipeline.audit.number_ranges import Bools, Longs, NumberStretch
 from phalanx.pipeline.audit.order import one_message, one_position, rising, weak_total_order
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.receipts import receipts
@@ -98,7 +98,7 @@ class PartFindings(msgspec.Struct):
 
     times: dict[str, int]
     counts: dict[str, int]
-    kept: list[Finding]
+    kept: list[FoundViolation]
     disordered: list[int]
 
 
@@ -215,7 +215,7 @@ def _numbers(part: Part, summary: GroupSummary, run: Chronicle, out: GroupFindin
         "accepted": _own_meeting(own),
     }
     columns = GroupColumns(_tables(part, COUNTED_TABLES, filters), summary)
-    prepared = PreparedGroup(columns, out, stretch=Stretch(low, high), first=part.what.first)
+    prepared = PreparedGroup(columns, out, stretch=NumberStretch(low, high), first=part.what.first)
     for check in OF_NUMBERS:
         check(prepared)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from phalanx.pipeline.audit.chronicle import Receivers
 from phalanx.pipeline.audit.delivered_cells import FAR
-from phalanx.pipeline.audit.group_findings import Finding, shown_rows
+from phalanx.pipeline.audit.group_findings import FoundViolation, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.message_columns import Deliveries, Submissions
 from phalanx.pipeline.audit.number_ranges import (
@@ -41,12 +41,9 @@ def _ways(p: PreparedGroup) -> None:
     basic, sent = w.service == BASIC, w.sent >= 0
     at = np.where(sent, w.sent, 0) if len(sends) else np.zeros(len(w), dtype=np.int64)
     s_lseq = _of(sends.lseq, at, sent, -1)
-    not_here = ~facts.is_inside(w.s, w.v)
-    not_there = ~facts.known[w.s] & ~facts.is_inside(w.s, w.o)
-    outside = np.where(not_here, w.v, np.where(not_there, w.o, -1))
+    outside = _outside(p)
     before_end = facts.whole[w.s] | (w.c1 <= facts.sent_last[w.s])
-    sent_all = facts.known[w.s] & ~facts.torn[w.s] & before_end
-    judged = sent | (outside >= 0) | sent_all
+    judged = sent | (outside >= 0) | (facts.known[w.s] & ~facts.torn[w.s] & before_end)
     counted = np.where(judged & w.head, w.n, 0)
     out.asked("integrity", counted.sum())
     out.asked("basic", counted[basic].sum())
@@ -98,10 +95,10 @@ def _ways(p: PreparedGroup) -> None:
                 kind: str = f"{name}/{way}",
                 note: Callable[[int], str | None] = note,
                 whom: Words | None = whom,
-            ) -> Finding:
+            ) -> FoundViolation:
                 origin = kind.endswith("/origin")
                 second = v[i] if origin else outside[i]
-                return Finding(
+                return FoundViolation(
                     kind,
                     who=lowest(whom[i]) if whom is not None else int(w.k[i]),
                     s=int(w.s[i]),
@@ -115,6 +112,15 @@ def _ways(p: PreparedGroup) -> None:
 
             out.add_each(f"{name}/{way}", apply, w.s, w.c1, shown)
     _contradictions(p)
+
+
+def _outside(p: PreparedGroup) -> Longs:
+    """Per way, the view of the delivery, or, if there is no journal of the sender, that of the
+    sending, if the sender is not in it; -1 otherwise."""
+    w, facts = p.cells.ways, p.facts
+    not_here = ~facts.is_inside(w.s, w.v)
+    not_there = ~facts.known[w.s] & ~facts.is_inside(w.s, w.o)
+    return np.where(not_here, w.v, np.where(not_there, w.o, -1))
 
 
 def _no_note(_: int) -> None:
@@ -147,9 +153,9 @@ def _contradictions(p: PreparedGroup) -> None:
     basic = (w.service[one] == BASIC) & (w.service[two] == BASIC)
     for name, apply in (("integrity", bad), ("basic", bad & basic)):
 
-        def shown(i: int, kind: str = f"{name}/contradiction") -> Finding:
+        def shown(i: int, kind: str = f"{name}/contradiction") -> FoundViolation:
             a, b = int(one[i]), int(two[i])
-            return Finding(
+            return FoundViolation(
                 kind,
                 who=int(w.k[a]),
                 other=int(w.k[b]),
@@ -219,11 +225,11 @@ def _as_accepted(p: PreparedGroup) -> None:
         dtype=bool,
     )
 
-    def shown(i: int) -> Finding:
+    def shown(i: int) -> FoundViolation:
         r, j, c = int(row[i]), int(at[i]), int(cell[i])
         s = int(given.s[r])
         sets = p.facts.receivers(int(given.t[r])), p.facts.receivers(int(sends.t[j]))
-        return Finding(
+        return FoundViolation(
             "integrity/accepted",
             who=s,
             s=s,
@@ -283,19 +289,19 @@ def _bodies(p: PreparedGroup) -> None:
     altered = there & ((least != given_digest) | (most != given_digest))
     s, first, last = got.s[starts], got.first[starts], got.last[starts]
 
-    def shown_altered(i: int) -> Finding:
+    def shown_altered(i: int) -> FoundViolation:
         at = starts[i] if least[i] != given_digest[i] else ends[i]
         who = int(got.k[at])
         rows = ((who, int(got.lseq[at])), (int(s[i]), int(given_lseq[i])))
-        return Finding(
+        return FoundViolation(
             "integrity/altered", who, None, int(s[i]), int(first[i]), int(last[i]), rows=rows
         )
 
-    def shown_apart(i: int) -> Finding:
+    def shown_apart(i: int) -> FoundViolation:
         a, b = int(starts[i]), int(ends[i])
         rows = ((int(got.k[a]), int(got.lseq[a])), (int(got.k[b]), int(got.lseq[b])))
         about = (int(s[i]), int(first[i]), int(last[i]))
-        return Finding("integrity/bodies", int(got.k[a]), int(got.k[b]), *about, rows=rows)
+        return FoundViolation("integrity/bodies", int(got.k[a]), int(got.k[b]), *about, rows=rows)
 
     p.out.add_each("integrity/altered", altered, s, first, shown_altered)
     p.out.add_each("integrity/bodies", ~there & (least != most), s, first, shown_apart)
@@ -329,16 +335,18 @@ def no_duplication(p: PreparedGroup) -> None:
     basic = d.service == BASIC
     for kind, bad in (("no-duplication/again", np.full(len(d), True)), ("basic/again", basic)):
 
-        def shown(i: int, kind: str = kind) -> Finding:
+        def shown(i: int, kind: str = kind) -> FoundViolation:
             k = int(d.k[i])
             about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
-            return Finding(kind, k, None, *about, rows=((k, int(d.lseq[i])),))
+            return FoundViolation(kind, k, None, *about, rows=((k, int(d.lseq[i])),))
 
         p.out.add_each(kind, bad, d.s, d.first, shown)
 
-    def resent(i: int) -> Finding:
+    def resent(i: int) -> FoundViolation:
         s = int(again.s[i])
         about = (s, int(again.first[i]), int(again.last[i]), int(again.v[i]))
-        return Finding("no-duplication/resent", s, None, *about, rows=((s, int(again.lseq[i])),))
+        return FoundViolation(
+            "no-duplication/resent", s, None, *about, rows=((s, int(again.lseq[i])),)
+        )
 
     p.out.add_each("no-duplication/resent", np.full(len(again), True), again.s, again.first, resent)

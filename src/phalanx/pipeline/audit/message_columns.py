@@ -112,7 +112,7 @@ class ReceiptRows(Columns):
 
 
 @dataclass(slots=True, kw_only=True)
-class LostRows(Columns):
+class NotSentRows(Columns):
     """Rows of `not_sent`."""
 
     s: Longs
@@ -260,8 +260,8 @@ class GroupColumns:
         )
         return found.at(np.lexsort((found.lseq, found.s)))
 
-    def _lost(self, table: Any) -> LostRows:
-        found = LostRows(
+    def _lost(self, table: Any) -> NotSentRows:
+        found = NotSentRows(
             s=self.authors(table),
             lseq=self.coder.longs(table, "lseq"),
             step=self.coder.longs(table, "step"),

@@ -61,7 +61,7 @@ class Grid(NamedTuple):
         return key_of(self.points[:-1])
 
 
-class Stretch(NamedTuple):
+class NumberStretch(NamedTuple):
     """Per key, the numbers from `low` to before `high`: a part of a large group."""
 
     low: Longs
@@ -81,19 +81,19 @@ def grid(*ranges: tuple[Longs, Longs, Longs]) -> Grid:
     return Grid(every)
 
 
-class Cut(NamedTuple):
+class CutRanges(NamedTuple):
     """Ranges as the cells that they are made of: range `row` has the cell `cell`."""
 
     row: Longs
     cell: Longs
 
 
-def cut(cells: Grid, key: Longs, first: Longs, last: Longs) -> Cut:
+def cut(cells: Grid, key: Longs, first: Longs, last: Longs) -> CutRanges:
     """Of ranges whose boundaries are in the grid. In the order of the ranges."""
     begin = np.searchsorted(cells.points, packed(key, first))
     end = np.searchsorted(cells.points, packed(key, last + 1))
     row = repeated(end - begin)
-    return Cut(row, begin[row] + counted(end - begin))
+    return CutRanges(row, begin[row] + counted(end - begin))
 
 
 def repeated(counts: Longs) -> Longs:

@@ -10,7 +10,7 @@ from phalanx.pipeline.audit.delivered_cells import DeliveredCells, deliveries_on
 from phalanx.pipeline.audit.group_facts import GroupFacts
 from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.message_columns import GroupColumns
-from phalanx.pipeline.audit.number_ranges import Bools, Longs, Stretch
+from phalanx.pipeline.audit.number_ranges import Bools, Longs, NumberStretch
 
 DeliveredIn = Callable[[int, int, int], bool]
 """Whether a member delivered a message (sender, number) in a view."""
@@ -23,7 +23,7 @@ class PreparedGroup:
         self,
         columns: GroupColumns,
         out: GroupFindings,
-        stretch: Stretch | None = None,
+        stretch: NumberStretch | None = None,
         first: bool = True,
         members: Sequence[int] | None = None,
         positions: tuple[int, int] | None = None,

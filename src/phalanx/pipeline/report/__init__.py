@@ -7,7 +7,6 @@ message_flow  sends and deliveries of a sample of the messages, and suspicions
 charts        throughput, links, latency
 removals      who was removed from a view, by whom, on what evidence
 verdicts      the verdicts of the audit, with the rows of its counter-examples
-checked_group the verdicts of the checkers on one group
 collect       from the tables of groups to a model
 html          from a model to the text of one HTML file
 page/         the page itself: HTML, CSS and JavaScript, without a framework

@@ -15,7 +15,6 @@ from phalanx.journal.arrow_schema import IDENTITY, arrow
 from phalanx.journal.schema import TABLES
 from phalanx.journal.schema import Row as Common
 from phalanx.pipeline.group_tables import GroupTables
-from phalanx.pipeline.report.checked_group import check_group
 from phalanx.pipeline.report.model import Caps, EvidenceRow, Example, ReportFinding
 from phalanx.pipeline.report.time_axis import RunAxis
 from phalanx.verify.properties import MEANING
@@ -56,8 +55,10 @@ def findings_of(audit: Audit) -> Findings:
 
 
 def judge_group(group: GroupTables) -> list[ReportFinding]:
-    """The verdicts on one group: the only place that decides who judges it for the page."""
-    return check_group(group)
+    """The verdicts of the audit on one group."""
+    from phalanx.pipeline.audit import audit_groups
+
+    return list(findings_of(audit_groups([group]))[group.key])
 
 
 def with_rows(
