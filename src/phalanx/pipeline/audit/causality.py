@@ -11,7 +11,7 @@ import numpy as np
 
 from phalanx.pipeline.audit.batched import batches
 from phalanx.pipeline.audit.direct_causes import DirectCauses, Shown, shown
-from phalanx.pipeline.audit.group_findings import FoundViolation, shown_rows
+from phalanx.pipeline.audit.group_findings import GroupFinding, shown_rows
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
 from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge, judge_fifo
 from phalanx.pipeline.audit.prepare import PreparedGroup
@@ -130,7 +130,7 @@ def _loop(p: PreparedGroup, past: Past, i: int) -> None:
     sends = past.sends
     s = int(sends.s[i])
     about = (s, int(sends.first[i]), int(sends.last[i]))
-    p.out.add(FoundViolation("integrity/loop", s, None, *about, rows=((s, int(sends.lseq[i])),)))
+    p.out.add(GroupFinding("integrity/loop", s, None, *about, rows=((s, int(sends.lseq[i])),)))
 
 
 def _report(p: PreparedGroup, found: list[Late]) -> None:
@@ -162,13 +162,13 @@ def _add(p: PreparedGroup, late: Late, kind: str) -> None:
         about = (late.s, late.part_first, late.part_last, late.v)
         note = _label(p, late.s, late.number)
         rows = shown_rows((late.k, late.cause), (late.k, late.lseq))
-        p.out.add(FoundViolation(kind, late.k, None, *about, note=note, rows=rows))
+        p.out.add(GroupFinding(kind, late.k, None, *about, note=note, rows=rows))
         return
     note = _label(p, late.part_s, late.part_first, late.part_last)
     cause = late.s if kind == "reliable-causal/" else late.k
     rows = shown_rows((cause, late.cause), (late.k, late.lseq))
     numbers = (late.s, late.number, late.number)
-    p.out.add(FoundViolation(kind, late.k, late.part_s, *numbers, late.v, w, note, rows))
+    p.out.add(GroupFinding(kind, late.k, late.part_s, *numbers, late.v, w, note, rows))
 
 
 def _add_in_batch(p: PreparedGroup, late: Late) -> None:
@@ -177,4 +177,4 @@ def _add_in_batch(p: PreparedGroup, late: Late) -> None:
     note = _label(p, late.s, late.number)
     rows = shown_rows((late.k, late.cause), (late.k, late.lseq))
     kind = f"toto-refinement/{late.kind}"
-    p.out.add(FoundViolation(kind, late.k, late.s, *about, note=note, rows=rows))
+    p.out.add(GroupFinding(kind, late.k, late.s, *about, note=note, rows=rows))

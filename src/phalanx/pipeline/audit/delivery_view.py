@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation, known, shown_rows
+from phalanx.pipeline.audit.group_findings import GroupFinding, known, shown_rows
 from phalanx.pipeline.audit.member_masks import Words
 from phalanx.pipeline.audit.number_ranges import Bools, Longs, group_starts
 from phalanx.pipeline.audit.prepare import PreparedGroup
@@ -52,12 +52,12 @@ def _moved(p: PreparedGroup) -> None:
     if not hold:
         p.out.asked("same-view", early.sum())
 
-    def shown(j: int) -> FoundViolation:
+    def shown(j: int) -> GroupFinding:
         i, a = int(sent[j]), int(at[j])
         s, k = int(w.s[i]), int(w.k[i])
         about = (s, int(w.c1[i]), int(w.c2[i]), int(w.v[i]), int(sends.v[a]))
         rows = ((s, int(sends.lseq[a])), (k, int(w.lseq[i])))
-        return FoundViolation(kind, k, None, *about, rows=rows)
+        return GroupFinding(kind, k, None, *about, rows=rows)
 
     p.out.add_each(kind, bad, w.s[sent], w.c1[sent], shown)
 
@@ -86,7 +86,7 @@ def _several(p: PreparedGroup) -> None:
             rows = ((int(w.k[i]), int(w.lseq[i])), (int(w.k[j]), int(w.lseq[j])))
             about = (int(w.s[i]), int(w.c1[i]), int(w.c2[i]), int(w.v[i]), int(w.v[j]))
             who = (int(w.k[i]), int(w.k[j]))
-            p.out.add(FoundViolation("same-view/several", *who, *about, rows=rows))
+            p.out.add(GroupFinding("same-view/several", *who, *about, rows=rows))
 
 
 def _crossed(p: PreparedGroup, views: Longs, masks: Words) -> list[tuple[int, int]]:
@@ -112,10 +112,10 @@ def _misplaced(
     now = p.facts.where(k, lseq).now
     bad: Bools = ~p.facts.torn[k] & (now != v)
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         about = (known(int(s[i])), known(int(first[i])), known(int(last[i])))
         rows = shown_rows((int(k[i]), int(lseq[i])))
         views = (int(v[i]), known(int(now[i])))
-        return FoundViolation(f"initial-view/{did}", int(k[i]), None, *about, *views, rows=rows)
+        return GroupFinding(f"initial-view/{did}", int(k[i]), None, *about, *views, rows=rows)
 
     p.out.add_each(f"initial-view/{did}", bad, s, first, shown)

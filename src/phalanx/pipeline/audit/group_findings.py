@@ -23,7 +23,7 @@ _LOOKED_AT = 16
 """Of many violations of one kind, so many are turned into findings, to choose among."""
 
 
-class FoundViolation(msgspec.Struct, frozen=True):
+class GroupFinding(msgspec.Struct, frozen=True):
     """One violation. `who` did it, `other` is involved, the messages are first..last of `s`, `v`
     and `w` are views; `rows` are pairs of a rank and a row number."""
 
@@ -55,7 +55,7 @@ class GroupFindings:
         """How often each property was tested."""
         self.counts: Counter[str] = Counter()
         """How often each kind of violation was found."""
-        self.kept: dict[str, list[FoundViolation]] = {}
+        self.kept: dict[str, list[GroupFinding]] = {}
         self.disordered: set[int] = set()
         """Views in which positions of messages are broken."""
 
@@ -77,7 +77,7 @@ class GroupFindings:
     ) -> None:
         """One violation. `first` and `last` are messages of `who`."""
         self.add(
-            FoundViolation(
+            GroupFinding(
                 kind,
                 None if who is None else who.k,
                 None if other is None else other.k,
@@ -87,7 +87,7 @@ class GroupFindings:
             )
         )
 
-    def add(self, finding: FoundViolation) -> None:
+    def add(self, finding: GroupFinding) -> None:
         assert finding.kind in SENTENCES, finding.kind
         self.counts[finding.kind] += 1
         self._keep([finding])
@@ -98,7 +98,7 @@ class GroupFindings:
         bad: Bools | Longs,
         s: Longs,
         first: Longs,
-        shown: Callable[[int], FoundViolation],
+        shown: Callable[[int], GroupFinding],
     ) -> None:
         """Violations of one kind at these places of columns (a condition, or indices). `shown`
         makes findings of places; it is asked for some of the first, by sender and number."""
@@ -112,20 +112,20 @@ class GroupFindings:
             where = where[order[:_LOOKED_AT]]
         self._keep([shown(int(i)) for i in where])
 
-    def _keep(self, findings: Iterable[FoundViolation]) -> None:
+    def _keep(self, findings: Iterable[GroupFinding]) -> None:
         for finding in findings:
             kept = self.kept.setdefault(finding.property, [])
             kept.append(finding)
             if len(kept) > _LOOKED_AT:
-                kept.sort(key=FoundViolation._order)
+                kept.sort(key=GroupFinding._order)
                 del kept[KEPT:]
 
     def violated(self, name: str) -> int:
         """How often a property was violated."""
         return sum(count for kind, count in self.counts.items() if kind.partition("/")[0] == name)
 
-    def examples(self, name: str) -> list[FoundViolation]:
-        return sorted(self.kept.get(name, ()), key=FoundViolation._order)[:KEPT]
+    def examples(self, name: str) -> list[GroupFinding]:
+        return sorted(self.kept.get(name, ()), key=GroupFinding._order)[:KEPT]
 
     def merge(self, other: GroupFindings) -> None:
         self.times.update(other.times)
@@ -140,7 +140,7 @@ def known(value: int) -> int | None:
     return None if value in (NONE, -1) else value
 
 
-def told(run: Chronicle, finding: FoundViolation) -> AuditViolation:
+def told(run: Chronicle, finding: GroupFinding) -> AuditViolation:
     """A finding with names instead of numbers, in words."""
     one = run.journals[0]
 

@@ -22,7 +22,7 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
-from phalanx.pipeline.audit.group_findings import FoundViolation, GroupFindings
+from phalanx.pipeline.audit.group_findings import GroupFinding, GroupFindings
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser, merged, summary_of
 from phalanx.pipeline.audit.integrity import integrity, no_duplication
 from phalanx.pipeline.audit.liveness import liveness
@@ -98,7 +98,7 @@ class PartFindings(msgspec.Struct):
 
     times: dict[str, int]
     counts: dict[str, int]
-    kept: list[FoundViolation]
+    kept: list[GroupFinding]
     disordered: list[int]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from phalanx.pipeline.audit.chronicle import Receivers
 from phalanx.pipeline.audit.delivered_cells import FAR
-from phalanx.pipeline.audit.group_findings import FoundViolation, shown_rows
+from phalanx.pipeline.audit.group_findings import GroupFinding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.message_columns import Deliveries, Submissions
 from phalanx.pipeline.audit.number_ranges import (
@@ -95,10 +95,10 @@ def _ways(p: PreparedGroup) -> None:
                 kind: str = f"{name}/{way}",
                 note: Callable[[int], str | None] = note,
                 whom: Words | None = whom,
-            ) -> FoundViolation:
+            ) -> GroupFinding:
                 origin = kind.endswith("/origin")
                 second = v[i] if origin else outside[i]
-                return FoundViolation(
+                return GroupFinding(
                     kind,
                     who=lowest(whom[i]) if whom is not None else int(w.k[i]),
                     s=int(w.s[i]),
@@ -153,9 +153,9 @@ def _contradictions(p: PreparedGroup) -> None:
     basic = (w.service[one] == BASIC) & (w.service[two] == BASIC)
     for name, apply in (("integrity", bad), ("basic", bad & basic)):
 
-        def shown(i: int, kind: str = f"{name}/contradiction") -> FoundViolation:
+        def shown(i: int, kind: str = f"{name}/contradiction") -> GroupFinding:
             a, b = int(one[i]), int(two[i])
-            return FoundViolation(
+            return GroupFinding(
                 kind,
                 who=int(w.k[a]),
                 other=int(w.k[b]),
@@ -225,11 +225,11 @@ def _as_accepted(p: PreparedGroup) -> None:
         dtype=bool,
     )
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         r, j, c = int(row[i]), int(at[i]), int(cell[i])
         s = int(given.s[r])
         sets = p.facts.receivers(int(given.t[r])), p.facts.receivers(int(sends.t[j]))
-        return FoundViolation(
+        return GroupFinding(
             "integrity/accepted",
             who=s,
             s=s,
@@ -289,19 +289,19 @@ def _bodies(p: PreparedGroup) -> None:
     altered = there & ((least != given_digest) | (most != given_digest))
     s, first, last = got.s[starts], got.first[starts], got.last[starts]
 
-    def shown_altered(i: int) -> FoundViolation:
+    def shown_altered(i: int) -> GroupFinding:
         at = starts[i] if least[i] != given_digest[i] else ends[i]
         who = int(got.k[at])
         rows = ((who, int(got.lseq[at])), (int(s[i]), int(given_lseq[i])))
-        return FoundViolation(
+        return GroupFinding(
             "integrity/altered", who, None, int(s[i]), int(first[i]), int(last[i]), rows=rows
         )
 
-    def shown_apart(i: int) -> FoundViolation:
+    def shown_apart(i: int) -> GroupFinding:
         a, b = int(starts[i]), int(ends[i])
         rows = ((int(got.k[a]), int(got.lseq[a])), (int(got.k[b]), int(got.lseq[b])))
         about = (int(s[i]), int(first[i]), int(last[i]))
-        return FoundViolation("integrity/bodies", int(got.k[a]), int(got.k[b]), *about, rows=rows)
+        return GroupFinding("integrity/bodies", int(got.k[a]), int(got.k[b]), *about, rows=rows)
 
     p.out.add_each("integrity/altered", altered, s, first, shown_altered)
     p.out.add_each("integrity/bodies", ~there & (least != most), s, first, shown_apart)
@@ -335,17 +335,17 @@ def no_duplication(p: PreparedGroup) -> None:
     basic = d.service == BASIC
     for kind, bad in (("no-duplication/again", np.full(len(d), True)), ("basic/again", basic)):
 
-        def shown(i: int, kind: str = kind) -> FoundViolation:
+        def shown(i: int, kind: str = kind) -> GroupFinding:
             k = int(d.k[i])
             about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
-            return FoundViolation(kind, k, None, *about, rows=((k, int(d.lseq[i])),))
+            return GroupFinding(kind, k, None, *about, rows=((k, int(d.lseq[i])),))
 
         p.out.add_each(kind, bad, d.s, d.first, shown)
 
-    def resent(i: int) -> FoundViolation:
+    def resent(i: int) -> GroupFinding:
         s = int(again.s[i])
         about = (s, int(again.first[i]), int(again.last[i]), int(again.v[i]))
-        return FoundViolation(
+        return GroupFinding(
             "no-duplication/resent", s, None, *about, rows=((s, int(again.lseq[i])),)
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation
+from phalanx.pipeline.audit.group_findings import GroupFinding
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.number_ranges import Bools, cut, grid
@@ -57,11 +57,11 @@ def _delivered(p: PreparedGroup) -> None:
     ]
     for kind, bad, whom in cases:
 
-        def shown(j: int, kind: str = kind, whom: Words | None = whom) -> FoundViolation:
+        def shown(j: int, kind: str = kind, whom: Words | None = whom) -> GroupFinding:
             who = int(s[j])
             other = None if whom is None else lowest(whom[j])
             about = (who, int(c1[j]), int(c2[j]), int(sends.v[i[j]]))
-            return FoundViolation(kind, who, other, *about, rows=((who, int(sends.lseq[i[j]])),))
+            return GroupFinding(kind, who, other, *about, rows=((who, int(sends.lseq[i[j]])),))
 
         out.add_each(kind, bad, s, c1, shown)
 
@@ -96,9 +96,9 @@ def _accepted(p: PreparedGroup) -> None:
     out.asked("self-delivery", mine.sum())
     for kind, bad in (("multicast-liveness/unsent", unsent), ("self-delivery/accepted", mine)):
 
-        def shown(j: int, kind: str = kind) -> FoundViolation:
+        def shown(j: int, kind: str = kind) -> GroupFinding:
             about = (int(s[j]), int(cells.first[at[j]]), int(cells.last[at[j]]))
-            return FoundViolation(kind, int(s[j]), None, *about)
+            return GroupFinding(kind, int(s[j]), None, *about)
 
         out.add_each(kind, bad, s, cells.first[at], shown)
     for i in np.flatnonzero(facts.lasting[nobody.s]).tolist():
@@ -131,4 +131,4 @@ def _reported(p: PreparedGroup, report: int) -> None:
             about = (s, max(low, int(given.first[i])), min(high, int(given.last[i])))
             rows = ((s, int(given.lseq[i])), (s, lseq))
             kind = "multicast-liveness/reported"
-            p.out.add(FoundViolation(kind, s, None, *about, note=min(here), rows=rows))
+            p.out.add(GroupFinding(kind, s, None, *about, note=min(here), rows=rows))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation
+from phalanx.pipeline.audit.group_findings import GroupFinding
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import lowest
 from phalanx.pipeline.audit.number_ranges import cut, grid, holder, number_of, packed, packed_one
@@ -109,7 +109,7 @@ def _unreported(p: PreparedGroup, reports: list[LostReport]) -> None:
                 continue
             rows = ((s, int(given.lseq[r])), (s, int(sends.lseq[i])))
             about = (s, number, int(cells.last[c]), v)
-            p.out.add(FoundViolation(f"{NOT_SENT}/untold", s, None, *about, note=name, rows=rows))
+            p.out.add(GroupFinding(f"{NOT_SENT}/untold", s, None, *about, note=name, rows=rows))
 
 
 def _delivered(p: PreparedGroup, report: LostReport) -> None:
@@ -133,7 +133,7 @@ def _delivered(p: PreparedGroup, report: LostReport) -> None:
             about = (report.s, max(first, report.first), min(last, report.last))
             rows = ((report.s, report.lseq),)
             kind = f"{NOT_SENT}/delivered"
-            p.out.add(FoundViolation(kind, report.s, lowest(had), *about, rows=rows))
+            p.out.add(GroupFinding(kind, report.s, lowest(had), *about, rows=rows))
 
 
 def _pieces(p: PreparedGroup, reports: list[LostReport]) -> None:
@@ -176,7 +176,7 @@ def _judge(
         left = sum(name not in so_far for name in meant.names)
         if left != report.rest:
             note = f"{report.rest} receivers are left, but there are {left}"
-            p.out.add(FoundViolation(f"{NOT_SENT}/rest", s, None, *about, note=note, rows=rows))
+            p.out.add(GroupFinding(f"{NOT_SENT}/rest", s, None, *about, note=note, rows=rows))
     starts = packed(sends.s, sends.first)
     numbers = np.array([s], dtype=np.int64), np.array([piece], dtype=np.int64)
     at = int(holder(starts, sends.last, sends.s, *numbers)[0])
@@ -186,11 +186,11 @@ def _judge(
     for name in report.gone or ():
         plain = name.rpartition(".")[0] if bare else name
         if meant is not None and plain not in (meant.to if bare else meant.names):
-            p.out.add(FoundViolation(f"{NOT_SENT}/stranger", s, None, *about, note=name, rows=rows))
+            p.out.add(GroupFinding(f"{NOT_SENT}/stranger", s, None, *about, note=name, rows=rows))
         elif sent:
             here = p.run.views.get(home)
             if here is not None and name in here.inside:
                 kind = f"{NOT_SENT}/home"
-                p.out.add(FoundViolation(kind, s, None, *about, v=home, note=name, rows=rows))
+                p.out.add(GroupFinding(kind, s, None, *about, v=home, note=name, rows=rows))
         elif report.ended and views and all(name in inside for inside in views):
-            p.out.add(FoundViolation(f"{NOT_SENT}/stayed", s, None, *about, note=name, rows=rows))
+            p.out.add(GroupFinding(f"{NOT_SENT}/stayed", s, None, *about, note=name, rows=rows))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phalanx.pipeline.audit.chronicle import Chronicle
-from phalanx.pipeline.audit.group_findings import FoundViolation, GroupFindings
+from phalanx.pipeline.audit.group_findings import GroupFinding, GroupFindings
 from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import Longs
 from phalanx.pipeline.audit.prepare import PreparedGroup
@@ -50,7 +50,7 @@ def judge_merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> None:
         for s in np.flatnonzero((told < real) | (complete & (told > real))).tolist():
             about = (s, int(real[s]), int(real[s]), side.v, side.w)
             rows = ((by.k, side.lseq),)
-            out.add(FoundViolation(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
+            out.add(GroupFinding(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
 
 
 def upto(d: Deliveries, k: int, rows: list[int], members: int) -> dict[int, Longs]:

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation
+from phalanx.pipeline.audit.group_findings import GroupFinding
 from phalanx.pipeline.audit.member_masks import some
 from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import (
@@ -68,7 +68,7 @@ def rising(p: PreparedGroup) -> None:
     ]
     for kind, bad, earlier in cases:
 
-        def shown(i: int, kind: str = kind, earlier: Longs | None = earlier) -> FoundViolation:
+        def shown(i: int, kind: str = kind, earlier: Longs | None = earlier) -> GroupFinding:
             k = int(d.k[i])
             rows: list[tuple[int, int]] = [(k, int(d.lseq[i]))]
             note = None
@@ -79,7 +79,7 @@ def rising(p: PreparedGroup) -> None:
                 if kind.startswith(TOTO):
                     note = f"from batch {d.batch[j]} to {d.batch[i]}"
             about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
-            return FoundViolation(kind, k, None, *about, note=note, rows=tuple(rows))
+            return GroupFinding(kind, k, None, *about, note=note, rows=tuple(rows))
 
         p.out.add_each(kind, bad, d.s, d.first, shown)
         if kind.startswith(PREFIX):
@@ -137,13 +137,13 @@ def _moved(p: PreparedGroup, way: Longs, route: Longs, values: Longs, what: str)
     bad = values[starts] != values[ends]
     kind, word = (f"{PREFIX}/moved", "") if what == "pos" else (f"{TOTO}/apart", "in batch ")
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         a, b = int(way[starts[i]]), int(way[ends[i]])
         one, two = values[starts[i]], values[ends[i]]
         note = f"{word}{one}, another {word or 'at '}{two}"
         about = (int(w.s[a]), int(w.c1[a]), int(w.c2[a]), int(w.v[a]))
         rows = ((int(w.k[a]), int(w.lseq[a])), (int(w.k[b]), int(w.lseq[b])))
-        return FoundViolation(kind, int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows)
+        return GroupFinding(kind, int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows)
 
     first = way[starts]
     p.out.add_each(kind, bad, w.s[first], w.c1[first], shown)
@@ -173,12 +173,12 @@ def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
         low, high = p.positions
         bad = bad[(pos[bad] >= low) & (pos[bad] < high)]
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         a, b = int(way[i]), int(way[holding[i - 1]])
         about = (int(w.s[a]), int(w.c1[a]), int(w.c2[a]), int(w.v[a]))
         rows = ((int(w.k[b]), int(w.lseq[b])), (int(w.k[a]), int(w.lseq[a])))
         note = f"{pos[i]}, where another message is"
-        return FoundViolation(
+        return GroupFinding(
             f"{PREFIX}/taken", int(w.k[a]), int(w.k[b]), *about, note=note, rows=rows
         )
 
@@ -197,12 +197,12 @@ def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
             lacks = some(lack[mine] & facts.masks.bits[k]) & (pos[mine] < highest)
             bad = mine[lacks]
 
-            def shown(i: int, k: int = k) -> FoundViolation:
+            def shown(i: int, k: int = k) -> GroupFinding:
                 j = int(way[i])
                 about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]))
                 rows = ((int(w.k[j]), int(w.lseq[j])),)
                 note = str(pos[i])
-                return FoundViolation(
+                return GroupFinding(
                     f"{PREFIX}/skipped", int(w.k[j]), k, *about, note=note, rows=rows
                 )
 
@@ -257,12 +257,12 @@ def _compare(
     )
     bad = bad + 1
 
-    def shown(x: int) -> FoundViolation:
+    def shown(x: int) -> GroupFinding:
         a, b, last = int(row[one[x]]), int(row[two[x]]), int(cell[one[x - 1]])
         who = (int(d.k[a]), int(d.k[b]))
         about = (int(d.s[a]), int(c1[cell[one[x]]]), int(c2[cell[one[x]]]), v, w)
         label = p.run.members[int(d.s[row[one[x - 1]]])].label
         rows = ((who[0], int(d.lseq[a])), (who[1], int(d.lseq[b])))
-        return FoundViolation(f"{WEAK}/", *who, *about, note=f"{label}#{c1[last]}", rows=rows)
+        return GroupFinding(f"{WEAK}/", *who, *about, note=f"{label}#{c1[last]}", rows=rows)
 
     p.out.add_each(f"{WEAK}/", bad, d.s[row[one]], c1[cell[one]], shown)

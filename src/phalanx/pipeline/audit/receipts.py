@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation, GroupFindings
+from phalanx.pipeline.audit.group_findings import GroupFinding, GroupFindings
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.message_columns import NotSentRows, ReceiptRows
 from phalanx.pipeline.audit.number_ranges import (
@@ -110,13 +110,13 @@ def _judge(
     ]
     for kind, bad, whom in cases:
 
-        def shown(i: int, kind: str = kind, whom: Words | None = whom) -> FoundViolation:
+        def shown(i: int, kind: str = kind, whom: Words | None = whom) -> GroupFinding:
             who = int(s[i])
             other = None if whom is None else lowest(whom[i])
             about = (who, int(c1[i]), int(c2[i]), int(v[i]))
             second = int(home[i]) if kind.endswith("/home") else None
             shown = ((who, int(sends.lseq[at[i]])), (who, int(rows.lseq[row[i]])))
-            return FoundViolation(kind, who, other, *about, second, rows=shown)
+            return GroupFinding(kind, who, other, *about, second, rows=shown)
 
         p.out.add_each(kind, bad, s, c1, shown)
 
@@ -144,7 +144,7 @@ def _unsent(
             for a, b in _gaps(low, high, *_merged(excused)):
                 rows_shown = ((s, int(rows.lseq[i])),)
                 about = (s, a, b, int(rows.v[i]))
-                p.out.add(FoundViolation(f"{TRUTH}/unsent", s, None, *about, rows=rows_shown))
+                p.out.add(GroupFinding(f"{TRUTH}/unsent", s, None, *about, rows=rows_shown))
 
 
 def _merged(rows: NotSentRows) -> tuple[Longs, Longs]:
@@ -184,9 +184,9 @@ def _foreign(p: PreparedGroup) -> None:
         )
     }
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         key = int(rows.s[i]), int(rows.lseq[i])
-        return FoundViolation(f"{TRUTH}/foreign", who=key[0], note=whose[key], rows=(key,))
+        return GroupFinding(f"{TRUTH}/foreign", who=key[0], note=whose[key], rows=(key,))
 
     p.out.add_each(f"{TRUTH}/foreign", bad, rows.s, rows.lseq, shown)
 
@@ -231,12 +231,12 @@ def _all_delivered(p: PreparedGroup) -> None:
         late = there
     bad = (~there & ((at_ns[row] != NONE) | facts.whole[k[row]])) | late
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         r = int(row[i])
         who = int(s[r])
         rows = ((who, int(p.sends.lseq[at[i]])), (who, int(lseq[r])))
         about = (who, int(c1[i]), int(c2[i]), int(v[r]))
-        return FoundViolation(f"{TRUTH}/undelivered", who, int(k[r]), *about, rows=rows)
+        return GroupFinding(f"{TRUTH}/undelivered", who, int(k[r]), *about, rows=rows)
 
     p.out.add_each(f"{TRUTH}/undelivered", bad, s[row], c1, shown)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import FoundViolation, shown_rows
+from phalanx.pipeline.audit.group_findings import GroupFinding, shown_rows
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.message_columns import Deliveries
 from phalanx.pipeline.audit.number_ranges import NONE, Bools, Longs, counted, group_starts, repeated
@@ -29,12 +29,12 @@ def virtual_synchrony(p: PreparedGroup) -> None:
     if facts.sets and bad.any():
         bad &= _of_the_first(p, way, route)
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         j, r = int(way[i]), int(route[i])
         k = int(w.k[j])
         about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]), int(facts.route_w[r]))
         rows = ((k, int(w.lseq[j])),)
-        return FoundViolation("virtual-synchrony/", k, lowest(lack[i]), *about, rows=rows)
+        return GroupFinding("virtual-synchrony/", k, lowest(lack[i]), *about, rows=rows)
 
     p.out.add_each("virtual-synchrony/", bad, w.s[way], w.c1[way], shown)
 
@@ -76,12 +76,12 @@ def marker_sides(p: PreparedGroup) -> None:
     late = (d.lseq > marker_lseq) & (d.pos < marker_pos)
     early = (d.lseq < marker_lseq) & (d.pos + d.last - d.first >= marker_pos)
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         k = int(d.k[i])
         note = f"at position {d.pos[i]} on the wrong side of the marker at {marker_pos[i]}"
         about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
         rows = shown_rows((k, int(marker_lseq[i])), (k, int(d.lseq[i])))
-        return FoundViolation("safe-marker/side", k, None, *about, note=note, rows=rows)
+        return GroupFinding("safe-marker/side", k, None, *about, note=note, rows=rows)
 
     p.out.add_each("safe-marker/side", marked & (late | early), d.s, d.first, shown)
 
@@ -93,13 +93,13 @@ def _region(p: PreparedGroup, d: Deliveries) -> None:
     bad = ~p.facts.torn[d.k] & (d.regular == after)
     p.out.asked("safe-marker", bad.sum())
 
-    def shown(i: int) -> FoundViolation:
+    def shown(i: int) -> GroupFinding:
         k = int(d.k[i])
         side = "after the marker" if after[i] else "before any marker"
         said = "as REGULAR " if d.regular[i] else "as TRANSITIONAL "
         about = (int(d.s[i]), int(d.first[i]), int(d.last[i]), int(d.v[i]))
         rows = shown_rows((k, int(mark[i])), (k, int(d.lseq[i])))
-        return FoundViolation("safe-marker/region", k, None, *about, note=said + side, rows=rows)
+        return GroupFinding("safe-marker/region", k, None, *about, note=said + side, rows=rows)
 
     p.out.add_each("safe-marker/region", bad, d.s, d.first, shown)
 
@@ -119,10 +119,10 @@ def safe_prefix(p: PreparedGroup) -> None:
     p.out.asked("safe-prefix", (some(absent) | some(owe)).sum())
     for kind, whom in (("safe-prefix/absent", absent), ("safe-prefix/missing", lack)):
 
-        def shown(i: int, kind: str = kind, whom: Words = whom) -> FoundViolation:
+        def shown(i: int, kind: str = kind, whom: Words = whom) -> GroupFinding:
             j = int(safe[i])
             k = int(w.k[j])
             about = (int(w.s[j]), int(w.c1[j]), int(w.c2[j]), int(w.v[j]))
-            return FoundViolation(kind, k, lowest(whom[i]), *about, rows=((k, int(w.lseq[j])),))
+            return GroupFinding(kind, k, lowest(whom[i]), *about, rows=((k, int(w.lseq[j])),))
 
         p.out.add_each(kind, some(whom), w.s[safe], w.c1[safe], shown)
