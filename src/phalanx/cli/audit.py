@@ -86,6 +86,8 @@ def lines(found: Audit) -> Iterator[str]:
         yield from settings_lines(where, run.settings, run.mixed)
     if len(differing) > RUNS_SHOWN:
         yield f"settings differ in {len(differing) - RUNS_SHOWN:,} more runs"
+    jumps = [jump for run in found.runs for jump in run.clocks]
+    yield from jumps[:RUNS_SHOWN]
     names = {(run.cluster, run.run, run.group): _names(run) for run in found.runs}
     for run in found.runs if len(found.runs) <= RUNS_SHOWN else ():
         yield from map(_names(run).in_text, _run(run))

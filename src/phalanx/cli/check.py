@@ -49,6 +49,8 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
                 click.echo(one_line(line))
         for problem in _problems(reading):
             click.echo(one_line(problem))
+        for jump in (jump for evidence in found for jump in evidence.clocks):
+            click.echo(one_line(jump))
         for evidence in found:
             names = ShortNames([*evidence.journals, *evidence.absent])
             for line in _lines(evidence):
@@ -82,6 +84,7 @@ def _facts(evidence: JournalEvidence) -> dict[str, Any]:
             "examples": [str(violation) for violation in result.violations[:EXAMPLES_MAX]],
         }
     return {
+        "clocks": evidence.clocks,
         "cluster": evidence.cluster,
         "run": evidence.run,
         "group": evidence.group,

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,8 @@ class JournalEvidence:
     """Settings that must be equal and are not: the members with each value."""
     mixed: list[str] = field(default_factory=list)
     """Views whose members differ in one of these settings."""
+    clocks: list[str] = field(default_factory=list)
+    """Members whose own clock goes back between two rows, a line each."""
     mode: Mode | None = None
     truth: GroundTruth = field(default_factory=GroundTruth)
     """Facts known to a simulator; empty for real members, or if rows are missing."""
@@ -169,6 +172,8 @@ def _judge(evidence: JournalEvidence) -> None:
         truths.add(truth_of(evidence.headers[member].config))
         if lack := _lack(rows):
             evidence.torn[member] = lack
+        if jump := _clock_jump(member, rows):
+            evidence.clocks.append(jump)
         if not (isinstance(rows[-1], Life) and rows[-1].op == "STOP"):
             evidence.unended.append(member)
         for row in rows:
@@ -227,6 +232,20 @@ def _mixed(evidence: JournalEvidence) -> list[str]:
             for values in evidence.settings.values()
         )
     ]
+
+
+def _clock_jump(member: Member, rows: Sequence[Event]) -> str:
+    """The largest jump back of a member's own clock; empty if there is none."""
+    told = [row for row in rows if not isinstance(row, Gap | Corrupt)]
+    back, at = max(((a.t_ns - b.t_ns, b.lseq) for a, b in pairwise(told)), default=(0, 0))
+    return clock_jump_line(label(member), at, back) if back > 0 else ""
+
+
+def clock_jump_line(who: str, lseq: int, back_ns: int) -> str:
+    return (
+        f"the clock of {who} goes back by {back_ns / 1e9:,.3f} s at row {lseq}: "
+        "its times in history and measures are wrong"
+    )
 
 
 def _ended(rows: Sequence[Event]) -> bool:

@@ -221,3 +221,19 @@ def test_two_journals_of_one_life_are_refused() -> None:
     twice = [*journals, (msgspec.structs.replace(header, journal="another"), rows)]
     with pytest.raises(PipelineError, match=r"a second journal of a\.1"):
         audit_groups(groups_of_rows(twice))
+
+
+def test_a_clock_that_goes_back_is_reported_by_both_programs() -> None:
+    (played,) = [run for run in situations.kept() if run.name == "odyssey without a clock"]
+    at = next(i for i, row in enumerate(played.rows) if (row.member, row.lseq) == ("a", 5))
+    rows = [
+        msgspec.structs.replace(row, t_ns=row.t_ns - 3_600_000_000_000) if i == at else row
+        for i, row in enumerate(played.rows)
+    ]
+    late = Played("back", rows, False, "flow")
+    (run,) = audit_groups(groups_of([late])).runs
+    assert run.clocks == late.evidence().clocks
+    (line,) = run.clocks
+    assert line.startswith("the clock of a.1 goes back by 3,")
+    assert " s at row 5: " in line
+    assert audit_groups(groups_of([played])).runs[0].clocks == []

@@ -21,6 +21,7 @@ import numpy as np
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.clock_jumps import clock_jumps
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
 from phalanx.pipeline.audit.group_findings import GroupFinding, GroupFindings
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser, merged, summary_of
@@ -136,6 +137,8 @@ class CountedSummary(msgspec.Struct):
     summary: GroupSummary
     numbers: dict[str, int]
     """By label."""
+    clocks: dict[str, str]
+    """Members whose clock goes back, as far as these rows show."""
 
 
 def summarise(task: SummaryTask) -> CountedSummary:
@@ -144,13 +147,16 @@ def summarise(task: SummaryTask) -> CountedSummary:
     small = {name: files for name, files in group.files.items() if name in SMALL_TABLES}
     known = filtered_tables(group.key, group.journals, small, {})
     numbers: dict[str, int] = {}
+    clocks: dict[str, str] = {}
     found: list[GroupSummary] = []
     rest = {name: files for name, files in group.files.items() if name not in SMALL_TABLES}
     for name, batch in each_batch(group.key, group.journals, rest, SUMMARY_ROWS):
-        found.append(_summary(known.joined(name, batch), numbers, task.first and not found))
+        tables = known.joined(name, batch)
+        found.append(_summary(tables, numbers, task.first and not found))
+        clocks |= clock_jumps(tables)
     if task.first and not found:
         found.append(_summary(known, numbers, True))
-    return CountedSummary(merged(found), numbers)
+    return CountedSummary(merged(found), numbers, clocks)
 
 
 def _summary(tables: GroupTables, numbers: dict[str, int], lives: bool) -> GroupSummary:

@@ -13,6 +13,7 @@ from phalanx.core.wire.shared_settings import SHARED
 from phalanx.errors import PipelineError
 from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
+from phalanx.pipeline.audit.clock_jumps import clock_jumps
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
 from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, told
 from phalanx.pipeline.audit.group_part import GroupFiles
@@ -80,7 +81,9 @@ def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVe
     prepared = PreparedGroup(columns, out)
     for check in MESSAGE_CHECKS:
         check(prepared)
-    return _verdicts(columns.run, out, names)
+    found = _verdicts(columns.run, out, names)
+    found.clocks.extend(clock_jumps(tables).values())
+    return found
 
 
 def judge_large_group(
@@ -91,7 +94,10 @@ def judge_large_group(
 ) -> RunVerdicts:
     """The same of a group in files, in parts of bounded size."""
     _refuse_second_journals(group.key, group.journals)
-    return _verdicts(*judge_large(group, run_tasks, part_rows), names)
+    run, out, clocks = judge_large(group, run_tasks, part_rows)
+    found = _verdicts(run, out, names)
+    found.clocks.extend(clocks)
+    return found
 
 
 def _verdicts(run: Chronicle, out: GroupFindings, names: Sequence[str]) -> RunVerdicts:
@@ -139,6 +145,7 @@ def _facts(run: Chronicle) -> RunVerdicts:
         properties={},
         settings={},
         mixed=[],
+        clocks=[],
     )
     _settings(run, found)
     return found

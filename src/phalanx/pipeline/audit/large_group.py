@@ -55,8 +55,8 @@ def _encoded(task: LargeTask) -> bytes:
 
 def judge_large(
     group: GroupFiles, run_tasks: RunTasks, part_rows: int = PART_ROWS
-) -> tuple[Chronicle, GroupFindings]:
-    """The findings of the checks of messages on one group."""
+) -> tuple[Chronicle, GroupFindings, list[str]]:
+    """The findings of the checks of messages on one group, and clocks that go back."""
     tasks = [_encoded(task) for task in _summaries(group)]
     counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in run_tasks(tasks)]
     summary = merged([one.summary for one in counted])
@@ -71,7 +71,10 @@ def judge_large(
         parts = [_encoded(Part(group, known, what)) for what in select]
         for data in run_tasks(parts):
             out.merge(decoded_findings(data))
-    return run, out
+    clocks: dict[str, str] = {}
+    for one in counted:
+        clocks |= one.clocks
+    return run, out, list(clocks.values())
 
 
 def _summaries(group: GroupFiles) -> Iterator[SummaryTask]:

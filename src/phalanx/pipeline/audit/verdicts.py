@@ -75,6 +75,8 @@ class RunVerdicts(msgspec.Struct, frozen=True):
     """Settings that must be equal and are not: the members with each value."""
     mixed: list[str] = []
     """Views whose members differ in one of these settings."""
+    clocks: list[str] = []
+    """Members whose own clock goes back between two rows, a line each."""
 
     @property
     def violated(self) -> tuple[str, ...]:
