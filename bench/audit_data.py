@@ -12,7 +12,8 @@ crashes and comes back, which makes four views or so.
     FOLDER/100/facts.json                           what was really made
 
 Rows go from the simulator to the files as they come, so a run of any length needs little memory.
-A run that is there is not made again; one that was interrupted leaves nothing.
+A run that is there is not made again; one that was interrupted leaves nothing. With `--copies N`
+one run is made for N: the others are copies of it under other names (`replicated` in facts.json).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from typing import Any, SupportsIndex
 
 import msgspec
 
+from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.ground_truth import GroundTruth
-from phalanx.journal.parquet_export import NOTES
+from phalanx.journal.parquet_export import NOTES, note_of, write_note
 from phalanx.journal.schema import Deliver, Event
 from phalanx.journal.segment import Header
 from phalanx.sim.journal_export import JournalExporter, header, name_of
@@ -156,13 +158,13 @@ def make(task: tuple[Path, int, int]) -> dict[str, Any]:
     return facts
 
 
-def provide(folder: Path, millions: int, jobs: int = 1) -> Path:
+def provide(folder: Path, millions: int, jobs: int = 1, copies: int = 1) -> Path:
     """Journals with so many million deliveries, made if they are not there: their folder."""
-    place = folder / str(millions)
+    place = folder / (str(millions) if copies == 1 else f"{millions}x{copies}")
     told = place / "facts.json"
     if told.exists():
         return place
-    wanted = millions * MILLION
+    wanted = millions * MILLION // copies
     each = min(wanted, LONG_RUN)
     tasks = [(folder / "runs", run, each) for run in range(-(-wanted // each))]
     runs = []
@@ -170,12 +172,14 @@ def provide(folder: Path, millions: int, jobs: int = 1) -> Path:
         runs.append(facts)
         print(json.dumps(facts), flush=True)
         _link(folder / "runs" / facts["run"], place)
-    deliveries = sum(facts["deliveries"] for facts in runs)
-    ranges = sum(facts["deliver_rows"] for facts in runs)
+        for number in range(1, copies):
+            _copy(folder / "runs" / facts["run"], place, number)
+    deliveries = copies * sum(facts["deliveries"] for facts in runs)
+    ranges = copies * sum(facts["deliver_rows"] for facts in runs)
     total = {
         "members": len(MEMBERS),
         "distinct_runs": len(runs),
-        "replicated": 1,
+        "replicated": copies,
         "deliveries": deliveries,
         "deliver_rows": ranges,
         "mean_range": round(deliveries / ranges, 2),
@@ -195,14 +199,37 @@ def _link(run: Path, place: Path) -> None:
         os.link(path, link)
 
 
+def _copy(run: Path, place: Path, number: int) -> None:
+    """A run under another name, with other journals."""
+    pa = arrow()
+    end = f"-{number}"
+    for path in sorted(run.glob("*/*.parquet")):
+        table = pa.parquet.read_table(path)
+        for column in ("run", "journal"):
+            values = pa.compute.binary_join_element_wise(table.column(column), end, "")
+            at = table.schema.get_field_index(column)
+            table = table.set_column(at, table.schema.field(at), values)
+        copy = place / path.parent.name / f"{path.stem}{end}.parquet"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        pa.parquet.write_table(table, copy, compression="zstd", row_group_size=1 << 16)
+    for path in sorted((run / NOTES).glob("*.json")):
+        note = note_of(path)
+        assert note.found is not None
+        note.header = msgspec.structs.replace(note.header, journal=note.header.journal + end)
+        note.found["run"] += end
+        note.shared = f"{note.shared}{end}"
+        write_note(place / NOTES / f"{path.stem}{end}.json", note)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the journals that bench_audit.py audits.")
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--millions", default="1,10,100", help="deliveries: 1,10,100")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--copies", type=int, default=1, help="so many of each run")
     chosen = parser.parse_args()
     for millions in map(int, chosen.millions.split(",")):
-        place = provide(chosen.into, millions, chosen.jobs)
+        place = provide(chosen.into, millions, chosen.jobs, chosen.copies)
         facts = msgspec.json.decode((place / "facts.json").read_bytes())
         del facts["runs"]
         print(f"{place}: {json.dumps(facts)}", flush=True)

@@ -208,7 +208,7 @@ def alone(engine: str, folder: Path, seconds: float) -> dict[str, Any]:
 def compare(chosen: argparse.Namespace) -> dict[str, Any]:
     results = []
     for millions in map(int, chosen.millions.split(",")):
-        place = audit_data.provide(chosen.data, millions, THREADS)
+        place = audit_data.provide(chosen.data, millions, THREADS, chosen.copies)
         facts = msgspec.json.decode((place / "facts.json").read_bytes())
         del facts["runs"]
         times = "" if facts["replicated"] == 1 else f", replicated {facts['replicated']} times"
@@ -280,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast an audit is.")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--millions", default="1,10,100", help="deliveries: 1,10,100")
+    parser.add_argument("--copies", type=int, default=1, help="of each run, in place of others")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--seconds", type=float, default=3600.0, help="at most, for each")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
