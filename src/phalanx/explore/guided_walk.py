@@ -31,7 +31,7 @@ from phalanx.explore.member_history import Finding
 from phalanx.explore.schedule_policy import Link, Policy
 from phalanx.explore.story import Story
 from phalanx.explore.story_mutation import edited
-from phalanx.explore.walk_branch import AT_RISK, UNDECIDED, Branch
+from phalanx.explore.walk_branch import AT_RISK, OPEN, UNDECIDED, Branch
 
 STEPS_MAX = 120
 """After so many steps no further round begins."""
@@ -44,9 +44,14 @@ ENDED = 0.3
 """So many branches without undecided members are walked to an end, and the first one."""
 EDITED, EDITIONS = 0.15, 8
 """So many trees are edited stories instead, where there are some; of one story so many."""
-SENDS_MAX = 6
-FORGOTTEN = (0, 0, 0, 1, 2)
-"""So many attempts to join are made before the first round."""
+SENDS_MAX = 8
+SMALL_SHARE = 0.1
+"""So many trees have small frames, and large messages that leave in parts."""
+WHISPERED = 0.2
+"""So many messages are for one member alone."""
+SENT = ("send", "large", "whisper")
+FORGOTTEN = (0, 1, 1, 2)
+"""So many attempts to join are made before the first round; most are given up at once."""
 
 DISTURBANCES: dict[str, tuple[float, float]] = {
     "suspect": (1.0, 4.0),
@@ -62,10 +67,27 @@ DISTURBANCES: dict[str, tuple[float, float]] = {
     "leave": (0.15, 0.3),
     "split": (0.1, 0.4),
     "rest": (0.25, 0.5),
+    "summon": (0.3, 1.0),
+    "turn": (0.3, 1.0),
+    "chain": (0.3, 1.0),
+    "secede": (0.15, 0.5),
+    "last_words": (0.3, 1.0),
 }
 """How many trees have each kind, and how often it happens there."""
-HARSH = ("time_out", "drop", "split")
+HARSH = ("time_out", "drop", "split", "turn", "secede", "last_words")
 """Not in calm trees."""
+THEMES: tuple[tuple[str, ...], ...] = (
+    ("suspect", "meet", "summon", "turn", "collect"),
+    ("suspect", "meet", "summon", "chain", "time_out"),
+    ("meet", "collect", "secede", "summon", "late", "chain"),
+    ("suspect", "send", "last_words", "late"),
+    ("suspect", "fetch", "late", "time_out"),
+    ("meet", "collect", "crash", "suspect", "late", "summon"),
+)
+"""Kinds that need each other. Some trees have only those of one theme."""
+THEMED = 0.4
+OPEN_KINDS = ("suspect", "turn", "chain", "summon", "collect")
+"""What matters most where a removal and a join of one view are under way."""
 
 
 class Walked(msgspec.Struct, frozen=True):
@@ -86,14 +108,17 @@ class WalkTree:
         n = self._n = min(rng.randrange(lo, hi + 1), rng.randrange(lo, hi + 1))
         self._calm = rng.random() < CALM
         service = rng.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
-        self.setting = Setting(_boots(rng, n), rng.random() < 0.3, service, None, self._calm)
+        hold, small = rng.random() < 0.3, rng.random() < SMALL_SHARE
+        self.setting = Setting(_boots(rng, n), hold, service, None, self._calm, small)
         self._rounds = rng.choice((2, 3, 3, 4, 4, 5, 6))
         self._budget = 6 if self._calm else rng.choice((8, 8, 25, 80))
-        self._together = rng.choice((0.3, 0.6, 0.9))
+        self._together = rng.choice((0.3, 0.6, 0.9, 1.0))
+        theme = rng.choice(THEMES) if rng.random() < THEMED else ()
         self._weights = {
             kind: weight * rng.choice((0.5, 1.0, 2.0))
             for kind, (share, weight) in DISTURBANCES.items()
-            if rng.random() < share and not (self._calm and kind in HARSH)
+            if (kind in theme if theme else rng.random() < share)
+            and not (self._calm and kind in HARSH)
         }
         self._ended = 0
         self.undecided = 0
@@ -103,7 +128,7 @@ class WalkTree:
         """Every walk, as it ends. The one in which something is found is the last."""
         branch, policy = Branch(LiveGroup(self.setting)), Policy(self._rng, self._n)
         for _ in range(self._rng.choice(FORGOTTEN)):
-            self._meet(branch.group, policy)
+            self._meet(branch.group, policy, 0.8)
         branch.observe()
         for walked in self._grow(branch, policy, 0, 0):
             yield walked
@@ -122,7 +147,7 @@ class WalkTree:
             return
         undecided, nearness = branch.undecided()
         self.undecided += bool(undecided)
-        more = 4 if nearness >= AT_RISK else nearness
+        more = 4 if nearness >= AT_RISK else min(nearness, 1)
         if depth + 1 >= self._rounds + more or len(branch.group.steps) > STEPS_MAX:
             yield from self._finish(branch, policy, undecided, nearness)
             return
@@ -163,14 +188,16 @@ class WalkTree:
         """Packets arrive, and a few disturbances are inserted, or come first."""
         rng, group = self._rng, branch.group
         count, moves = rng.choice((1, 2, 2, 3, 4)), rng.choice((2, 5, 10, 18, 30))
-        if best >= AT_RISK:
+        if best == OPEN:
+            count, moves = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 4, 8, 18))
+        elif best >= AT_RISK:
             count, moves = rng.choice((0, 1, 1, 2)), rng.choice((1, 2, 4, 8, 12))
         early = rng.random() < 0.5
         at = sorted(0 if early else rng.randrange(moves + 1) for _ in range(count))
         for move in range(moves + 1):
             while at and at[0] <= move:
                 at.pop(0)
-                self._disturb(group, policy)
+                self._disturb(group, policy, best)
                 branch.observe()
             ready = [link for link in self._ready(group, policy.links) if policy.is_open(link)]
             if group.wrong is not None or not (ready or at):
@@ -192,6 +219,7 @@ class WalkTree:
         if rng.random() < 0.5:
             rng.shuffle(policy.links)
         count = rng.choice((0, 0, 1, 1, 2))
+        patient = not self._calm and rng.random() < 0.5
         for _ in range(FLUSHED):
             if group.wrong is not None:
                 break
@@ -204,7 +232,7 @@ class WalkTree:
                 group.deliver(*ready[0])
                 if rng.random() < 0.1:
                     policy.demote(ready[0])
-            elif not self._wake(group):
+            elif not self._wake(group) and not (patient and self._give_up(group)):
                 break
         return self._walked(branch, group.verdict())
 
@@ -221,6 +249,14 @@ class WalkTree:
                 group.pass_timer(p, "collect")
                 return True
         return False
+
+    def _give_up(self, group: LiveGroup) -> bool:
+        """Nothing else can happen: somebody waits no longer for an answer."""
+        busy = [p for p in group.live() if group.members[p].busy]
+        if not busy or len(group.steps) > 2 * STEPS_MAX:
+            return False
+        group.pass_timer(self._rng.choice(busy), "answer")
+        return True
 
     def _hear(self, branch: Branch, policy: Policy, undecided: list[int]) -> Walked:
         """An undecided member hears what there is, in some order, perhaps disturbed."""
@@ -254,12 +290,16 @@ class WalkTree:
 
     # -------------------------------------------------------------- disturbances
 
-    def _disturb(self, group: LiveGroup, policy: Policy) -> None:
+    def _disturb(self, group: LiveGroup, policy: Policy, near: int = 0) -> None:
         """Something happens. What cannot happen now is drawn again a few times."""
+        open_kinds = OPEN_KINDS if near == OPEN and self._rng.random() < 0.5 else ()
         for _ in range(5):
             if not group.live() or group.wrong is not None:
                 return
-            (kind,) = self._rng.choices(list(self._weights), list(self._weights.values()))
+            if open_kinds and not self._calm:
+                kind = self._rng.choice(open_kinds)
+            else:
+                (kind,) = self._rng.choices(list(self._weights), list(self._weights.values()))
             if getattr(self, f"_{kind}")(group, policy):
                 return
 
@@ -272,7 +312,7 @@ class WalkTree:
         if not live:
             return False
         who = [p for p in live if p in policy.deaf] or live
-        if rng.random() < 0.25:
+        if rng.random() < 0.4:
             who = live
         p = rng.choice(who)
         known = self._suspectable(group, p)
@@ -282,10 +322,7 @@ class WalkTree:
         if rng.random() < 0.3:
             q = rng.choice(known)
         group.break_with(p, q)
-        for other in who:
-            if other not in group.gone and other != p and rng.random() < self._together:
-                if q in self._suspectable(group, other):
-                    group.break_with(other, q)
+        self._join_in(group, [other for other in who if other != p], q, self._together)
         if rng.random() < 0.7:
             policy.suspected(q)
         return True
@@ -299,7 +336,7 @@ class WalkTree:
         known = sorted(group.index[m] for m in group.members[p].known)
         return [q for q in known if q in group.gone] if self._calm else known
 
-    def _meet(self, group: LiveGroup, policy: Policy) -> bool:
+    def _meet(self, group: LiveGroup, policy: Policy, forgotten: float = 0.5) -> bool:
         rng, live = self._rng, group.live()
         pairs = [
             (p, q)
@@ -312,7 +349,7 @@ class WalkTree:
             return False
         p, q = rng.choice(pairs)
         group.attempt(p, q)
-        if rng.random() < 0.5 and group.members[p].stage == "COLLECTING":
+        if rng.random() < forgotten and group.members[p].stage == "COLLECTING":
             group.pass_timer(p, "collect")  # before anybody can answer
         return True
 
@@ -324,19 +361,134 @@ class WalkTree:
 
     def _send(self, group: LiveGroup, policy: Policy) -> bool:
         live = self._members(group)
-        if not live or sum(step.startswith("send") for step in group.steps) >= SENDS_MAX:
+        if not live or self._has_sent_enough(group):
             return False
-        group.send(self._rng.choice(live), self._rng.randrange(len(Service)))
+        self._submit(group, self._rng.choice(live), self._rng.randrange(len(Service)))
         return True
+
+    def _submit(self, group: LiveGroup, p: int, service: int) -> None:
+        """A message: for all or, seldom, for one member; in small frames often a large one."""
+        rng = self._rng
+        others = [group.index[m] for m in group.members[p].view.members if group.ids[p] != m]
+        if self.setting.small and rng.random() < 0.4:
+            group.large(p, service)
+        elif others and rng.random() < WHISPERED:
+            group.whisper(p, rng.choice(others), service)
+        else:
+            group.send(p, service)
+
+    def _has_sent_enough(self, group: LiveGroup) -> bool:
+        return sum(step.startswith(SENT) for step in group.steps) >= SENDS_MAX
 
     def _ack(self, group: LiveGroup, policy: Policy) -> bool:
         group.pass_timer(self._rng.choice(group.live()), "ack")
         return True
 
     def _time_out(self, group: LiveGroup, policy: Policy) -> bool:
-        p = self._rng.choice(group.live())
+        live = group.live()
+        p = self._rng.choice([p for p in live if group.members[p].missing()] or live)
         group.pass_timer(p, "answer" if group.members[p].busy else "speak")
         return True
+
+    def _summon(self, group: LiveGroup, policy: Policy) -> bool:
+        """An attempt to join overtakes everything else on its way to several members. Its sender
+        may have forgotten it."""
+        rng = self._rng
+        if not group.attempts:
+            return False
+        q, number = rng.choice(group.attempts[-3:])
+        who = [p for p in group.live() if p != q and group.reaches(p, q)]
+        some = [p for p in who if rng.random() < 0.6]
+        for p in some:
+            if p not in group.gone and group.wrong is None:
+                group.late(p, q, number)
+        return bool(some)
+
+    def _turn(self, group: LiveGroup, policy: Policy) -> bool:
+        """Members with a join under way suspect, together, one who wanted it, or any other."""
+        rng = self._rng
+        busy = [p for p in self._members(group) if group.members[p].busy]
+        if not busy:
+            return False
+        p = rng.choice(busy)
+        known = self._suspectable(group, p)
+        if not known:
+            return False
+        q = rng.choice([q for q, _ in group.attempts if q in known] or known)
+        group.break_with(p, q)
+        self._join_in(group, [r for r in busy if r not in (p, q)], q, 0.8)
+        return True
+
+    def _chain(self, group: LiveGroup, policy: Policy) -> bool:
+        """A message, and one in answer to it."""
+        rng, live = self._rng, self._members(group)
+        if len(live) < 2 or self._has_sent_enough(group):
+            return False
+        p, q = rng.sample(live, 2)
+        if rng.random() < 0.7:
+            near = [r for r in live if r != p and group.ids[r] in group.members[p].view.members]
+            q = rng.choice(near) if near else q
+        service = rng.randrange(len(Service))
+        if rng.random() < 0.5:
+            self._hear_from(group, q, p)
+        if rng.random() < 0.5 and q not in group.gone and not group.members[q].closed:
+            group.send(q, service)
+        group.send(p, service)
+        self._hear_from(group, q, p)
+        if q not in group.gone and not group.members[q].closed and group.wrong is None:
+            group.send(q, service if rng.random() < 0.7 else rng.randrange(len(Service)))
+        return True
+
+    def _secede(self, group: LiveGroup, policy: Policy) -> bool:
+        """A member suspects all others, and wants to join somebody soon afterwards."""
+        rng = self._rng
+        live = [p for p in self._members(group) if 1 < len(group.members[p].view.members) < 5]
+        if not live:
+            return False
+        p = rng.choice(live)
+        for q in self._suspectable(group, p):
+            if p not in group.gone and group.wrong is None:
+                group.break_with(p, q)
+        strangers = [
+            q
+            for q in group.live()
+            if group.reaches(p, q) and group.ids[q] not in group.members[p].view.members
+        ]
+        if strangers and p not in group.gone and rng.random() < 0.7:
+            group.attempt(p, rng.choice(strangers))
+        return True
+
+    def _last_words(self, group: LiveGroup, policy: Policy) -> bool:
+        """A message of a member that others suspect arrives at some of them, before or after."""
+        rng, live = self._rng, self._members(group)
+        if len(live) < 3 or self._has_sent_enough(group):
+            return False
+        q = rng.choice(live)
+        who = [p for p in live if p != q and q in self._suspectable(group, p)]
+        if not who:
+            return False
+        self._submit(group, q, rng.randrange(len(Service)))
+        p = rng.choice(who)
+        group.break_with(p, q)
+        self._join_in(group, [r for r in who if r != p], q, 0.3)
+        for r in who:
+            if r == p or rng.random() < 0.2:
+                self._hear_from(group, r, q)
+        if rng.random() < 0.5 and p not in group.gone:
+            self._suspect_any(group, p)
+        return True
+
+    def _hear_from(self, group: LiveGroup, p: int, q: int) -> None:
+        """All that is in flight from q to p arrives."""
+        while group.inbox[p][q] and group.reaches(p, q) and p not in group.gone:
+            group.deliver(p, q)
+
+    def _join_in(self, group: LiveGroup, who: list[int], q: int, share: float) -> None:
+        """Some others suspect it too."""
+        for p in who:
+            if p not in group.gone and group.wrong is None and self._rng.random() < share:
+                if q in self._suspectable(group, p):
+                    group.break_with(p, q)
 
     def _drop(self, group: LiveGroup, policy: Policy) -> bool:
         ready = self._ready(group, policy.links)
@@ -395,12 +547,15 @@ class WalkTree:
 
 
 def _boots(rng: Random, n: int) -> list[list[int]]:
-    """Who boots together: all, or two or three parts, or pairs, or everybody alone."""
+    """Who boots together: all, all but one, or two or three parts, or pairs, or nobody."""
     order = list(range(n))
     rng.shuffle(order)
-    match rng.choice(("one", "one", "one", "one", "two", "two", "three", "pairs", "alone")):
+    kinds = ("one", "one", "one", "most", "most", "two", "two", "three", "pairs", "alone")
+    match rng.choice(kinds):
         case "one":
             return [order]
+        case "most":
+            return [order[1:], order[:1]]
         case "pairs":
             return [order[i : i + 2] for i in range(0, n, 2)]
         case "alone":
