@@ -37,7 +37,7 @@ STEPS_MAX = 120
 """After so many steps no further round begins."""
 FLUSHED, HEARD = 90, 40
 """So many packets arrive at the end of a walk: at all members, or at an undecided one."""
-CALM = 0.15
+CALM = 0.12
 SETTLED = 0.1
 """So much of the walks is settled, which takes longer than the walk; calm ones always."""
 ENDED = 0.3
@@ -82,10 +82,10 @@ THEMES: tuple[tuple[str, ...], ...] = (
     ("meet", "collect", "secede", "summon", "late", "chain"),
     ("suspect", "send", "last_words", "late"),
     ("suspect", "fetch", "late", "time_out"),
-    ("meet", "collect", "crash", "suspect", "late", "summon"),
 )
 """Kinds that need each other. Some trees have only those of one theme."""
-THEMED = 0.4
+CALM_THEME = ("meet", "collect", "crash", "suspect", "late", "summon", "ack")
+THEMED = 0.5
 OPEN_KINDS = ("suspect", "turn", "chain", "summon", "collect")
 """What matters most where a removal and a join of one view are under way."""
 
@@ -109,11 +109,13 @@ class WalkTree:
         self._calm = rng.random() < CALM
         service = rng.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
         hold, small = rng.random() < 0.3, rng.random() < SMALL_SHARE
-        self.setting = Setting(_boots(rng, n), hold, service, None, self._calm, small)
+        self.setting = Setting(_boots(rng, n, self._calm), hold, service, None, self._calm, small)
         self._rounds = rng.choice((2, 3, 3, 4, 4, 5, 6))
         self._budget = 6 if self._calm else rng.choice((8, 8, 25, 80))
         self._together = rng.choice((0.3, 0.6, 0.9, 1.0))
-        theme = rng.choice(THEMES) if rng.random() < THEMED else ()
+        theme: tuple[str, ...] = rng.choice(THEMES) if rng.random() < THEMED else ()
+        if self._calm and theme:
+            theme = CALM_THEME
         self._weights = {
             kind: weight * rng.choice((0.5, 1.0, 2.0))
             for kind, (share, weight) in DISTURBANCES.items()
@@ -153,8 +155,8 @@ class WalkTree:
             return
         width = rng.choice((1, 1, 2))
         if nearness > best:
-            width = rng.choice((4, 6, 8)) if nearness >= AT_RISK else 3
-        elif nearness:
+            width = rng.choice((4, 6, 8)) if nearness >= AT_RISK else nearness + 1
+        elif nearness >= UNDECIDED:
             width = rng.choice((1, 2, 3))
         if self._ended > self._budget:
             width = 1
@@ -363,7 +365,9 @@ class WalkTree:
         live = self._members(group)
         if not live or self._has_sent_enough(group):
             return False
-        self._submit(group, self._rng.choice(live), self._rng.randrange(len(Service)))
+        busy = [p for p in live if group.members[p].busy]
+        who = busy if busy and self._rng.random() < 0.4 else live
+        self._submit(group, self._rng.choice(who), self._rng.randrange(len(Service)))
         return True
 
     def _submit(self, group: LiveGroup, p: int, service: int) -> None:
@@ -386,7 +390,10 @@ class WalkTree:
 
     def _time_out(self, group: LiveGroup, policy: Policy) -> bool:
         live = group.live()
-        p = self._rng.choice([p for p in live if group.members[p].missing()] or live)
+        busy = [p for p in live if group.members[p].busy]
+        lacking = [p for p in busy if group.members[p].missing()]
+        who = live if self._rng.random() < 0.3 else lacking or busy or live
+        p = self._rng.choice(who)
         group.pass_timer(p, "answer" if group.members[p].busy else "speak")
         return True
 
@@ -396,9 +403,12 @@ class WalkTree:
         rng = self._rng
         if not group.attempts:
             return False
-        q, number = rng.choice(group.attempts[-3:])
+        attempts = group.attempts[-2:] if rng.random() < 0.5 else group.attempts
+        late = [attempt for attempt in group.attempts if attempt[0] in group.gone]
+        q, number = rng.choice(late if late and rng.random() < 0.5 else attempts)
         who = [p for p in group.live() if p != q and group.reaches(p, q)]
-        some = [p for p in who if rng.random() < 0.6]
+        share = rng.choice((0.3, 0.7))
+        some = [p for p in who if rng.random() < share]
         for p in some:
             if p not in group.gone and group.wrong is None:
                 group.late(p, q, number)
@@ -440,12 +450,24 @@ class WalkTree:
         return True
 
     def _secede(self, group: LiveGroup, policy: Policy) -> bool:
-        """A member suspects all others, and wants to join somebody soon afterwards."""
+        """A member suspects all others of its view, which some of them may not have installed yet,
+        and wants to join somebody. Those that it left may hear of that first."""
         rng = self._rng
-        live = [p for p in self._members(group) if 1 < len(group.members[p].view.members) < 5]
+        live = [p for p in self._members(group) if 1 < len(group.members[p].view.members) < 6]
         if not live:
             return False
-        p = rng.choice(live)
+        p = rng.choice([p for p in live if self._behind(group, p)] or live)
+        joining = [q for q in self._members(group) if group.members[q].joins]
+        if not self._behind(group, p) and joining:
+            p = rng.choice(joining)
+            others = [q for q in joining if q != p]
+            if others and rng.random() < 0.5 and not self._has_sent_enough(group):
+                self._submit(group, rng.choice(others), rng.randrange(len(Service)))
+            for q in group.live():
+                self._hear_from(group, p, q)
+        if p in group.gone or group.members[p].closed:
+            return True
+        behind = self._behind(group, p)
         for q in self._suspectable(group, p):
             if p not in group.gone and group.wrong is None:
                 group.break_with(p, q)
@@ -455,8 +477,18 @@ class WalkTree:
             if group.reaches(p, q) and group.ids[q] not in group.members[p].view.members
         ]
         if strangers and p not in group.gone and rng.random() < 0.7:
+            newest = len(group.sent[p])
             group.attempt(p, rng.choice(strangers))
+            for q in behind if rng.random() < 0.6 and len(group.sent[p]) > newest else ():
+                if q not in group.gone and group.reaches(p, q) and rng.random() < 0.7:
+                    group.late(q, p, newest)
         return True
+
+    def _behind(self, group: LiveGroup, p: int) -> list[int]:
+        """The members of its view that are in another one."""
+        view = group.members[p].view
+        inside = [group.index[m] for m in view.members]
+        return [q for q in inside if group.members[q].view.id != view.id and q not in group.gone]
 
     def _last_words(self, group: LiveGroup, policy: Policy) -> bool:
         """A message of a member that others suspect arrives at some of them, before or after."""
@@ -470,10 +502,12 @@ class WalkTree:
         self._submit(group, q, rng.randrange(len(Service)))
         p = rng.choice(who)
         group.break_with(p, q)
-        self._join_in(group, [r for r in who if r != p], q, 0.3)
+        self._join_in(group, [r for r in who if r != p], q, 0.2)
+        eager = rng.choice((0.0, 0.4, 0.8))
         for r in who:
-            if r == p or rng.random() < 0.2:
-                self._hear_from(group, r, q)
+            if r != p and rng.random() < eager:
+                self._hear_from(group, r, p)
+        self._hear_from(group, p, q)
         if rng.random() < 0.5 and p not in group.gone:
             self._suspect_any(group, p)
         return True
@@ -546,12 +580,13 @@ class WalkTree:
         return True
 
 
-def _boots(rng: Random, n: int) -> list[list[int]]:
-    """Who boots together: all, all but one, or two or three parts, or pairs, or nobody."""
+def _boots(rng: Random, n: int, calm: bool) -> list[list[int]]:
+    """Who boots together: all, all but one, or two or three parts, or pairs, or nobody. Of calm
+    groups few boot in one view: what happens there are joins."""
     order = list(range(n))
     rng.shuffle(order)
     kinds = ("one", "one", "one", "most", "most", "two", "two", "three", "pairs", "alone")
-    match rng.choice(kinds):
+    match rng.choice(kinds[2:] + ("alone",) if calm else kinds):
         case "one":
             return [order]
         case "most":

@@ -189,7 +189,10 @@ class LiveGroup:
                 self.inbox[q][p].append(packets)
 
     def _take(self, p: int, step: str, packets: Packets) -> None:
+        before, collects = len(self.sent[p]), self.members[p].stage == "COLLECTING"
         self.act(p, step, lambda member: member.step(NOW, Datagrams(packets)))
+        if len(self.sent[p]) > before and not collects and self.members[p].stage == "COLLECTING":
+            self.attempts.append((p, before))
 
     def deliver(self, p: int, q: int) -> None:
         """The oldest packets in flight from q to p arrive."""
@@ -211,10 +214,7 @@ class LiveGroup:
 
     def attempt(self, p: int, q: int) -> None:
         """p receives a HELLO of q, a process of another view."""
-        before = len(self.sent[p])
         self._take(p, f"attempt {p} {q}", (self.members[q].hello(),))
-        if len(self.sent[p]) > before:
-            self.attempts.append((p, before))
 
     def break_with(self, p: int, q: int) -> None:
         self.act(p, f"break {p} {q}", lambda m: m.step(NOW, SuspectMember(self.ids[q])))
