@@ -53,11 +53,13 @@ HARSH = ("time_out", "drop", "split", "turn", "secede", "last_words")
 THEMES: tuple[tuple[str, ...], ...] = (
     ("suspect", "meet", "summon", "turn", "collect"),
     ("suspect", "meet", "summon", "chain", "time_out"),
-    ("meet", "unite", "collect", "secede", "summon", "late", "chain"),
+    ("meet", "collect", "secede", "summon", "late", "chain"),
+    ("meet", "collect", "secede", "summon", "late", "chain"),
     ("suspect", "send", "last_words", "late"),
     ("suspect", "fetch", "late", "time_out"),
 )
-"""Kinds that need each other. Some trees have only those of one theme, all about as often."""
+"""Kinds that need each other. Some trees have only those of one theme, all about as often.
+The one that is listed twice needs the most steps in the right order."""
 CALM_THEME = ("meet", "unite", "collect", "crash", "suspect", "summon", "ack")
 THEMED = 0.5
 OPEN_KINDS = ("suspect", "turn", "chain", "summon", "collect")
