@@ -6,6 +6,7 @@ import pytest
 
 from phalanx.core.ids import ViewId
 from phalanx.explore.member_history import (
+    Addressed,
     Broke,
     DeliveredEvent,
     Event,
@@ -166,6 +167,12 @@ def test_an_effect_before_its_cause_is_found_over_any_chain() -> None:
 def test_a_message_delivered_twice_is_found_in_any_view() -> None:
     again: list[Event] = [BOTH, delivered(BOTH, 0, 1), NEXT, delivered(NEXT, 0, 1)]
     assert check_of(again, [BOTH]) == "J7"
+
+
+def test_a_message_for_others_is_found_where_it_is_delivered() -> None:
+    said: list[Event] = [BOTH, Addressed(1, (0,)), Said(1, BOTH.view), delivered(BOTH, 0, 1), NEXT]
+    assert check_of(said, [BOTH, NEXT]) == ""
+    assert check_of(said, [BOTH, delivered(BOTH, 0, 1), NEXT]) == "JA"
 
 
 def test_an_exception_is_found() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from phalanx.core.effects import Service
 from phalanx.errors import FileError
+from phalanx.explore.live_group import LiveGroup, Setting
 from phalanx.explore.random_walk import Walk
 from phalanx.explore.story import Story, parse, play, shrunk, text_of
 
@@ -22,6 +24,26 @@ data 0
 def test_a_story_comes_back_as_it_went() -> None:
     assert text_of(parse(SMALL)) == SMALL
     assert play(parse(SMALL)) is None
+
+
+def test_messages_in_parts_and_for_one_member_come_back_and_hold() -> None:
+    text = SMALL.replace("changes 1", "frames small").replace("boot 0|1", "boot 0 1|2")
+    text = text.replace("attempt 0 1\ndata 0", "large 0 2\nwhisper 0 1 2\nattempt 0 2\nlarge 1 3")
+    story = parse(text)
+    assert story.setting.small
+    assert text_of(story) == text
+    assert play(story) is None
+
+
+def test_a_message_for_one_member_is_delivered_there_alone() -> None:
+    group = LiveGroup(Setting([[0, 1, 2]], hold=False, service=Service.AGREED))
+    group.whisper(1, 2, int(Service.CAUSAL))
+    group.deliver(0, 1)
+    group.deliver(2, 1)
+    histories = [group._histories.stories[history] for history in group._history]
+    assert [history.delivered for history in histories] == [((),), ((),), (((1, 1),),)]
+    assert histories[1].addressed == {1: (2,)}
+    assert group.settle() is None
 
 
 def test_the_story_of_a_walk_ends_as_the_walk_did() -> None:

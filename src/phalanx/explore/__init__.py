@@ -19,6 +19,7 @@
     random_walk        one schedule drawn from a seed
     guided_walk        schedules in rounds, by policies that produce rare orders
     schedule_policy    the links on which packets arrive in a round, and their order
+    disturbances       what else happens in a round, single events and patterns of them
     walk_branch        a walk that can be forked, and its distance to a violation
     walk_runner        guided walks on all cores
 

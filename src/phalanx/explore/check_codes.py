@@ -17,6 +17,7 @@ J3s  a message is delivered in another view than it was sent in (mode hold)
 JS   a member leaves a view without a message that another delivered as safe in it
 JM   two members with the same next view have the marker at different positions
 J5   a message is delivered before one of its causes
+JA   a member delivers a message that was not addressed to it
 J7   a message is delivered twice
 J4   a view change does not end
 J6   a member has not delivered its own message at the end
@@ -43,6 +44,7 @@ PROPERTY_OF: dict[str, str | None] = {
     "JS": "safe-prefix",
     "JM": "safe-marker",
     "J5": "causal",
+    "JA": "integrity",
     "J7": "no-duplication",
     "J4": "protocol-termination",
     "J6": "self-delivery",

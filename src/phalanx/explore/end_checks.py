@@ -13,7 +13,7 @@ from itertools import combinations
 import msgspec
 
 from phalanx.core.ids import View
-from phalanx.explore.member_history import Finding, MemberHistory
+from phalanx.explore.member_history import Finding, MemberHistory, private_messages, shared
 
 
 class FinalState(msgspec.Struct, frozen=True):
@@ -34,13 +34,17 @@ def end_finding(members: Sequence[FinalState]) -> Finding | None:
         if not member.resting:
             return Finding("J4", f"m{member.process} is stuck: {described_views(members)}")
         delivered = {message for view in member.history.delivered for message in view}
+        addressed = member.history.addressed
         for number in range(1, member.accepted + 1):
-            if (member.process, number) not in delivered:
+            mine = member.process in addressed.get(number, (member.process,))
+            if mine and (member.process, number) not in delivered:
                 text = f"m{member.process} has not delivered its own message {number}"
                 return Finding("J6", text)
+    private = private_messages({member.process: member.history for member in members})
     for one, two in combinations(members, 2):
         if one.history.views[-1].view == two.history.views[-1].view:
-            if set(one.history.delivered[-1]) != set(two.history.delivered[-1]):
+            here, there = set(one.history.delivered[-1]), set(two.history.delivered[-1])
+            if here != there and shared(here ^ there, one.process, two.process, private):
                 pair = f"m{one.process} and m{two.process}"
                 return Finding("J2f", f"{pair} deliver different messages in the end")
     return None

@@ -106,6 +106,17 @@ class FrozenTimeMember(Member):
         return self._protocol.changing
 
     @property
+    def joins(self) -> bool:
+        """A join is under way here."""
+        return self._protocol.joining != "IDLE"
+
+    @property
+    def removes(self) -> bool:
+        """It has proposed to leave out members of its view."""
+        protocol = self._protocol
+        return bool(protocol.issued) and not all(map(protocol.counts, self.view.members))
+
+    @property
     def resting(self) -> bool:
         """No change is under way, all members have spoken, and all messages have left: it waits
         for nobody."""

@@ -26,12 +26,13 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.explore import story as stories
+from phalanx.explore.disturbances import Disturbances, ready_links
 from phalanx.explore.live_group import LiveGroup, Setting
 from phalanx.explore.member_history import Finding
-from phalanx.explore.schedule_policy import Link, Policy
+from phalanx.explore.schedule_policy import Policy
 from phalanx.explore.story import Story
 from phalanx.explore.story_mutation import edited
-from phalanx.explore.walk_branch import AT_RISK, UNDECIDED, Branch
+from phalanx.explore.walk_branch import AT_RISK, OPEN, UNDECIDED, Branch
 
 STEPS_MAX = 120
 """After so many steps no further round begins."""
@@ -44,28 +45,10 @@ ENDED = 0.3
 """So many branches without undecided members are walked to an end, and the first one."""
 EDITED, EDITIONS = 0.15, 8
 """So many trees are edited stories instead, where there are some; of one story so many."""
-SENDS_MAX = 6
-FORGOTTEN = (0, 0, 0, 1, 2)
-"""So many attempts to join are made before the first round."""
-
-DISTURBANCES: dict[str, tuple[float, float]] = {
-    "suspect": (1.0, 4.0),
-    "meet": (0.75, 1.5),
-    "collect": (0.9, 2.0),
-    "send": (0.6, 1.5),
-    "ack": (0.6, 1.0),
-    "time_out": (0.2, 0.5),
-    "drop": (0.15, 0.6),
-    "fetch": (0.3, 0.5),
-    "late": (0.5, 1.0),
-    "crash": (0.1, 0.2),
-    "leave": (0.15, 0.3),
-    "split": (0.1, 0.4),
-    "rest": (0.25, 0.5),
-}
-"""How many trees have each kind, and how often it happens there."""
-HARSH = ("time_out", "drop", "split")
-"""Not in calm trees."""
+SMALL_SHARE = 0.1
+"""So many trees have small frames, and large messages that leave in parts."""
+FORGOTTEN = (0, 1, 1, 2)
+"""So many attempts to join are made before the first round; most are given up at once."""
 
 
 class Walked(msgspec.Struct, frozen=True):
@@ -83,18 +66,15 @@ class WalkTree:
     def __init__(self, seed: int, lo: int = 4, hi: int = 7) -> None:
         self._seed = seed
         rng = self._rng = Random(f"guided {seed}")
-        n = self._n = min(rng.randrange(lo, hi + 1), rng.randrange(lo, hi + 1))
         self._calm = rng.random() < CALM
+        n = min(rng.randrange(lo, hi + 1), rng.randrange(lo, hi + 1))
+        self._n = n = min(n, rng.randrange(lo, hi + 1)) if self._calm else n
         service = rng.choice((Service.CAUSAL, Service.AGREED, Service.SAFE))
-        self.setting = Setting(_boots(rng, n), rng.random() < 0.3, service, None, self._calm)
+        hold, small = rng.random() < 0.3, rng.random() < SMALL_SHARE
+        self.setting = Setting(_boots(rng, n, self._calm), hold, service, None, self._calm, small)
         self._rounds = rng.choice((2, 3, 3, 4, 4, 5, 6))
         self._budget = 6 if self._calm else rng.choice((8, 8, 25, 80))
-        self._together = rng.choice((0.3, 0.6, 0.9))
-        self._weights = {
-            kind: weight * rng.choice((0.5, 1.0, 2.0))
-            for kind, (share, weight) in DISTURBANCES.items()
-            if rng.random() < share and not (self._calm and kind in HARSH)
-        }
+        self._disturbances = Disturbances(rng, self._calm, self.setting.small)
         self._ended = 0
         self.undecided = 0
         """Rounds after which some members were undecided."""
@@ -103,7 +83,7 @@ class WalkTree:
         """Every walk, as it ends. The one in which something is found is the last."""
         branch, policy = Branch(LiveGroup(self.setting)), Policy(self._rng, self._n)
         for _ in range(self._rng.choice(FORGOTTEN)):
-            self._meet(branch.group, policy)
+            self._disturbances.meet(branch.group, policy, 0.8)
         branch.observe()
         for walked in self._grow(branch, policy, 0, 0):
             yield walked
@@ -122,14 +102,14 @@ class WalkTree:
             return
         undecided, nearness = branch.undecided()
         self.undecided += bool(undecided)
-        more = 4 if nearness >= AT_RISK else nearness
+        more = 4 if nearness >= AT_RISK else min(nearness, 1)
         if depth + 1 >= self._rounds + more or len(branch.group.steps) > STEPS_MAX:
             yield from self._finish(branch, policy, undecided, nearness)
             return
         width = rng.choice((1, 1, 2))
         if nearness > best:
-            width = rng.choice((4, 6, 8)) if nearness >= AT_RISK else 3
-        elif nearness:
+            width = rng.choice((4, 6, 8)) if nearness >= AT_RISK else nearness + 1
+        elif nearness >= UNDECIDED:
             width = rng.choice((1, 2, 3))
         if self._ended > self._budget:
             width = 1
@@ -163,26 +143,23 @@ class WalkTree:
         """Packets arrive, and a few disturbances are inserted, or come first."""
         rng, group = self._rng, branch.group
         count, moves = rng.choice((1, 2, 2, 3, 4)), rng.choice((2, 5, 10, 18, 30))
-        if best >= AT_RISK:
+        if best == OPEN:
+            count, moves = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 4, 8, 18))
+        elif best >= AT_RISK:
             count, moves = rng.choice((0, 1, 1, 2)), rng.choice((1, 2, 4, 8, 12))
         early = rng.random() < 0.5
         at = sorted(0 if early else rng.randrange(moves + 1) for _ in range(count))
         for move in range(moves + 1):
             while at and at[0] <= move:
                 at.pop(0)
-                self._disturb(group, policy)
+                self._disturbances.happen(group, policy, best)
                 branch.observe()
-            ready = [link for link in self._ready(group, policy.links) if policy.is_open(link)]
+            ready = [link for link in ready_links(group, policy.links) if policy.is_open(link)]
             if group.wrong is not None or not (ready or at):
                 return
             if ready:
                 group.deliver(*policy.choose(ready))
                 branch.observe()
-
-    def _ready(self, group: LiveGroup, links: list[Link]) -> list[Link]:
-        """The links on which something can arrive."""
-        inbox, side, gone = group.inbox, group.side, group.gone
-        return [(p, q) for p, q in links if inbox[p][q] and side[p] == side[q] and p not in gone]
 
     def _flush(self, branch: Branch, policy: Policy) -> Walked:
         """Everything arrives, in some order, perhaps with a disturbance in between."""
@@ -192,19 +169,20 @@ class WalkTree:
         if rng.random() < 0.5:
             rng.shuffle(policy.links)
         count = rng.choice((0, 0, 1, 1, 2))
+        patient = not self._calm and rng.random() < 0.5
         for _ in range(FLUSHED):
             if group.wrong is not None:
                 break
             if count and rng.random() < 0.1:
                 count -= 1
-                self._disturb(group, policy)
+                self._disturbances.happen(group, policy)
                 continue
-            ready = self._ready(group, policy.links)
+            ready = ready_links(group, policy.links)
             if ready:
                 group.deliver(*ready[0])
                 if rng.random() < 0.1:
                     policy.demote(ready[0])
-            elif not self._wake(group):
+            elif not self._wake(group) and not (patient and self._give_up(group)):
                 break
         return self._walked(branch, group.verdict())
 
@@ -222,6 +200,14 @@ class WalkTree:
                 return True
         return False
 
+    def _give_up(self, group: LiveGroup) -> bool:
+        """Nothing else can happen: somebody waits no longer for an answer."""
+        busy = [p for p in group.live() if group.members[p].busy]
+        if not busy or len(group.steps) > 2 * STEPS_MAX:
+            return False
+        group.pass_timer(self._rng.choice(busy), "answer")
+        return True
+
     def _hear(self, branch: Branch, policy: Policy, undecided: list[int]) -> Walked:
         """An undecided member hears what there is, in some order, perhaps disturbed."""
         rng, group = self._rng, branch.group
@@ -238,169 +224,32 @@ class WalkTree:
             if count and rng.random() < 0.15:
                 count -= 1
                 if self._calm or rng.random() < 0.4 or p in group.gone:
-                    self._disturb(group, policy)
+                    self._disturbances.happen(group, policy)
                 else:
-                    self._suspect_any(group, p)
+                    self._disturbances.suspect_any(group, p)
                 continue
-            ready = self._ready(group, links)
+            ready = ready_links(group, links)
             if ready:
                 group.deliver(*ready[0])
                 if rng.random() < 0.15:
                     links.remove(ready[0])
                     links.append(ready[0])
-            elif rng.random() < 0.3 or not self._fetch(group, policy):
+            elif rng.random() < 0.3 or not self._disturbances.fetch(group, policy):
                 break
         return self._walked(branch, group.verdict())
 
-    # -------------------------------------------------------------- disturbances
 
-    def _disturb(self, group: LiveGroup, policy: Policy) -> None:
-        """Something happens. What cannot happen now is drawn again a few times."""
-        for _ in range(5):
-            if not group.live() or group.wrong is not None:
-                return
-            (kind,) = self._rng.choices(list(self._weights), list(self._weights.values()))
-            if getattr(self, f"_{kind}")(group, policy):
-                return
-
-    def _members(self, group: LiveGroup) -> list[int]:
-        return [p for p in group.live() if not group.members[p].closed]
-
-    def _suspect(self, group: LiveGroup, policy: Policy) -> bool:
-        """The deaf suspect, together, one whom they do not hear; now and then anybody another."""
-        rng, live = self._rng, self._members(group)
-        if not live:
-            return False
-        who = [p for p in live if p in policy.deaf] or live
-        if rng.random() < 0.25:
-            who = live
-        p = rng.choice(who)
-        known = self._suspectable(group, p)
-        if not known:
-            return False
-        q = next((q for q in policy.victims if q in known), known[0])
-        if rng.random() < 0.3:
-            q = rng.choice(known)
-        group.break_with(p, q)
-        for other in who:
-            if other not in group.gone and other != p and rng.random() < self._together:
-                if q in self._suspectable(group, other):
-                    group.break_with(other, q)
-        if rng.random() < 0.7:
-            policy.suspected(q)
-        return True
-
-    def _suspect_any(self, group: LiveGroup, p: int) -> None:
-        known = self._suspectable(group, p)
-        if known:
-            group.break_with(p, self._rng.choice(known))
-
-    def _suspectable(self, group: LiveGroup, p: int) -> list[int]:
-        known = sorted(group.index[m] for m in group.members[p].known)
-        return [q for q in known if q in group.gone] if self._calm else known
-
-    def _meet(self, group: LiveGroup, policy: Policy) -> bool:
-        rng, live = self._rng, group.live()
-        pairs = [
-            (p, q)
-            for p in live
-            if not group.members[p].busy
-            for q in live
-            if group.reaches(p, q) and group.ids[q] not in group.members[p].view.members
-        ]
-        if not pairs:
-            return False
-        p, q = rng.choice(pairs)
-        group.attempt(p, q)
-        if rng.random() < 0.5 and group.members[p].stage == "COLLECTING":
-            group.pass_timer(p, "collect")  # before anybody can answer
-        return True
-
-    def _collect(self, group: LiveGroup, policy: Policy) -> bool:
-        collecting = [p for p in group.live() if group.members[p].stage == "COLLECTING"]
-        if collecting:
-            group.pass_timer(self._rng.choice(collecting), "collect")
-        return bool(collecting)
-
-    def _send(self, group: LiveGroup, policy: Policy) -> bool:
-        live = self._members(group)
-        if not live or sum(step.startswith("send") for step in group.steps) >= SENDS_MAX:
-            return False
-        group.send(self._rng.choice(live), self._rng.randrange(len(Service)))
-        return True
-
-    def _ack(self, group: LiveGroup, policy: Policy) -> bool:
-        group.pass_timer(self._rng.choice(group.live()), "ack")
-        return True
-
-    def _time_out(self, group: LiveGroup, policy: Policy) -> bool:
-        p = self._rng.choice(group.live())
-        group.pass_timer(p, "answer" if group.members[p].busy else "speak")
-        return True
-
-    def _drop(self, group: LiveGroup, policy: Policy) -> bool:
-        ready = self._ready(group, policy.links)
-        if ready:
-            group.drop(*self._rng.choice(ready))
-        return bool(ready)
-
-    def _fetch(self, group: LiveGroup, policy: Policy) -> bool:
-        live = group.live()
-        for p in self._rng.sample(live, len(live)):
-            wanted = group.wanted(p) if group.members[p].missing() else []
-            if wanted:
-                group.fetch(p, *self._rng.choice(wanted))
-                return True
-        return False
-
-    def _late(self, group: LiveGroup, policy: Policy) -> bool:
-        """What somebody sent long ago arrives again, or its newest packet overtakes the others."""
-        rng = self._rng
-        p, q = rng.choice(group.live()), rng.randrange(group.n)
-        if p == q or not group.sent[q] or not group.reaches(p, q):
-            return False
-        count = len(group.sent[q])
-        newest = max(0, count - 3) if rng.random() < 0.6 else 0
-        group.late(p, q, rng.randrange(newest, count))
-        return True
-
-    def _crash(self, group: LiveGroup, policy: Policy) -> bool:
-        """A process ends, and so many of its last packets never leave it."""
-        live = group.live()
-        if len(live) < 3:
-            return False
-        p = self._rng.choice(live)
-        group.crash(p)
-        for q in group.live():
-            group.lose(q, p, self._rng.randrange(len(group.inbox[q][p]) + 1))
-        return True
-
-    def _leave(self, group: LiveGroup, policy: Policy) -> bool:
-        live = self._members(group)
-        if len(live) < 2:
-            return False
-        group.leave(self._rng.choice(live))
-        return True
-
-    def _split(self, group: LiveGroup, policy: Policy) -> bool:
-        """The network falls apart, between the deaf and the others; or heals."""
-        whole = len(set(group.side)) == 1
-        group.split([int(whole and p in policy.deaf) for p in range(group.n)])
-        return True
-
-    def _rest(self, group: LiveGroup, policy: Policy) -> bool:
-        """All comes to rest before it goes on."""
-        group.calm()
-        return True
-
-
-def _boots(rng: Random, n: int) -> list[list[int]]:
-    """Who boots together: all, or two or three parts, or pairs, or everybody alone."""
+def _boots(rng: Random, n: int, calm: bool) -> list[list[int]]:
+    """Who boots together: all, all but one, or two or three parts, or pairs, or nobody. Of calm
+    groups few boot in one view: what happens there are joins."""
     order = list(range(n))
     rng.shuffle(order)
-    match rng.choice(("one", "one", "one", "one", "two", "two", "three", "pairs", "alone")):
+    kinds = ("one", "one", "one", "most", "most", "two", "two", "three", "pairs", "alone")
+    match rng.choice((*kinds[2:], "alone", "alone") if calm else kinds):
         case "one":
             return [order]
+        case "most":
+            return [order[1:], order[:1]]
         case "pairs":
             return [order[i : i + 2] for i in range(0, n, 2)]
         case "alone":

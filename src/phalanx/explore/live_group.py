@@ -47,6 +47,16 @@ ROUNDS_MAX = 1_000
 """A run that takes more rounds than this to settle is reported as endless."""
 
 
+SMALL: dict[str, int] = {
+    "frame_bytes_max": 128,
+    "window_bytes_max": 2048,
+    "window_bytes_min": 2048,
+    "pace_ns_max": 0,
+}
+LARGE = b"x" * 900
+"""With these settings, a message of which the window holds a part."""
+
+
 class Setting(msgspec.Struct, frozen=True):
     """The initial state of a group, and what may be expected of it."""
 
@@ -58,6 +68,8 @@ class Setting(msgspec.Struct, frozen=True):
     """How many view changes a member has cause for after its first view; None if unknown."""
     calm: bool = False
     """No time-out has cause to remove a live member (JN)."""
+    small: bool = False
+    """Frames and the window are small: a large message leaves in parts, not all of them at once."""
 
 
 class LiveGroup:
@@ -80,13 +92,15 @@ class LiveGroup:
         self._calm = setting.calm
         self.sent: list[list[Packets]] = [[] for _ in range(n)]
         """Per sender, all packets sent: any of them may arrive again, late."""
+        self.attempts: list[tuple[int, int]] = []
+        """Senders of attempts to join, and which of their packets these were."""
         self._histories = MemberHistories(hold)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
         """Per receiver and sender."""
         self._shared: set[int] = set()
         """Members shared with a forked group: they are copied before they act."""
-        config = lan(mode="hold" if hold else "flow")
+        config = lan(mode="hold" if hold else "flow", **(SMALL if setting.small else {}))
         self.members: list[FrozenTimeMember] = []
         for p in range(n):
             component = next(c for c in components if p in c)
@@ -106,6 +120,7 @@ class LiveGroup:
         made.members = self.members.copy()
         made.inbox = [[box.copy() for box in boxes] for boxes in self.inbox]
         made.sent = [packets.copy() for packets in self.sent]
+        made.attempts = self.attempts.copy()
         made.gone, made.side = self.gone.copy(), self.side.copy()
         made.steps, made._history = self.steps.copy(), self._history.copy()
         self._shared, made._shared = set(range(self.n)), set(range(self.n))
@@ -174,7 +189,10 @@ class LiveGroup:
                 self.inbox[q][p].append(packets)
 
     def _take(self, p: int, step: str, packets: Packets) -> None:
+        before, collects = len(self.sent[p]), self.members[p].stage == "COLLECTING"
         self.act(p, step, lambda member: member.step(NOW, Datagrams(packets)))
+        if len(self.sent[p]) > before and not collects and self.members[p].stage == "COLLECTING":
+            self.attempts.append((p, before))
 
     def deliver(self, p: int, q: int) -> None:
         """The oldest packets in flight from q to p arrive."""
@@ -234,6 +252,16 @@ class LiveGroup:
         """The application of p submits a message with this service."""
         given = Submit([b"x"], Service(service))
         self.act(p, f"send {p} {service}", lambda member: member.step(NOW, given))
+
+    def large(self, p: int, service: int) -> None:
+        """The application of p submits a message that needs several frames if frames are small."""
+        given = Submit([LARGE], Service(service))
+        self.act(p, f"large {p} {service}", lambda member: member.step(NOW, given))
+
+    def whisper(self, p: int, q: int, service: int) -> None:
+        """The application of p submits a message that is for q alone, a member of its view."""
+        given = Submit([b"x"], Service(service), (self.ids[q],))
+        self.act(p, f"whisper {p} {q} {service}", lambda member: member.step(NOW, given))
 
     def leave(self, p: int) -> None:
         self.act(p, f"leave {p}", lambda member: member.step(NOW, LeaveRequest()))

@@ -8,12 +8,13 @@ checks and the properties that they test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 
 import msgspec
 
 from phalanx.core.effects import (
+    Accepted,
     Deliver,
     Effect,
     Region,
@@ -28,6 +29,8 @@ from phalanx.explore.check_codes import described
 
 Message = tuple[int, int]
 """Whose, and which of its messages."""
+Private = dict[Message, tuple[int, ...]]
+"""Messages that are for some members only, and for whom."""
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -63,11 +66,18 @@ class Marked(msgspec.Struct, frozen=True):
     pos: int
 
 
+class Addressed(msgspec.Struct, frozen=True):
+    """An own message is for some members only."""
+
+    number: int
+    to: tuple[int, ...]
+
+
 class Broke(msgspec.Struct, frozen=True):
     error: str
 
 
-Event = Installed | Said | DeliveredEvent | Marked | Broke
+Event = Installed | Said | DeliveredEvent | Marked | Addressed | Broke
 
 
 def events_of(effects: Sequence[Effect], index: dict[MemberId, int]) -> tuple[Event, ...]:
@@ -97,6 +107,9 @@ def events_of(effects: Sequence[Effect], index: dict[MemberId, int]) -> tuple[Ev
                 ]
             case Transitional(view, pos):
                 out.append(Marked(view, pos))
+            case Accepted(first, last) if effect.to is not None:
+                to = tuple(index[m] for m in effect.to)
+                out += [Addressed(number, to) for number in range(first, last + 1)]
     return tuple(out)
 
 
@@ -124,6 +137,8 @@ class MemberHistory(msgspec.Struct, frozen=True):
     markers: dict[ViewId, int]
     causes: dict[int, frozenset[Message]]
     """Of each own message, what was delivered or sent here before."""
+    addressed: dict[int, tuple[int, ...]]
+    """Of own messages that are for some members only, for whom."""
     wrong: Finding | None
     """With this history alone."""
 
@@ -164,13 +179,29 @@ class MemberHistories:
         for story in stories:
             if story.wrong is not None:
                 yield story.wrong
+        private = private_messages(dict(enumerate(stories)))
+        if private:
+            yield from _addressees(stories, private)
         for p, q in combinations(range(len(stories)), 2):
-            yield from _successors(p, q, stories[p], stories[q])
-            yield from _safe(p, q, stories[p], stories[q])
-            yield from _safe(q, p, stories[q], stories[p])
+            yield from _successors(p, q, stories[p], stories[q], private)
+            yield from _safe(p, q, stories[p], stories[q], private)
+            yield from _safe(q, p, stories[q], stories[p], private)
             yield from _joins(p, q, stories[p], stories[q])
             yield from _places(p, q, stories[p], stories[q], self._hold)
         yield from _causality(stories)
+
+
+def private_messages(stories: dict[int, MemberHistory]) -> Private:
+    """The messages of these members that are for some members only, and for whom."""
+    return {
+        (p, number): to for p, story in stories.items() for number, to in story.addressed.items()
+    }
+
+
+def shared(messages: Iterable[Message], p: int, q: int, private: Private) -> list[Message]:
+    """Those of the messages that are for both members."""
+    both = {p, q}
+    return [m for m in messages if m not in private or both.issubset(private[m])]
 
 
 def _story_of(me: int, events: tuple[Event, ...], hold: bool) -> MemberHistory:
@@ -182,6 +213,7 @@ def _story_of(me: int, events: tuple[Event, ...], hold: bool) -> MemberHistory:
     ordered: list[list[Message]] = []
     safe: list[set[Message]] = []
     markers: dict[ViewId, int] = {}
+    addressed: dict[int, tuple[int, ...]] = {}
     for event in events:
         match event:
             case Installed():
@@ -214,18 +246,31 @@ def _story_of(me: int, events: tuple[Event, ...], hold: bool) -> MemberHistory:
                     seen.add(event.message)
             case Marked():
                 markers[event.view] = event.pos
+            case Addressed():
+                addressed[event.number] = event.to
             case Broke():
                 wrong = wrong or Finding("JX", f"m{me} raised {event.error}")
     per_view, in_order = tuple(map(tuple, delivered)), tuple(map(tuple, ordered))
     sure = tuple(map(frozenset, safe))
-    return MemberHistory(events, tuple(views), per_view, in_order, sure, markers, causes, wrong)
+    told = (per_view, in_order, sure, markers, causes, addressed)
+    return MemberHistory(events, tuple(views), *told, wrong)
 
 
 def _named(message: Message) -> str:
     return f"message {message[1]} of m{message[0]}"
 
 
-def _successors(p: int, q: int, one: MemberHistory, two: MemberHistory) -> Iterator[Finding]:
+def _addressees(stories: list[MemberHistory], private: Private) -> Iterator[Finding]:
+    """JA: who delivered a message that was for others."""
+    for p, story in enumerate(stories):
+        for message in (message for done in story.delivered for message in done):
+            if p not in private.get(message, (p,)):
+                yield Finding("JA", f"m{p} delivers {_named(message)}, which is for others")
+
+
+def _successors(
+    p: int, q: int, one: MemberHistory, two: MemberHistory, private: Private
+) -> Iterator[Finding]:
     """J1, J1k, J2, JO, JM, JT: what two processes did after a view that both were in."""
     after = {
         old.view: (new, done, order)
@@ -247,6 +292,11 @@ def _successors(p: int, q: int, one: MemberHistory, two: MemberHistory) -> Itera
         if old.view not in after:
             continue
         other, there, their_order = after[old.view]
+        if private:
+            here, there = (tuple(shared(done, p, q, private)) for done in (here, there))
+            order, their_order = (
+                tuple(shared(done, p, q, private)) for done in (order, their_order)
+            )
         if other.view != new.view:
             if q in new.members and p in other.members:
                 text = f"from {old.view} m{p} goes to {new.view}, m{q} to {other.view}"
@@ -260,14 +310,18 @@ def _successors(p: int, q: int, one: MemberHistory, two: MemberHistory) -> Itera
             yield Finding("JM", f"the marker of {old.view} differs at m{p} and m{q}")
 
 
-def _safe(p: int, q: int, one: MemberHistory, two: MemberHistory) -> Iterator[Finding]:
+def _safe(
+    p: int, q: int, one: MemberHistory, two: MemberHistory, private: Private
+) -> Iterator[Finding]:
     """JS: what p delivered as safe, q delivered before it left the view."""
     left = {
         old.view: frozenset(done)
         for (old, _), done in zip(pairwise(two.views), two.delivered, strict=False)
     }
     for view, safe in zip(one.views, one.safe, strict=True):
-        lacks = safe - left[view.view] if safe and view.view in left else None
+        lacks = safe - left[view.view] if safe and view.view in left else frozenset()
+        if lacks and private:
+            lacks = frozenset(shared(lacks, p, q, private))
         if lacks:
             text = f"m{p} delivers {_named(min(lacks))} as safe in {view.view}"
             yield Finding("JS", f"{text}, m{q} leaves it without that")

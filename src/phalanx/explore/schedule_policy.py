@@ -3,7 +3,7 @@
 deaf      members that receive nothing for a while, as behind a bad link;
           they suspect others together
 mute      members from which nothing arrives
-blocked   links on which nothing arrives for a while
+blocked   links on which nothing arrives for a while, a few of them or all but a few
 order     fixed priorities of links, changed now and then (PCT); one receiver after the other;
           bursts of one link; or any link
 victims   members to suspect next
@@ -59,6 +59,8 @@ class Policy:
             self._mute = {order[-1]}
         if rng.random() < 0.4:
             self._block(rng.choice((0.1, 0.2, 0.4)))
+        elif rng.random() < 0.25:
+            self._keep_few()
         self.victims = [p for p in order if p not in self.deaf] or order
         self._order = rng.choice(ORDERS)
         if self._order == "receivers":
@@ -68,12 +70,19 @@ class Policy:
     def _block(self, share: float) -> None:
         self._blocked = {link for link in self.links if self._rng.random() < share}
 
+    def _keep_few(self) -> None:
+        """Only a few links are not blocked."""
+        few = self._rng.sample(self.links, self._rng.choice((1, 2, 2, 3)))
+        self._blocked = set(self.links).difference(few)
+
     def _change(self) -> None:
         rng, what = self._rng, self._rng.random()
         if what < 0.25:
             self._draw()
-        elif what < 0.4:
+        elif what < 0.35:
             self._block(0.2)
+        elif what < 0.4:
+            self._keep_few()
         elif what < 0.55 and self.deaf:
             self.deaf.discard(rng.choice(sorted(self.deaf)))
         elif what < 0.65:

@@ -11,15 +11,16 @@
     ...
 
 `changes` is optional: how often a member has cause to change its view. The line `calm throughout`
-states that no time-out has cause to remove a live member.
+states that no time-out has cause to remove a live member; `frames small`, that a large message
+leaves in parts.
 
 A line is a step of a `LiveGroup`: `deliver p q` (p receives the oldest packets in flight from q),
 `drop p q`, `lose p q n` (the newest n sends), `late p q k` (p receives, perhaps again, the k-th
 send of q, from 0), `fetch p q k` (frame k of q), `attempt p q` (p hears a HELLO of q), `break p q`,
-`data p`, `send p s` (with service s), `leave p`, `crash p`, `split 0 1 0` (the side of each),
-`calm`, and the timers `collect p`, `answer p`, `speak p` and `ack p`. After the last step
-the network heals and the group settles. The replay skips an impossible step, so a story outlives
-small changes of the protocol.
+`data p`, `send p s` (with service s), `large p s` (a large message), `whisper p q s` (for q alone),
+`leave p`, `crash p`, `split 0 1 0` (the side of each), `calm`, and the timers `collect p`,
+`answer p`, `speak p` and `ack p`. After the last step the network heals and the group settles. The
+replay skips an impossible step, so a story outlives small changes of the protocol.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ WORDS: dict[str, int] = {
     "attempt": 2,
     "break": 2,
     "send": 2,
+    "large": 2,
+    "whisper": 3,
     "data": 1,
     "leave": 1,
     "crash": 1,
@@ -107,9 +110,12 @@ def _do_with(group: LiveGroup, word: str, p: int, q: int, number: int = 0) -> No
     elif word == "attempt":
         if q not in group.gone and group.reaches(p, q):
             group.attempt(p, q)
-    elif word == "send":
+    elif word in ("send", "large"):
         if not group.members[p].closed:
-            group.send(p, q % len(Service))
+            getattr(group, word)(p, q % len(Service))
+    elif word == "whisper":
+        if not group.members[p].closed and group.ids[q] in group.members[p].view.members:
+            group.whisper(p, q, number % len(Service))
     elif word == "late":
         if number < len(group.sent[q]) and group.reaches(p, q):
             group.late(p, q, number)
@@ -178,10 +184,11 @@ def _setting(setting: dict[str, str], file: str) -> Setting:
     if not all(components) or members != list(range(len(members))):
         remedy = "number the members from 0 and name each once, as in boot 0 1 2|3"
         raise FileError(file, None, f"nobody can boot so: {setting['boot']}", remedy)
-    return Setting(components, hold, service, changes, "calm" in setting)
+    calm, small = "calm" in setting, setting.get("frames") == "small"
+    return Setting(components, hold, service, changes, calm, small)
 
 
-_HEAD = ("boot", "mode", "service", "changes")
+_HEAD = ("boot", "mode", "service", "changes", "frames")
 _BEGIN = "begin with boot, mode (hold or flow) and service"
 
 
@@ -191,7 +198,7 @@ def _check(file: str, number: int, words: list[str], size: int) -> None:
     if len(numbers) != wanted or not all(given.isdecimal() for given in numbers):
         remedy = f"write split with a number for each member, or one of {', '.join(WORDS)}"
         raise FileError(file, number, f"no step: {' '.join(words)}", remedy)
-    members = [] if word == "split" else numbers[: 1 if word == "send" else 2]
+    members = [] if word == "split" else numbers[: 1 if word in ("send", "large") else 2]
     if any(int(given) >= size for given in members):
         text = f"no such member: {' '.join(words)}"
         raise FileError(file, number, text, f"name members 0 to {size - 1}")
@@ -208,4 +215,6 @@ def text_of(story: Story) -> str:
         lines.append(f"changes {setting.changes_max}")
     if setting.calm:
         lines.append("calm throughout")
+    if setting.small:
+        lines.append("frames small")
     return "\n".join([*lines, "", *story.steps]) + "\n"

@@ -54,6 +54,7 @@ def _step(size: int, rng: Random) -> str:
     words = (
         f"data {p}",
         f"send {p} {rng.randrange(4)}",
+        f"whisper {p} {q} {rng.randrange(4)}",
         f"late {p} {q} {rng.randrange(8)}",
         f"break {p} {q}",
         f"attempt {p} {q}",

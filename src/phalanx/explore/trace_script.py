@@ -20,7 +20,15 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.errors import ConfigurationError, FileError
-from phalanx.explore.member_history import Broke, DeliveredEvent, Event, Finding, Installed, Marked
+from phalanx.explore.member_history import (
+    Addressed,
+    Broke,
+    DeliveredEvent,
+    Event,
+    Finding,
+    Installed,
+    Marked,
+)
 from phalanx.explore.process_state import Action
 from phalanx.explore.settle import SETTLE, Settling
 from phalanx.explore.state_space import BUDGET, Options, State, StateSpace
@@ -218,6 +226,8 @@ def _seen(event: Event) -> str:
             return f"raises {error}"
         case Marked(view, pos):
             return f"has the marker of {view} at position {pos}"
+        case Addressed(number, to):
+            return f"has message {number} for " + " ".join(f"m{q}" for q in to)
     return f"has sent its message {event.number} in {event.view}"
 
 

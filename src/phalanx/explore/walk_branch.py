@@ -5,6 +5,9 @@ proposal is *closable* if all its entries have issued it: any of them may instal
 *undecided* if two of its own proposals are closable; then only the rules decide which of them it
 installs. It is *at risk* if a member of both has already installed one of them: it must install the
 same. The fewer closing frames it lacks for the other one, the nearer a violation is.
+
+Before that, a view is *open* if some of its members remove others from it while a join of it is
+under way, or an attempt to join is in flight between them.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from phalanx.core.membership.proposals import Proposal
 from phalanx.explore.live_group import LiveGroup
 
 LACKS_MAX = 8
-UNDECIDED, AT_RISK = 1, 2
+RECENT = 3
+"""Of the attempts to join so many are looked for among the packets in flight."""
+OPEN, UNDECIDED, AT_RISK = 1, 2, 3
 
 
 class Branch:
@@ -41,7 +46,7 @@ class Branch:
 
     def undecided(self) -> tuple[list[int], int]:
         """The members at risk, or else the undecided ones, and how near a violation is: 0 if there
-        are none."""
+        are none and no view is open."""
         closable = self._closable()
         undecided: list[int] = []
         at_risk: list[int] = []
@@ -53,7 +58,27 @@ class Branch:
                 near = max(self._nearness(q, proposal, mine) for proposal in mine)
                 nearest = max(nearest, near)
                 (at_risk if near else undecided).append(q)
-        return at_risk or undecided, nearest or (UNDECIDED if undecided else 0)
+        if not nearest:
+            nearest = UNDECIDED if undecided else OPEN if self._is_open() else 0
+        return at_risk or undecided, nearest
+
+    def _is_open(self) -> bool:
+        """Whether members of a view are removed from it while it takes part in a join."""
+        group = self.group
+        members = [group.members[p] for p in group.live()]
+        removing = {member.view.id for member in members if member.removes}
+        if not removing:
+            return False
+        if any(member.joins and member.view.id in removing for member in members):
+            return True
+        return any(
+            group.members[q].view.id in removing and self._is_in_flight(q, number)
+            for q, number in group.attempts[-RECENT:]
+        )
+
+    def _is_in_flight(self, q: int, number: int) -> bool:
+        packets, inbox = self.group.sent[q][number], self.group.inbox
+        return any(coming is packets for p in self.group.live() for coming in inbox[p][q])
 
     def _been(self, p: int) -> set[ViewId]:
         group = self.group
