@@ -29,6 +29,20 @@ from phalanx.verify.properties import PROPERTIES, Needs, needing
 MEMBER = re.compile(r"\b(\w+)\.\d+\b")
 MESSAGES = re.compile(r"\b(\w+)\.(\d+)#(\d+)(?:\.\.(\d+))?")
 CHANGED, MISREPORTED = 500, 280
+NOT_IN_JOURNALS = {
+    "larger-proposal-will-do": "costs a needless time-out",
+    "no-answer-without-news": "costs a needless time-out",
+    "left-view-not-answered": "costs a needless time-out",
+    "closing-frame-on-arrival": "raises, and journals end",
+    "issues-before-their-view": "raises, and journals end",
+    "phase-not-taken-over": "raises, and journals end",
+    "ordered-when-sent": "shown by the frames that members received, which journals lack",
+    "stable-at-the-end": "shown by the frames that members received, which journals lack",
+    "stable-when-ordered": "shown by the frames that members received, which journals lack",
+    "leaver-goes-at-once": "shown by the setting leave_ns, which journals lack",
+    "no-window-limit": "shown by the settings of the window, which journals lack",
+}
+"""Mutants that walks or the simulator catch, and why neither program sees them in journals."""
 SEEDS = 60
 """In so many chance shows what nothing was written for."""
 
@@ -137,6 +151,6 @@ def test_every_mutant_is_caught_by_its_journals() -> None:
     runs = [caught(mutant, range(SEEDS), FOLDER) for mutant in MUTANTS]
     found = audit_groups(groups_of(runs))
     assert differences(found, runs) == {}
-    assert {run.run for run in found.runs if not run.violated} == set()
+    assert {run.run for run in found.runs if not run.violated} == set(NOT_IN_JOURNALS)
     for run in runs:
         assert_same_blame(run, found)
