@@ -5,7 +5,7 @@ are patterns of a few steps that defects of membership need and single events se
 attempt that overtakes everything else, though its sender has forgotten it (`summon`); members of
 a join that turn against one of it (`turn`); a message and one in answer to it (`chain`); a member
 that leaves those behind that have not installed its view yet (`secede`); the message of a member
-that is being removed (`last_words`); a join of which nobody else hears (`unite`).
+that is being removed (`last_words`); a join whose packets reach no other member (`unite`).
 
 Each tree of walks draws its own weights, or keeps to the kinds of one theme.
 """

@@ -252,8 +252,8 @@ def _story_of(me: int, events: tuple[Event, ...], hold: bool) -> MemberHistory:
                 wrong = wrong or Finding("JX", f"m{me} raised {event.error}")
     per_view, in_order = tuple(map(tuple, delivered)), tuple(map(tuple, ordered))
     sure = tuple(map(frozenset, safe))
-    told = (per_view, in_order, sure, markers, causes, addressed)
-    return MemberHistory(events, tuple(views), *told, wrong)
+    facts = (per_view, in_order, sure, markers, causes, addressed)
+    return MemberHistory(events, tuple(views), *facts, wrong)
 
 
 def _named(message: Message) -> str:

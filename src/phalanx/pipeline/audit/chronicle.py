@@ -31,10 +31,6 @@ from phalanx.pipeline.audit.report_rows import (
 )
 from phalanx.verify.evidence import ENDS
 
-BANK = 62
-"""Members that one mask holds."""
-LAST = (1 << 62) - 1
-
 
 class JournalRecord(msgspec.Struct):
     """One journal, and what became of its member."""
@@ -170,7 +166,6 @@ class MemberRecord:
     def __init__(self, k: int, member: str, incarnation: int) -> None:
         self.k, self.member, self.incarnation = k, member, incarnation
         self.label = f"{member}.{incarnation}"
-        self.bank, self.bit = k // BANK, 1 << (k % BANK)
         self.journal: JournalRecord | None = None
         self.crash: Fate | None = None
         self.stop: Fate | None = None

@@ -150,8 +150,8 @@ class DeliveredCells:
         placed = ((w.service >= AGREED) & (w.pos != NONE))[:, None]
         self.have = np.repeat(united(self.mask, at), counts, axis=0)
         """Per way, who delivered the cell in the view of the way."""
-        told = np.where(nonbasic, self.mask, nobody)
-        self.told = np.repeat(united(told, at), counts, axis=0)
+        in_order = np.where(nonbasic, self.mask, nobody)
+        self.in_order = np.repeat(united(in_order, at), counts, axis=0)
         """... in order, that is not as basic."""
         self.placed = np.repeat(united(np.where(placed, self.mask, nobody), at), counts, axis=0)
         """... with an agreed position."""

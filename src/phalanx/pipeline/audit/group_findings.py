@@ -7,7 +7,7 @@ into words, by the sentence of their kind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -140,7 +140,7 @@ def known(value: int) -> int | None:
     return None if value in (NONE, -1) else value
 
 
-def told(run: Chronicle, finding: GroupFinding) -> AuditViolation:
+def violation_of(run: Chronicle, finding: GroupFinding) -> AuditViolation:
     """A finding with names instead of numbers, in words."""
     one = run.journals[0]
 
@@ -190,9 +190,3 @@ def _messages(sender: MemberRecord | None, first: int | None, last: int | None) 
 def shown_rows(*rows: tuple[int, int]) -> tuple[tuple[int, int], ...]:
     """Rows of journals that exist, without those that do not."""
     return tuple((k, lseq) for k, lseq in rows if k >= 0 and lseq > 0)
-
-
-def each_violation(run: Chronicle, found: GroupFindings) -> Iterator[AuditViolation]:
-    for name in found.kept:
-        for finding in found.examples(name):
-            yield told(run, finding)

@@ -1,4 +1,4 @@
-"""Summary of a group: lives, views, and how much each member sent, delivered and was told.
+"""Summary of a group: lives, views, and counts of what each member sent, delivered and received.
 
 The summary is all that a `Chronicle` reads, and is small whatever the group delivered. Summaries of
 parts that have no row in common are merged by `merged`.

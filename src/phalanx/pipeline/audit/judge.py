@@ -15,7 +15,7 @@ from phalanx.pipeline.audit.causality import causality
 from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.clock_jumps import clock_jumps
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
-from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, told
+from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, violation_of
 from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.integrity import integrity, no_duplication
 from phalanx.pipeline.audit.large_group import PART_ROWS, RunTasks, judge_large
@@ -107,7 +107,7 @@ def _verdicts(run: Chronicle, out: GroupFindings, names: Sequence[str]) -> RunVe
     _counts(run, out)
     found = _facts(run)
     for name in names:
-        examples = [told(run, finding) for finding in out.examples(name)]
+        examples = [violation_of(run, finding) for finding in out.examples(name)]
         examples.sort(
             key=lambda v: (v.sender or "", v.sender_incarnation or 0, v.first or 0, v.text)
         )

@@ -79,17 +79,17 @@ def _accepted(p: PreparedGroup) -> None:
         (nobody.s, nobody.first, nobody.last),
     )
     size = len(cells.points)
-    taken, sent, told, own = (np.zeros(size, dtype=bool) for _ in range(4))
+    taken, sent, reported, own = (np.zeros(size, dtype=bool) for _ in range(4))
     row, cell = cut(cells, given.s, given.first, given.last)
     taken[cell] = True
     own[cell[facts.is_meant(given.t, given.s)[row]]] = True
     sent[cut(cells, sends.s, sends.first, sends.last).cell] = True
-    told[cut(cells, nobody.s, nobody.first, nobody.last).cell] = True
+    reported[cut(cells, nobody.s, nobody.first, nobody.last).cell] = True
     at = np.flatnonzero(taken)
     at = at[p.counts(cells.key[at], cells.first[at])]
     s = cells.key[at]
     lasting = facts.lasting[s]
-    unsent = lasting & ~sent[at] & ~told[at]
+    unsent = lasting & ~sent[at] & ~reported[at]
     mine = unsent & own[at]
     out.asked("integrity", (sent[at] & ~facts.torn[s]).sum())
     out.asked("multicast-liveness", lasting.sum())

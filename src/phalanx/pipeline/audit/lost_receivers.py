@@ -74,11 +74,11 @@ def _unreported(p: PreparedGroup, reports: list[LostReport]) -> None:
     given = given.at(facts.tells[given.s] & ~facts.torn[given.s] & exact[given.t])
     if not len(given) or not len(sends):
         return
-    told = np.array([(r.s, r.first, r.last) for r in reports], dtype=np.int64).reshape(-1, 3)
+    reported = np.array([(r.s, r.first, r.last) for r in reports], dtype=np.int64).reshape(-1, 3)
     cells = grid(
         (given.s, given.first, given.last),
         (sends.s, sends.first, sends.last),
-        (told[:, 0], told[:, 1], told[:, 2]),
+        (reported[:, 0], reported[:, 1], reported[:, 2]),
     )
     row, cell = cut(cells, given.s, given.first, given.last)
     starts = packed(sends.s, sends.first)

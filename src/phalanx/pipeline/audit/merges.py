@@ -44,13 +44,13 @@ def judge_merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> None:
             if m is not None and proposal is not None:
                 real = np.maximum(real, delivered[m.k][proposal.lseq])
         complete = all(proposal is not None for _, proposal in came)
-        told = np.zeros(len(run.members), dtype=np.int64)
+        reported = np.zeros(len(run.members), dtype=np.int64)
         for sender, number in zip(side.delivered, side.delivered_upto, strict=True):
-            told[run.by_label[sender].k] = number
-        for s in np.flatnonzero((told < real) | (complete & (told > real))).tolist():
+            reported[run.by_label[sender].k] = number
+        for s in np.flatnonzero((reported < real) | (complete & (reported > real))).tolist():
             about = (s, int(real[s]), int(real[s]), side.v, side.w)
             rows = ((by.k, side.lseq),)
-            out.add(GroupFinding(KIND, by.k, None, *about, note=str(told[s]), rows=rows))
+            out.add(GroupFinding(KIND, by.k, None, *about, note=str(reported[s]), rows=rows))
 
 
 def upto(d: Deliveries, k: int, rows: list[int], members: int) -> dict[int, Longs]:

@@ -6,9 +6,8 @@ members that were not addressed, and it reaches through views and lives. For eac
 sender in its past one message decides: the last that was for the member. If it came first, so did
 all before it, because each was judged in its turn.
 
-Vectors are computed and compared for a block of senders at a time, which bounds the memory: the
-columns of a vector do not depend on each other. A task holds the vectors of the sends for one
-block, and the deliveries of one member at a time.
+Vectors take a number for each send row and sender. They are computed only if `direct_causes` has
+no proof for some member.
 """
 
 from __future__ import annotations

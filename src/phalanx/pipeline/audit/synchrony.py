@@ -23,8 +23,8 @@ def virtual_synchrony(p: PreparedGroup) -> None:
     w, facts = p.cells.ways, p.facts
     way, route = on_routes(p, np.flatnonzero(w.service != BASIC))
     together = facts.together[route]
-    here = together & p.cells.told[way]
-    lack = together & facts.meant[w.t[way]] & ~p.cells.told[way]
+    here = together & p.cells.in_order[way]
+    lack = together & facts.meant[w.t[way]] & ~p.cells.in_order[way]
     bad = some(here) & some(lack)
     if facts.sets and bad.any():
         bad &= _of_the_first(p, way, route)
