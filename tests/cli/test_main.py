@@ -175,3 +175,20 @@ def test_the_package_can_be_run_as_a_module() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "phalanx, version " in done.stdout
+
+
+def test_an_error_of_our_own_exits_with_3_and_not_with_1() -> None:
+    """1 means that something was found, such as a violated guarantee."""
+    program = (
+        "from phalanx.cli.main import main\n"
+        "@main.command()\n"
+        "def crash():\n"
+        "    raise RuntimeError('a bug')\n"
+        "main(['crash'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert "RuntimeError: a bug" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("phalanx: an error in phalanx itself")
