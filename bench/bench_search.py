@@ -83,6 +83,7 @@ def _hunted(name: str, seconds: float, first: int, jobs: int, save: Path | None)
     if save is not None and story is not None and finding is not None:
         small = stories.shrunk(story, lambda shorter: _shows(name, shorter, finding.check))
         small = msgspec.structs.replace(small, about=f"{name}: {finding.check}")
+        save.mkdir(parents=True, exist_ok=True)
         file = save / f"{name.replace('-', '_')}.story"
         file.write_text(stories.text_of(small), encoding="utf-8")
     return {

@@ -31,7 +31,8 @@ from phalanx.core.effects import (
     Transmit,
     ViewChangeStep,
 )
-from phalanx.core.ids import MemberId, boot_view
+from phalanx.core.ids import MemberId, ViewId, boot_view
+from phalanx.core.membership.proposals import epoch
 from phalanx.explore.end_checks import FinalState, described_views, end_finding, is_united
 from phalanx.explore.fast_copy import copied
 from phalanx.explore.frozen_member import NOW, FrozenTimeMember, Timer
@@ -94,6 +95,8 @@ class LiveGroup:
         """Per sender, all packets sent: any of them may arrive again, late."""
         self.attempts: list[tuple[int, int]] = []
         """Senders of attempts to join, and which of their packets these were."""
+        self._issued: list[frozenset[ViewId]] = [frozenset()] * n
+        """Per member, the views whose proposals it has issued."""
         self._histories = MemberHistories(hold)
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
@@ -123,6 +126,7 @@ class LiveGroup:
         made.attempts = self.attempts.copy()
         made.gone, made.side = self.gone.copy(), self.side.copy()
         made.steps, made._history = self.steps.copy(), self._history.copy()
+        made._issued = self._issued.copy()
         self._shared, made._shared = set(range(self.n)), set(range(self.n))
         return made
 
@@ -176,6 +180,7 @@ class LiveGroup:
                 self._send(p, tuple(effect.packets))
             elif isinstance(effect, Stopped):
                 self.gone.add(p)
+        self._note_issued(p)
         if self._observer is not None:
             self._observer.did(p, effects)
         events = events_of(effects, self.index)
@@ -221,6 +226,7 @@ class LiveGroup:
 
     def pass_timer(self, p: int, timer: Timer) -> None:
         effects: list[Effect] = []
+        counted = self.members[p]._protocol.current.entries
 
         def do(member: FrozenTimeMember) -> list[Effect]:
             effects.extend(member.pass_timer(timer))
@@ -228,17 +234,36 @@ class LiveGroup:
 
         self.act(p, f"{timer} {p}", do)
         if self._calm and timer in ("answer", "speak"):
-            self._note_needless(p, effects)
+            self._note_needless(p, counted, effects)
 
-    def _note_needless(self, p: int, effects: list[Effect]) -> None:
-        """JN: a time-out removes a member that is alive and can be reached."""
+    def _note_needless(
+        self, p: int, counted: dict[MemberId, ViewId], effects: list[Effect]
+    ) -> None:
+        """JN: a time-out removes a member that is alive and can be reached, and that is in the view
+        it was counted from, or has left it, or may still come to it."""
         for effect in effects:
             if isinstance(effect, ViewChangeStep):
                 for who in sorted(set(effect.failed_after) - set(effect.failed_before)):
                     q = self.index[who]
-                    if q not in self.gone and self.reaches(p, q) and self.wrong is None:
+                    if q in self.gone or not self.reaches(p, q) or self.wrong is not None:
+                        continue
+                    if who not in counted or not self._never_comes(q, counted[who]):
                         text = f"m{p} leaves m{q} out, which is alive: time-out"
                         self.wrong = Finding("JN", text)
+
+    def _note_issued(self, p: int) -> None:
+        issued = self.members[p]._protocol.issued
+        if issued and issued[-1].view.id not in self._issued[p]:
+            self._issued[p] |= {proposal.view.id for proposal in issued}
+
+    def _never_comes(self, q: int, view: ViewId) -> bool:
+        """Whether q issued the proposal of a view that others installed, and went to another view
+        of a lower epoch instead. What q says from there looks as if q were still to come (R4), so
+        only rule T can leave out this entry of q."""
+        member = self.members[q]
+        waits = any(own.view.id == view for own in member._protocol.issued)
+        lower = epoch(member.view.id) < epoch(view)
+        return view in self._issued[q] and lower and not waits
 
     def late(self, p: int, q: int, number: int) -> None:
         """An earlier send of q arrives at p, perhaps for the second time."""

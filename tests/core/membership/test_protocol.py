@@ -463,6 +463,19 @@ def test_a_stranger_that_waits_for_this_member_elsewhere_hears_once_where_it_is(
         assert made.phase == 0
 
 
+@pytest.mark.parametrize(("later_ns", "answer"), [(0, [AnnounceView()]), (CHANGE_NS + 1, [])])
+def test_a_stranger_that_waits_since_before_the_install_hears_where_this_member_is(
+    later_ns: int, answer: list[Instruction]
+) -> None:
+    """x counts a from the view that a then leaves, alone. After its answer time x waits no more."""
+    made = protocol()
+    waits = issue(X, 5, proposal_of([AT_X, HOME]), AT_X)
+    assert made.step(0, Heard(waits, False)) == []
+    made.step(later_ns, Suspected((B, C, D)))
+    assert installed(made.step(later_ns, Entered(issue(A, 1, NO_BCD)))) == NO_BCD
+    assert made.step(later_ns, Resumed()) == answer
+
+
 def test_while_frames_are_announced_nobody_needs_to_hear_more() -> None:
     for said in waits_in_vain():
         fresh, proposed = protocol(), protocol(VIEW, NO_D)

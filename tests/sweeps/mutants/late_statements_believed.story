@@ -1,20 +1,16 @@
-# late-statements-believed: JC
-boot 3|0|2|1
+# late-statements-believed: J4
+boot 2|3|4|1|0
 mode hold
-service causal
-changes 3
+service agreed
 
-split 1 0 1 0
-attempt 3 1
+attempt 1 4
+deliver 3 1
+deliver 2 3
+deliver 3 2
 deliver 1 3
-split 0 0 0 0
-deliver 3 1
-attempt 0 1
-deliver 1 0
+collect 3
 collect 1
-deliver 3 1
-deliver 0 3
-drop 1 0
-deliver 0 1
-break 0 3
-answer 0
+break 3 2
+deliver 2 3
+deliver 2 3
+break 2 1

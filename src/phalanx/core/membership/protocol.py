@@ -51,17 +51,12 @@ from phalanx.core.membership.instructions import (
     Suspected,
 )
 from phalanx.core.membership.merge_history import MergeHistory
-from phalanx.core.membership.proposals import (
-    Proposal,
-    component_of,
-    proposal_of,
-)
+from phalanx.core.membership.proposals import Proposal, component_of, proposal_of
 from phalanx.core.membership.statements import Issue, Statement, Statements
 from phalanx.core.wire.frames import Component
 
 JOINED_MAX = 128
-"""No component is added by rule J to a proposal that names so many; those of others are answered
-(R5)."""
+"""Rule J adds no component to a proposal that names so many; R5 answers those of others."""
 CHANGES_MAX = 4
 """After so many answer times from the first issue a further issue gives no full answer time more:
 newcomers do not keep a dead member in a proposal."""
@@ -284,11 +279,16 @@ class MembershipProtocol:
         return []
 
     def _on_resumed(self, now: int, given: Resumed) -> list[Instruction]:
-        """In a new view: own suspicions hold on, and what was heard is looked at again."""
+        """In a new view: own suspicions hold on, and what was heard is looked at again. Strangers
+        that lately waited for this member in a view it has left learn where it is (rule J)."""
         draft = self._draft()
         for member in sorted(self._suspects):
             draft.leave_out(member, self.base.view, None)
-        return self._weigh(now, draft)
+        out = self._weigh(now, draft)
+        lately = self._statements.heard_since(now - self._time.answer_ns(now))
+        if not out and any(map(self._is_awaited_elsewhere, lately)):
+            return [AnnounceView()]
+        return out
 
     def _on_leave(self, now: int, given: LeaveRequested) -> list[Instruction]:
         report = self._report("LEAVE", self.current)

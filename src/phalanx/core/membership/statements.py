@@ -155,6 +155,10 @@ class Statements:
     def newest(self, member: MemberId) -> Statement | None:
         return self._newest.get(member)
 
+    def heard_since(self, then: int) -> list[Statement]:
+        """The newest statements of the members that were heard since that time."""
+        return [said for m, said in self._newest.items() if self._heard_ns[m] >= then]
+
     def issue(self, member: MemberId, view: ViewId, proposal: Proposal) -> Issue | None:
         found = self._issues.get(member, {}).get((view, proposal.digest))
         return None if found is None else found[0]

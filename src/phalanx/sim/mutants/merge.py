@@ -8,7 +8,7 @@ from phalanx.core.membership.instructions import Expired, Instruction
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Entry, epoch
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.statements import Statement
+from phalanx.core.membership.statements import Statement, Statements
 from phalanx.core.wire.frames import Component
 from phalanx.sim.mutants.mutant import Mutant
 
@@ -50,6 +50,11 @@ def not_awaited(self: MembershipProtocol, said: Statement) -> bool:
     return False
 
 
+def nobody_was_heard(self: Statements, then: int) -> list[Statement]:
+    """What strangers said before a view was installed is not looked at afterwards."""
+    return []
+
+
 def propose_alone(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
     """A collection that nobody answered ends in a proposal all the same."""
     if now < self._collect_until or self.collected:
@@ -84,6 +89,11 @@ MUTANTS: dict[str, Mutant] = {
     "left-view-not-answered": Mutant(
         "J: say nothing to members that count this one from a view it has left",
         ((MembershipProtocol, "_is_awaited_elsewhere", not_awaited),),
+        "walk",
+    ),
+    "earlier-waiting-forgotten": Mutant(
+        "J: answer members that count this one from a view it has left only if they speak later",
+        ((Statements, "heard_since", nobody_was_heard),),
         "walk",
     ),
     "join-of-nobody-proposed": Mutant(
