@@ -45,6 +45,7 @@ test-long: $(READY) ## the slow tests and a long sweep; takes as long as it take
 	$(BIN)/phalanx sim sweep --kind fixed --seeds 0:5000 --members 2:8
 	$(BIN)/phalanx sim sweep --seeds 0:10000 --members 3:8
 	$(BIN)/phalanx sim sweep --kind storm --seeds 0:3000
+	$(BIN)/phalanx sim sweep --kind mesh --seeds 0:3000
 	$(BIN)/phalanx explore --walk --seconds 3600 --corpus tests/sweeps/kept
 
 .PHONY: compiled

@@ -191,3 +191,22 @@ def test_chances_are_exact_at_both_ends() -> None:
     assert chance(0) == 0
     assert chance(1) >= 1
     assert chance(1_000_000) == 1 << 20
+
+
+def test_a_break_of_a_channel_loses_the_end_of_what_is_under_way_in_the_broken_direction() -> None:
+    lost = set()
+    for seed in range(40):
+        cut = Cut(at_ns=50, from_=("a",), to=("b",))
+        network = Network(delay_ns=30, channels=True)
+        net, arrivals, faults = links(network, cut=(cut,), seed=seed)
+        for now in (10, 30, 40):
+            net.broadcast(now, 0, [b"%d" % now])
+            net.broadcast(now, 1, [b"back"])
+        net.change_weather(50)
+        net.change_weather(55)
+        kept = [packets for _, to, packets in arrivals if to == 1]
+        assert kept in ([[b"10"], [b"30"], [b"40"]], [[b"10"], [b"30"], []], [[b"10"], [], []])
+        assert faults["break_loss"] == kept.count([])
+        assert all(packets for _, to, packets in arrivals if to != 1)
+        lost.add(kept.count([]))
+    assert lost == {0, 1, 2}

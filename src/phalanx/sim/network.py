@@ -65,7 +65,7 @@ class _Link:
     )
 
     def __init__(
-        self, name: tuple[str, str], to: int, seed: int, wire: dict[str, int], doomed: bool
+        self, name: tuple[str, str], to: int, seed: int, wire: dict[str, int], breaks: bool
     ) -> None:
         self.name = name
         self.to = to
@@ -77,7 +77,7 @@ class _Link:
         self.reorder = chance(wire["reorder_ppm"])
         self.late = wire["late_ns"]
         self.spacing = wire["spacing_ns"]
-        self.plain = not (self.duplicate or self.reorder or self.spacing or doomed)
+        self.plain = not (self.duplicate or self.reorder or self.spacing or breaks)
         self.blame = "loss"
         """The fault that a loss is counted as."""
         self.cut = False
@@ -88,8 +88,9 @@ class _Link:
         self.flaps = 0
         """How many cuts of this kind have ended."""
         self.free_at = 0
-        self.flying: list[tuple[int, list[bytes]]] | None = [] if doomed else None
-        """Packets in flight with their arrival times, kept where a crash may lose them."""
+        self.flying: list[tuple[int, list[bytes]]] | None = [] if breaks else None
+        """Packets in flight with their arrival times, kept where a crash or a break of a channel
+        may lose them."""
 
     def draw(self, upto: int) -> int:
         """An integer in 0..upto."""
@@ -104,10 +105,13 @@ class Links:
         self._faults = faults
         self._scenario = scenario
         names = scenario.members
+        self._channels = scenario.network.channels
         doomed = [crash.member for crash in scenario.crash if crash.lose]
         self._from: list[list[_Link]] = [
             [
-                _Link((a, b), j, scenario.seed, _wire(scenario, a, b), a in doomed)
+                _Link(
+                    (a, b), j, scenario.seed, _wire(scenario, a, b), self._channels or a in doomed
+                )
                 for j, b in enumerate(names)
                 if a != b or scenario.network.loopback
             ]
@@ -169,12 +173,15 @@ class Links:
         arrived, by dice, and loses what was sent after that. Lists that were posted become
         empty."""
         for link in self._from[sender]:
-            assert link.flying is not None, "only a crash that was planned loses packets"
-            under_way = [packets for at, packets in link.flying if at > now]
-            for packets in under_way[link.draw(len(under_way)) :]:
-                self._faults["crash_loss"] += len(packets)
-                packets.clear()
-            link.flying.clear()
+            self._lose_last(now, link, "crash_loss")
+
+    def _lose_last(self, now: int, link: _Link, blame: str) -> None:
+        assert link.flying is not None, "only a planned crash or a channel loses packets"
+        under_way = [packets for at, packets in link.flying if at > now]
+        for packets in under_way[link.draw(len(under_way)) :]:
+            self._faults[blame] += len(packets)
+            packets.clear()
+        link.flying.clear()
 
     def change_weather(self, now: int) -> None:
         """Call when a burst, a cut or a partition begins or ends: raises and lowers the chances
@@ -184,7 +191,9 @@ class Links:
         is_severed = severed(scenario, now)
         for links in self._from:
             for link in links:
-                link.cut = is_severed(*link.name)
+                was_cut, link.cut = link.cut, is_severed(*link.name)
+                if self._channels and link.cut and not was_cut:
+                    self._lose_last(now, link, "break_loss")
                 link.one_way = link.cut and not is_severed(*reversed(link.name))
                 if link.muted and not link.cut:
                     link.flaps, link.muted = link.flaps + 1, False

@@ -28,6 +28,7 @@ FAULTS = (
     "cut_off",
     "crash",
     "crash_loss",
+    "break_loss",
     "restart",
     "leave",
     "imposter",
@@ -41,8 +42,9 @@ FAULTS = (
     "unsaid",
 )
 """What is counted of what really happened in a run. Packets: loss, burst (lost in one), cut_off
-(lost to a cut or a partition), crash_loss (taken along by their sender), duplicate, reorder,
-overflow (lost at a member that did not read), garbage, and of that replayed and forged.
+(lost to a cut or a partition), crash_loss (taken along by their sender), break_loss (under way when
+a channel broke), duplicate, reorder, overflow (lost at a member that did not read), garbage, and of
+that replayed and forged.
 Transmissions: jitter. Inputs: slow (waited for a busy member), batch (several packets at once).
 Events of the tables: pause, partition, heal, cut, crash, restart, leave, imposter, break, reader (a
 level over 0 that a member was given), clock, busy.

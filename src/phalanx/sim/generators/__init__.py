@@ -7,23 +7,25 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.sim.generators import fixed_view, membership, storm
+from phalanx.sim.generators import fixed_view, membership, mesh, storm
 from phalanx.sim.scenario.model import Scenario
 
-Kind = Literal["fixed", "membership", "storm"]
+Kind = Literal["fixed", "membership", "storm", "mesh"]
 
 KINDS: dict[Kind, Callable[[int, int, int], Scenario]] = {
     "fixed": fixed_view.random_scenario,
     "membership": membership.random_membership_scenario,
     "storm": storm.random_storm,
+    "mesh": mesh.random_mesh,
 }
 """`fixed`: one view from beginning to end. `membership`: members come and go. `storm`: view changes
-overlap."""
+overlap. `mesh`: channels between two members break."""
 
 MEMBERS: dict[Kind, tuple[int, int]] = {
     "fixed": (fixed_view.MEMBERS_LO, fixed_view.MEMBERS_HI),
     "membership": (membership.MEMBERS_LO, membership.MEMBERS_HI),
     "storm": (storm.MEMBERS_LO, storm.MEMBERS_HI),
+    "mesh": (mesh.MEMBERS_LO, mesh.MEMBERS_HI),
 }
 """Default group sizes; few groups have 9 members or more (`rare_cases.size_of_group`)."""
 

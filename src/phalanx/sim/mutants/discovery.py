@@ -5,6 +5,8 @@ from __future__ import annotations
 from phalanx.config import Config
 from phalanx.core.broadcast.reliable import ReliableBroadcast
 from phalanx.core.broadcast.retransmission import Retransmission
+from phalanx.core.effects import Evidence, PeerState
+from phalanx.core.failure_detector import FailureDetector, WatchedPeer
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.member import control_plane, member
 from phalanx.core.member.control_plane import ControlPlane
@@ -32,6 +34,16 @@ def never_catches_up(self: ControlPlane, had: int, have: int) -> bool:
 def ever_more_seldom(self: Retransmission, tries: int) -> int:
     return self._config.nack_retry_ns << min(tries, 6) >> 1
 
+
+def only_direct_signs(
+    self: FailureDetector, now: int, peer: WatchedPeer
+) -> tuple[PeerState, Evidence]:
+    """Frames that others bring are no signs of life."""
+    peer.since_ns = min(peer.since_ns, peer.direct_since_ns)
+    return _VERDICT(self, now, peer)
+
+
+_VERDICT = FailureDetector._verdict
 
 # ------------------------------------------------------------------ searching
 
@@ -128,6 +140,11 @@ def namesakes_of_others_ignored(
 _PACKET = ControlPlane.packet
 
 MUTANTS: dict[str, Mutant] = {
+    "only-direct-signs": Mutant(
+        "L-1: treat a member as failed though others bring its frames",
+        ((FailureDetector, "_verdict", only_direct_signs),),
+        "mesh",
+    ),
     "unspoken-while-frames-wait": Mutant(
         "T: take a member for one that never spoke in the view while its frames wait for the first",
         ((ReliableBroadcast, "spoke", what_waits_is_not_heard),),

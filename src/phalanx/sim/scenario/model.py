@@ -68,6 +68,9 @@ class Network(_TomlTable, frozen=True, kw_only=True):
     """Packets of one transmission arrive this far apart; at 0 they arrive together."""
     loopback: bool = False
     """Whether a member receives its own packets, as some sockets do."""
+    channels: bool = False
+    """Links are connections, as of TCP: a cut or partition breaks them, and what was sent last and
+    is under way is lost, too."""
 
 
 class LinkSettings(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
