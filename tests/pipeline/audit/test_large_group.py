@@ -26,8 +26,8 @@ EVERY = 6
 """Of the traces, every so many; all of them in the slow test."""
 
 
-def here(tasks: Sequence[bytes]) -> Iterator[bytes]:
-    return map(run_large_task, tasks)
+def here(shared: bytes, tasks: Sequence[bytes]) -> Iterator[bytes]:
+    return (run_large_task(shared, task) for task in tasks)
 
 
 def in_files(group: GroupTables, folder: Path) -> GroupFiles:

@@ -13,7 +13,7 @@ A part is a pure function of files and of the summary of the group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -86,11 +86,19 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     first: bool = False
 
 
-class Part(msgspec.Struct, frozen=True):
+class LargeGroup(msgspec.Struct, frozen=True):
+    """What all tasks of a group need."""
+
+    group: GroupFiles
+    summary: bytes = b""
+    """Encoded; empty until there is one."""
+
+
+class Part(NamedTuple):
     """One part of a large group, and all that judging it needs."""
 
     group: GroupFiles
-    summary: bytes
+    summary: GroupSummary
     what: Selection
 
 
@@ -125,9 +133,11 @@ def decoded_findings(data: bytes) -> GroupFindings:
 
 
 class SummaryTask(msgspec.Struct, frozen=True):
-    """Some of the files of a group. The small tables are in every task, and count in the first."""
+    """One file of a group. The small tables are read by every task, and count in the first."""
 
-    group: GroupFiles
+    table: str
+    file: int
+    """Its place among the files of the table."""
     first: bool
 
 
@@ -141,16 +151,15 @@ class CountedSummary(msgspec.Struct):
     """Members whose clock goes back, as far as these rows show."""
 
 
-def summarise(task: SummaryTask) -> CountedSummary:
+def summarise(group: GroupFiles, task: SummaryTask) -> CountedSummary:
     """Reads the rows of messages batch by batch."""
-    group = task.group
     small = {name: files for name, files in group.files.items() if name in SMALL_TABLES}
     known = filtered_tables(group.key, group.journals, small, {})
     numbers: dict[str, int] = {}
     clocks: dict[str, str] = {}
     found: list[GroupSummary] = []
-    rest = {name: files for name, files in group.files.items() if name not in SMALL_TABLES}
-    for name, batch in each_batch(group.key, group.journals, rest, SUMMARY_ROWS):
+    files = {task.table: group.files[task.table][task.file : task.file + 1]} if task.table else {}
+    for name, batch in each_batch(group.key, group.journals, files, SUMMARY_ROWS):
         tables = known.joined(name, batch)
         found.append(_summary(tables, numbers, task.first and not found))
         clocks |= clock_jumps(tables)
@@ -180,7 +189,7 @@ def _summary(tables: GroupTables, numbers: dict[str, int], lives: bool) -> Group
 
 
 def judge_part(part: Part) -> GroupFindings:
-    summary = msgspec.msgpack.decode(part.summary, type=GroupSummary)
+    summary = part.summary
     run, out = Chronicle(summary.rows()), GroupFindings()
     match part.what.kind:
         case "merges":
