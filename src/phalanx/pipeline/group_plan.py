@@ -35,6 +35,8 @@ TASKS = 96
 """So many tasks keep a cluster busy; the size of the driver's machine does not matter."""
 TASK_BYTES_MIN = 1 << 20
 TASK_BYTES_MAX = 32 << 20
+ROW_BYTES_MIN = 2
+"""A row of a raw journal takes no less."""
 NAMED_MAX = 8
 _PEEK_BYTES = 1 << 16
 
@@ -69,7 +71,7 @@ def plan_groups(
     offers = [offer for offer in found if group in (None, offer.header.group)]
     if not offers:
         raise unknown_name(f"group {group!r}", "groups", [offer.header.group for offer in found])
-    return GroupTask(bytes=sum(offer.work for offer in offers), offers=offers)
+    return GroupTask(bytes=sum(offer.size for offer in offers), offers=offers)
 
 
 def unknown_name(what: str, kind: str, known: Iterable[str]) -> PipelineError:
@@ -109,13 +111,23 @@ def read_task(task: GroupTask) -> list[GroupTables]:
 def rows_of(task: GroupTask) -> int:
     """How many rows the groups of a task have, about: as journals of a lake, notes of exports, and
     footers or heads of blocks say. No rows are read."""
-    found = sum(facts.rows for facts in task.journals)
+    found = _listed_rows(task)
     for offer in task.offers:
-        if offer.note is not None:
-            found += sum(parquet_export.note_of(Path(offer.note)).tables.values())
-        else:
+        if offer.note is None:
             found += max(_announced(Path(copy.path), copy.size) for copy in offer.copies)
     return found
+
+
+def rows_max(task: GroupTask) -> int:
+    """They have no more rows than this, by the sizes of their files: raw ones are not opened."""
+    raw = sum(offer.size for offer in task.offers if offer.note is None)
+    return _listed_rows(task) + raw // ROW_BYTES_MIN
+
+
+def _listed_rows(task: GroupTask) -> int:
+    notes = [parquet_export.note_of(Path(o.note)) for o in task.offers if o.note is not None]
+    found = sum(facts.rows for facts in task.journals)
+    return found + sum(rows for note in notes for rows in note.tables.values())
 
 
 def _announced(path: Path, size: int) -> int:
@@ -183,7 +195,7 @@ def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:
         key = GroupKey(header.cluster, runs[header.journal], header.group)
         offers_of.setdefault(key, []).append(offer)
     return {
-        key: GroupTask(bytes=sum(offer.work for offer in offers_of[key]), offers=offers_of[key])
+        key: GroupTask(bytes=sum(offer.size for offer in offers_of[key]), offers=offers_of[key])
         for key in sorted(offers_of)
     }
 

@@ -14,9 +14,9 @@ from tests.pipeline.audit.played import Played, groups_of
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.audit import RunVerdicts, judge_group
-from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_large_group
 from phalanx.pipeline.audit.large_group import run_large_task
+from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.lake.lake_file import LakeFile
 

@@ -27,8 +27,8 @@ from phalanx.pipeline.audit import (
     plan_audit,
     wanted,
 )
-from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_large_group
+from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.engine import Engine
 from phalanx.pipeline.group_plan import by_group, plan_groups, rows_of
 from phalanx.pipeline.group_tables import read_groups
@@ -94,7 +94,6 @@ def in_parts(path: Path, engine: Engine = "local", large_rows: int = LARGE_ROWS)
         wanted(None),
         engine=engine,
         large_rows=large_rows,
-        large_bytes=0,
         part_rows=7,
     )
 
@@ -131,9 +130,7 @@ def test_a_group_that_is_not_large_is_not_written_to_files(
 ) -> None:
     """Its rows are counted by the heads of blocks."""
     monkeypatch.setenv("PHALANX_SCRATCH", str(raw / "missing"))
-    found = audit_plan(
-        plan_groups([raw]), wanted(None), engine="local", large_bytes=0, large_rows=10_000
-    )
+    found = audit_plan(plan_groups([raw]), wanted(None), engine="local", large_rows=10_000)
     assert facts(found) == facts(whole)
 
 
@@ -150,13 +147,13 @@ def test_a_journal_that_has_gone_since_the_plan_is_named(tmp_path: Path) -> None
     for rows in (LARGE_ROWS, 0):
         gone.unlink(missing_ok=True)
         with pytest.raises(JournalError, match=gone.name):
-            audit_plan(plan, wanted(None), engine="local", large_bytes=0, large_rows=rows)
+            audit_plan(plan, wanted(None), engine="local", large_rows=rows)
 
 
 def test_the_engine_is_told_once_with_the_number_of_large_groups(raw: Path) -> None:
     told: list[str] = []
     plan = plan_groups([raw])
-    audit_plan(plan, wanted(["fifo"]), tell=told.append, large_rows=LARGE_ROWS, large_bytes=0)
+    audit_plan(plan, wanted(["fifo"]), tell=told.append, large_rows=LARGE_ROWS)
     (line,) = told
     assert line.startswith("engine: local, ")
     assert int(line.rpartition(": ")[2]) > 0

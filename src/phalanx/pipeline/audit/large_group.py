@@ -11,7 +11,7 @@ all tasks of a step need, the files and the summary of the group, is sent once (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import msgspec
@@ -21,7 +21,6 @@ from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.group_part import (
     SMALL_TABLES,
     CountedSummary,
-    GroupFiles,
     LargeGroup,
     Part,
     Selection,
@@ -33,6 +32,7 @@ from phalanx.pipeline.audit.group_part import (
 )
 from phalanx.pipeline.audit.group_summary import GroupSummary, merged
 from phalanx.pipeline.audit.number_ranges import NUMBER_MAX
+from phalanx.pipeline.audit.part_reader import NUMBERED, GroupFiles, RowGroupFacts
 from phalanx.pipeline.ingest_task import Task as WriteTask
 from phalanx.pipeline.ingest_task import take
 from phalanx.pipeline.lake.lake_file import LakeFile
@@ -71,19 +71,28 @@ def judge_large(
     """The findings of the checks of messages on one group, and clocks that go back."""
     group = msgspec.structs.replace(group, files=_without_stats(group.files))
     shared = msgspec.msgpack.encode(LargeGroup(group))
-    tasks = [encoded_task(task) for task in _summaries(group)]
-    results = run_tasks(shared, tasks)
+    summaries = list(_summaries(group))
+    results = run_tasks(shared, [encoded_task(task) for task in summaries])
     counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in results]
     summary = merged([one.summary for one in counted])
     numbers: dict[str, int] = {}
-    for one in counted:
-        for label, number in one.numbers.items():
+    for facts in (facts for one in counted for facts in one.row_groups):
+        for label, (_, number) in facts.numbers.items():
             numbers[label] = max(number, numbers.get(label, 0))
     run, out = Chronicle(summary.rows()), GroupFindings()
     run.vids |= dict(enumerate(summary.views))
     shared = msgspec.msgpack.encode(LargeGroup(group, msgspec.msgpack.encode(summary)))
+    known: dict[str, list[list[RowGroupFacts]]] = {
+        table: [[] for _ in files] for table, files in group.files.items()
+    }
+    for task, one in zip(summaries, counted, strict=True):
+        if task.table:
+            known[task.table][task.file] = one.row_groups
     for select in (_parts(run, numbers, part_rows), _pairs(run, out.disordered)):
-        for data in run_tasks(shared, [encoded_task(what) for what in select]):
+        parts = [
+            msgspec.structs.replace(what, row_groups=_wanted(run, known, what)) for what in select
+        ]
+        for data in run_tasks(shared, [encoded_task(what) for what in parts]):
             out.merge(decoded_findings(data))
     clocks: dict[str, str] = {}
     for one in counted:
@@ -106,6 +115,45 @@ def _summaries(group: GroupFiles) -> Iterator[SummaryTask]:
             first = False
     if first:
         yield SummaryTask("", 0, True)
+
+
+def _wanted(
+    run: Chronicle, known: Mapping[str, Sequence[Sequence[RowGroupFacts]]], what: Selection
+) -> dict[str, list[list[int]]]:
+    """The row groups that may have rows of a part."""
+    match what.kind:
+        case "numbers":
+            spans = {m.label: (what.low[m.k], what.high[m.k]) for m in run.members}
+
+            def has(facts: RowGroupFacts) -> bool:
+                return any(
+                    spans[label][0] <= last and first < spans[label][1]
+                    for label, (first, last) in facts.numbers.items()
+                )
+
+            tables: Iterable[str] = NUMBERED
+        case "positions":
+            low, high = what.positions
+
+            def has(facts: RowGroupFacts) -> bool:
+                spans = [facts.positions.get(view, (0, -1)) for view in what.views]
+                return any(first <= last and low <= last and first < high for first, last in spans)
+
+            tables = ("deliver",)
+        case "members" | "pair":
+            mine = {j.journal for k in what.members if (j := run.members[k].journal) is not None}
+
+            def has(facts: RowGroupFacts) -> bool:
+                return not mine.isdisjoint(facts.journals)
+
+            tables = ("deliver",)
+        case "merges":
+            return {}
+    return {
+        table: [[i for i, facts in enumerate(file) if has(facts)] for file in known[table]]
+        for table in tables
+        if table in known
+    }
 
 
 def _parts(run: Chronicle, numbers: dict[str, int], part_rows: int) -> Iterator[Selection]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import JournalError
-from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_group, judge_large_group, summed
 from phalanx.pipeline.audit.large_group import PART_ROWS, RunTasks, encoded_task, run_large_task
+from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts
 from phalanx.pipeline.engine import Engine, Progress, choose, run_encoded, run_plan
-from phalanx.pipeline.group_plan import GroupTask, by_group, joined, rows_of
+from phalanx.pipeline.group_plan import GroupTask, by_group, joined, rows_max, rows_of
 from phalanx.pipeline.group_tables import GroupKey
 from phalanx.pipeline.ingest_task import Taken, Task, can_refer, refer
 from phalanx.pipeline.lake.lake_file import LakeFile
@@ -23,8 +23,6 @@ from phalanx.pipeline.scratch import scratch_folder
 from phalanx.pipeline.segment_source import Offer
 from phalanx.pipeline.segment_stats import journals_of
 
-LARGE_BYTES = 8 << 20
-"""The rows of groups of more than so many bytes are counted, by the heads of blocks."""
 LARGE_ROWS = 2 * PART_ROWS
 """Groups of more rows than this are judged in parts."""
 WRITE_BYTES = 16 << 20
@@ -40,13 +38,12 @@ def audit_plan(
     progress: Progress | None = None,
     tell: Callable[[str], None] = lambda line: None,
     large_rows: int = LARGE_ROWS,
-    large_bytes: int = LARGE_BYTES,
     part_rows: int = PART_ROWS,
 ) -> Audit:
     """The verdicts on these properties of each group, and overall. JournalError or PipelineError
     for what cannot be read."""
     kernel = partial(judge_group, names=names)
-    small, large = _by_size(plan, large_rows, large_bytes)
+    small, large = _by_size(plan, large_rows)
     if not large:
         runs = run_plan(plan, kernel, engine=engine, master=master, progress=progress, tell=tell)
         return summed(runs, names)
@@ -73,15 +70,14 @@ def audit_plan(
     return summed(found, names)
 
 
-def _by_size(
-    plan: GroupTask, large_rows: int, large_bytes: int
-) -> tuple[list[GroupTask], dict[GroupKey, GroupTask]]:
-    """The groups to judge as a whole, and those to judge in parts."""
+def _by_size(plan: GroupTask, large_rows: int) -> tuple[list[GroupTask], dict[GroupKey, GroupTask]]:
+    """The groups to judge as a whole, and those to judge in parts; none of either if there is no
+    large one."""
     small: list[GroupTask] = []
     large: dict[GroupKey, GroupTask] = {}
-    if plan.bytes > large_bytes:
+    if rows_max(plan) > large_rows:
         for key, task in by_group(plan).items():
-            if task.bytes > large_bytes and rows_of(task) > large_rows:
+            if rows_max(task) > large_rows and rows_of(task) > large_rows:
                 large[key] = task
             else:
                 small.append(task)
