@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from mmap import mmap
 from typing import NamedTuple
 
 import msgspec
@@ -175,6 +176,17 @@ def announced_size(data: bytes, at: int) -> int:
         return 0
     stored: int = _FIELDS.unpack_from(data, at)[6]
     return HEAD_BYTES + stored if stored <= BODY_BYTES_MAX else 0
+
+
+def announced_rows(data: bytes | mmap) -> int:
+    """How many rows the heads of all blocks announce. Bodies are neither read nor checked, so a
+    damaged file may announce more or less than it has."""
+    found = at = 0
+    while (at := data.find(MAGIC, at)) >= 0 and len(data) - at >= HEAD_BYTES:
+        _, kind, _, _, rows, _, stored, *_ = _FIELDS.unpack_from(data, at)
+        found += rows if kind == ROWS else 0
+        at += HEAD_BYTES + (stored if stored <= BODY_BYTES_MAX else 0)
+    return found
 
 
 def _block(data: bytes, at: int) -> Block | None:

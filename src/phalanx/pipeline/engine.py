@@ -174,25 +174,32 @@ def _watched(spark: Any, tasks: Sequence[GroupTask], progress: Progress | None) 
 
 
 def run_encoded(
-    tasks: Sequence[bytes], work: Callable[[bytes], bytes], master: str | None = None
+    tasks: Sequence[bytes],
+    work: Callable[[bytes, bytes], bytes],
+    shared: bytes,
+    master: str | None = None,
 ) -> Iterator[bytes]:
-    """The results of encoded tasks on Spark, in the order of the tasks: one job of one stage.
-    `work` is importable; a JournalError or PipelineError that it raises is raised here."""
+    """The results of encoded tasks on Spark, in the order of the tasks: one job. A task is a row of
+    the plan; `shared` goes to each worker once. `work(shared, task)` is importable; a JournalError
+    or PipelineError that it raises is raised here."""
     from phalanx.pipeline.session_shutdown import one_session
     from phalanx.pipeline.spark_errors import failed_tasks
 
     def each(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            numbers, plans = (batch.column(i).to_pylist() for i in range(2))
+            for number, task in zip(numbers, plans, strict=True):
                 try:
-                    yield _batch(number, 0, work(tasks[number]), None)
+                    yield _batch(number, 0, work(shared, task), None)
                 except (JournalError, PipelineError) as error:
                     yield _batch(number, -1, None, msgspec.msgpack.encode(_problem(error)))
 
     if not tasks:
         return
     with one_session(master, quick=True) as spark, failed_tasks():
-        rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, _RESULT).collect()
+        plan = spark.createDataFrame(list(enumerate(tasks)), "task long, plan binary")
+        alone = plan.coalesce(1).repartition(len(tasks))
+        rows = alone.mapInArrow(each, _RESULT).collect()
     for row in sorted(rows, key=lambda row: row.task):
         if row.problem is not None:
             raise msgspec.msgpack.decode(bytes(row.problem), type=TaskProblem).error()

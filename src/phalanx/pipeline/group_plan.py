@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import msgspec
 
-from phalanx.errors import PipelineError
+from phalanx.errors import JournalError, PipelineError
 from phalanx.journal import parquet_export
+from phalanx.journal.blocks import announced_rows
 from phalanx.journal.columnar_reader import ColumnarReader, Copy, ScanSummary
+from phalanx.journal.segment import ending
 from phalanx.pipeline.group_tables import (
     GroupKey,
     GroupTables,
@@ -32,6 +35,8 @@ TASKS = 96
 """So many tasks keep a cluster busy; the size of the driver's machine does not matter."""
 TASK_BYTES_MIN = 1 << 20
 TASK_BYTES_MAX = 32 << 20
+ROW_BYTES_MIN = 2
+"""A row of a raw journal takes no less."""
 NAMED_MAX = 8
 _PEEK_BYTES = 1 << 16
 
@@ -66,7 +71,7 @@ def plan_groups(
     offers = [offer for offer in found if group in (None, offer.header.group)]
     if not offers:
         raise unknown_name(f"group {group!r}", "groups", [offer.header.group for offer in found])
-    return GroupTask(bytes=sum(offer.work for offer in offers), offers=offers)
+    return GroupTask(bytes=sum(offer.size for offer in offers), offers=offers)
 
 
 def unknown_name(what: str, kind: str, known: Iterable[str]) -> PipelineError:
@@ -101,6 +106,40 @@ def read_task(task: GroupTask) -> list[GroupTables]:
     if task.files:
         return tables_of_files(task.journals, task.files)
     return tables_of_offers(task.offers)
+
+
+def rows_of(task: GroupTask) -> int:
+    """How many rows the groups of a task have, about: as journals of a lake, notes of exports, and
+    footers or heads of blocks say. No rows are read."""
+    found = _listed_rows(task)
+    for offer in task.offers:
+        if offer.note is None:
+            found += max(_announced(Path(copy.path), copy.size) for copy in offer.copies)
+    return found
+
+
+def rows_max(task: GroupTask) -> int:
+    """They have no more rows than this, by the sizes of their files: raw ones are not opened."""
+    raw = sum(offer.size for offer in task.offers if offer.note is None)
+    return _listed_rows(task) + raw // ROW_BYTES_MIN
+
+
+def _listed_rows(task: GroupTask) -> int:
+    notes = [parquet_export.note_of(Path(o.note)) for o in task.offers if o.note is not None]
+    found = sum(facts.rows for facts in task.journals)
+    return found + sum(rows for note in notes for rows in note.tables.values())
+
+
+def _announced(path: Path, size: int) -> int:
+    footer = ending(path)
+    if footer is not None:
+        return footer.rows
+    try:
+        with path.open("rb") as file, mmap(file.fileno(), size, access=ACCESS_READ) as data:
+            return announced_rows(data)
+    except (OSError, ValueError) as error:  # it has gone, or has become shorter
+        problem = f"cannot be read ({error})"
+        raise JournalError(str(path), None, problem, "give the journals once more") from error
 
 
 # ---------------------------------------------------------------------- tasks of bounded size
@@ -156,7 +195,7 @@ def by_group(plan: GroupTask) -> dict[GroupKey, GroupTask]:
         key = GroupKey(header.cluster, runs[header.journal], header.group)
         offers_of.setdefault(key, []).append(offer)
     return {
-        key: GroupTask(bytes=sum(offer.work for offer in offers_of[key]), offers=offers_of[key])
+        key: GroupTask(bytes=sum(offer.size for offer in offers_of[key]), offers=offers_of[key])
         for key in sorted(offers_of)
     }
 

@@ -14,9 +14,9 @@ from tests.pipeline.audit.played import Played, groups_of
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.audit import RunVerdicts, judge_group
-from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_large_group
 from phalanx.pipeline.audit.large_group import run_large_task
+from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.lake.lake_file import LakeFile
 
@@ -26,8 +26,8 @@ EVERY = 6
 """Of the traces, every so many; all of them in the slow test."""
 
 
-def here(tasks: Sequence[bytes]) -> Iterator[bytes]:
-    return map(run_large_task, tasks)
+def here(shared: bytes, tasks: Sequence[bytes]) -> Iterator[bytes]:
+    return (run_large_task(shared, task) for task in tasks)
 
 
 def in_files(group: GroupTables, folder: Path) -> GroupFiles:

@@ -4,12 +4,13 @@ chronicle, message_columns      lives and views of a group; its messages as nump
 group_facts, delivered_cells    what the checks look up: views, routes, who delivered what how
 view_checks, markers, reports   the checks in Python, on few rows
 integrity ... receipts          the checks of messages, in numpy
-past, batched, causality        causality and batches
+past, past_vectors, batched, causality
+                                causality and batches
 group_findings, sentences       one shape for all violations, and their texts
 verdicts, judge                 holds, violated, unverifiable; and one group as a whole
 group_summary, group_part, large_group
                                 a large group, in parts of bounded size
-audit_plan                      all groups, in this process or on Spark
+plan_audit                      all groups, in this process or on Spark
 
 The audit judges message-level properties without the checkers of `verify`: two independent programs
 that a test compares on thousands of runs. View-level properties need few rows, so there the audit
@@ -17,8 +18,8 @@ runs the checkers themselves (`view_checks`). The catalogue `verify.properties` 
 is judged how.
 """
 
-from phalanx.pipeline.audit.audit_plan import audit_plan
 from phalanx.pipeline.audit.judge import audit_groups, judge_group, summed, wanted
+from phalanx.pipeline.audit.plan_audit import audit_plan
 from phalanx.pipeline.audit.verdicts import Audit, AuditViolation, Result, RunVerdicts
 from phalanx.verify.properties import PROPERTIES
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
-from phalanx.pipeline.audit.past import CHUNK, Late, Past, PastDeliveries, cut
+from phalanx.pipeline.audit.past import CHUNK, CHUNK_BYTES, Late, Past, PastDeliveries, cut
+from phalanx.pipeline.audit.past_vectors import VectorBlock
 
 FAR = np.iinfo(np.int64).max
 
@@ -17,20 +18,61 @@ FAR = np.iinfo(np.int64).max
 def batches(past: Past, rows: PastDeliveries, with_past: bool = True) -> list[Late]:
     """What one member delivered in a batch, against each other. Without the past, only order and
     frames are compared."""
-    parts = cut(past, rows)
-    sel = np.flatnonzero(~rows.basic[parts.row] & (rows.batch[parts.row] != NONE))
-    if len(sel) < 2:
-        return []
-    order = sel[np.argsort(rows.v[parts.row[sel]], kind="stable")]
-    row, first, last, at = (column[order] for column in parts)
-    v, batch, s, frame = (x[row] for x in (rows.v, rows.batch, rows.s, rows.frame))
-    turn = np.concatenate([[True], (v[1:] != v[:-1]) | (batch[1:] != batch[:-1])])
-    group = np.cumsum(turn) - 1
-    found = _in_order(rows, row, first, last, s, frame, group)
-    found += _frames(rows, row, first, last, s, frame, group)
+    member = Batches(past, rows)
     if with_past:
-        found += _follows(past, rows, row, first, last, s, at, group)
-    return found
+        past.compare([member])
+    return member.late
+
+
+class Batches:
+    """The batches of one member. `late` has what is wrong in them: at first by order and frames,
+    after the vectors of their past also what follows what."""
+
+    def __init__(self, past: Past, rows: PastDeliveries) -> None:
+        parts = cut(past, rows)
+        sel = np.flatnonzero(~rows.basic[parts.row] & (rows.batch[parts.row] != NONE))
+        order = sel[np.argsort(rows.v[parts.row[sel]], kind="stable")]
+        row, first, last, at = (column[order] for column in parts)
+        v, batch, s, frame = (x[row] for x in (rows.v, rows.batch, rows.s, rows.frame))
+        new = np.ones(len(row), dtype=bool)
+        new[1:] = (v[1:] != v[:-1]) | (batch[1:] != batch[:-1])
+        group = np.cumsum(new) - 1
+        self._rows, self._row, self._first, self._last = rows, row, first, last
+        self._s, self._at, self._group = s, at, group
+        self.late = _in_order(rows, row, first, last, s, frame, group)
+        self.late += _frames(rows, row, first, last, s, frame, group)
+
+    @property
+    def some(self) -> bool:
+        """A batch has two parts."""
+        return len(self._group) > 0 and int(self._group[-1]) + 1 < len(self._group)
+
+    def read(self, block: VectorBlock) -> None:
+        """No message of a batch has another of it in its past."""
+        group, s, first = self._group, self._s, self._first
+        size = max(1, min(CHUNK, CHUNK_BYTES // (block.width * block.matrix.itemsize)))
+        begin = 0
+        while begin < len(group):
+            end = int(np.searchsorted(group, group[min(begin + size, len(group) - 1)], "right"))
+            here = slice(begin, end)
+            local = group[here] - group[begin]
+            inside = np.flatnonzero((s[here] >= block.low) & (s[here] < block.high))
+            mine = s[here][inside] - block.low
+            lowest = np.full((int(local[-1]) + 1, block.width), FAR, dtype=np.int64)
+            np.minimum.at(lowest, (local[inside], mine), first[here][inside])
+            bad = block.of(self._at[here]) >= lowest[local]
+            bad[inside, mine] = False
+            for i, column in zip(*np.nonzero(bad), strict=True):
+                other = block.low + int(column)
+                early = np.flatnonzero((local == local[i]) & (s[here] == other))
+                number = int(lowest[local[i], column])
+                self._follows(begin + int(i), other, number, begin + int(early[0]))
+            begin = end
+
+    def _follows(self, j: int, other: int, number: int, early: int) -> None:
+        first, last = int(self._first[j]), int(self._last[j])
+        row, before = int(self._row[j]), int(self._row[early])
+        self.late.append(_late("follows", self._rows, row, first, last, other, number, before))
 
 
 def _late(
@@ -98,45 +140,3 @@ def _frames(
         )
         for x, y in zip(a[two], b[two], strict=True)
     ]
-
-
-def _follows(
-    past: Past,
-    rows: PastDeliveries,
-    row: Longs,
-    first: Longs,
-    last: Longs,
-    s: Longs,
-    at: Longs,
-    group: Longs,
-) -> list[Late]:
-    """No message of a batch has another of it in its past."""
-    found: list[Late] = []
-    begin, senders = 0, past.vectors.shape[1]
-    while begin < len(group):
-        end = int(np.searchsorted(group, group[min(begin + CHUNK, len(group) - 1)], side="right"))
-        here = slice(begin, end)
-        local = group[here] - group[begin]
-        lowest = np.full((int(local[-1]) + 1, senders), FAR, dtype=np.int64)
-        np.minimum.at(lowest, (local, s[here]), first[here])
-        vectors = past.vectors[at[here]]  # of no send row: zero
-        bad = vectors >= lowest[local]
-        bad[np.arange(end - begin), s[here]] = False
-        for i, other in zip(*np.nonzero(bad), strict=True):
-            number = int(lowest[local[i], other])
-            early = np.flatnonzero((local == local[i]) & (s[here] == other))
-            j, e = begin + int(i), begin + int(early[0])
-            found.append(
-                _late(
-                    "follows",
-                    rows,
-                    int(row[j]),
-                    int(first[j]),
-                    int(last[j]),
-                    int(other),
-                    number,
-                    int(row[e]),
-                )
-            )
-        begin = end
-    return found

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.batched import batches
+from phalanx.pipeline.audit.batched import Batches
 from phalanx.pipeline.audit.direct_causes import DirectCauses, Shown, shown
 from phalanx.pipeline.audit.group_findings import GroupFinding, shown_rows
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
-from phalanx.pipeline.audit.past import Late, Past, PastDeliveries, PastSends, judge, judge_fifo
+from phalanx.pipeline.audit.past import (
+    Late,
+    Past,
+    PastDeliveries,
+    PastOfMember,
+    PastSends,
+    judge_fifo,
+)
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.row_coder import BASIC
 
@@ -29,15 +36,35 @@ def causality(p: PreparedGroup) -> None:
     senders = np.unique(sends.s)
     unshown = set(senders[p.counts_member(senders)].tolist())
     found: list[Late] = []
+    unproved: list[PastOfMember] = []
+    batched: list[Batches] = []
     for k in range(len(p.run.members)):
         begin, end = int(ends[k]), int(ends[k + 1])
         if begin == end:
             continue
         rows = _deliveries(p, k, begin, end)
-        proved = None if p.facts.torn[k] else shown(causes, rows, bool(p.facts.rising[k]))
-        found += _member(p, past, rows, proved)
-        if proved is not None:
+        batches = Batches(past, rows)
+        if p.facts.torn[k]:
+            fifo, late = judge_fifo(past, rows)
+            p.out.asked("fifo", fifo)
+            found += late
+            batched.append(batches)
+            continue
+        proved = shown(causes, rows, bool(p.facts.rising[k]))
+        if proved is None:
+            unproved.append(PastOfMember(past, rows))
+            batched.append(batches)
+        else:
             unshown.discard(k)
+            _ask(p, proved)
+            found += batches.late
+    past.compare([*unproved, *(batches for batches in batched if batches.some)])
+    for member in unproved:
+        judged = member.judged()
+        _ask(p, Shown(judged.fifo, judged.causal, judged.reliable, judged.crossing))
+        found += judged.late
+    for batches in batched:
+        found += batches.late
     if unshown:
         for i in past.looped:
             if int(sends.s[i]) in unshown:
@@ -45,20 +72,9 @@ def causality(p: PreparedGroup) -> None:
     _report(p, found)
 
 
-def _member(p: PreparedGroup, past: Past, rows: PastDeliveries, proved: Shown | None) -> list[Late]:
-    """One member, with vectors if the induction over direct causes does not apply."""
-    if p.facts.torn[rows.k]:
-        fifo, late = judge_fifo(past, rows)
-        p.out.asked("fifo", fifo)
-        return late + batches(past, rows)
-    if proved is not None:
-        times, late = proved, batches(past, rows, with_past=False)
-    else:
-        *counts, late = judge(past, rows)
-        times, late = Shown(*counts), late + batches(past, rows)
+def _ask(p: PreparedGroup, times: Shown) -> None:
     for name, count in zip(("fifo", *NAMES), times, strict=True):
         p.out.asked(name, count)
-    return late
 
 
 def _sends(p: PreparedGroup) -> PastSends:
@@ -111,7 +127,7 @@ def _dependencies(p: PreparedGroup) -> tuple[Longs, Longs, Longs]:
 
 
 def _deliveries(p: PreparedGroup, k: int, begin: int, end: int) -> PastDeliveries:
-    d = p.deliveries.at(np.arange(begin, end))
+    d = p.deliveries.at(slice(begin, end))
     return PastDeliveries(
         k=k,
         s=d.s,

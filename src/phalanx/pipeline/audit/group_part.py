@@ -12,8 +12,8 @@ A part is a pure function of files and of the summary of the group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,19 +32,26 @@ from phalanx.pipeline.audit.merges import judge_merges, upto
 from phalanx.pipeline.audit.message_columns import GroupColumns
 from phalanx.pipeline.audit.number_ranges import Bools, Longs, NumberStretch
 from phalanx.pipeline.audit.order import one_message, one_position, rising, weak_total_order
+from phalanx.pipeline.audit.part_reader import (
+    CAUSES,
+    Filter,
+    GroupFiles,
+    RowGroupFacts,
+    codes,
+    columns_of,
+    facts_of_rows,
+    read_row_groups,
+    read_tables,
+)
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.receipts import receipts
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.audit.synchrony import marker_sides, safe_prefix, virtual_synchrony
-from phalanx.pipeline.group_tables import GroupKey, GroupTables, each_batch, filtered_tables
-from phalanx.pipeline.lake.lake_file import LakeFile
+from phalanx.pipeline.group_tables import GroupTables, filtered_tables
 from phalanx.pipeline.lake.lake_schema import VIEWS
-from phalanx.pipeline.segment_stats import JournalFacts
 
 Kind = Literal["numbers", "members", "positions", "merges", "pair"]
 Check = Callable[[PreparedGroup], None]
-Filter = Callable[[Any], Any]
-"""Which rows of a batch are read: a condition for each, or None for all."""
 
 SMALL_TABLES = (
     *("life", "topology", "view_change_step", "view_installed", "transitional"),
@@ -61,15 +68,6 @@ OF_NUMBERS: tuple[Check, ...] = (
 OF_MEMBERS: tuple[Check, ...] = (no_duplication, initial_view, marker_sides, rising, causality)
 
 
-class GroupFiles(msgspec.Struct, frozen=True):
-    """Where the rows of a group are."""
-
-    key: GroupKey
-    journals: list[JournalFacts]
-    files: dict[str, list[LakeFile]]
-    """Parquet files by table, of a lake with its `views`; they may hold rows of other groups."""
-
-
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What of a group a part judges."""
 
@@ -84,13 +82,23 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     positions: tuple[int, int] = (0, 0)
     """From the first to before the second."""
     first: bool = False
+    row_groups: dict[str, list[list[int]]] = {}
+    """Row groups that have rows of the part, by table and file; all of other tables."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class LargeGroup(msgspec.Struct, frozen=True):
+    """What all tasks of a group need."""
+
+    group: GroupFiles
+    summary: bytes = b""
+    """Encoded; empty until there is one."""
+
+
+class Part(NamedTuple):
     """One part of a large group, and all that judging it needs."""
 
     group: GroupFiles
-    summary: bytes
+    summary: GroupSummary
     what: Selection
 
 
@@ -125,54 +133,62 @@ def decoded_findings(data: bytes) -> GroupFindings:
 
 
 class SummaryTask(msgspec.Struct, frozen=True):
-    """Some of the files of a group. The small tables are in every task, and count in the first."""
+    """One file of a group. The small tables are read by every task, and count in the first."""
 
-    group: GroupFiles
+    table: str
+    file: int
+    """Its place among the files of the table."""
     first: bool
 
 
 class CountedSummary(msgspec.Struct):
-    """The summary of some files, and the highest number that was seen of each sender."""
+    """The summary of a file, and what its row groups have."""
 
     summary: GroupSummary
-    numbers: dict[str, int]
-    """By label."""
     clocks: dict[str, str]
     """Members whose clock goes back, as far as these rows show."""
+    row_groups: list[RowGroupFacts]
 
 
-def summarise(task: SummaryTask) -> CountedSummary:
+def summarise(group: GroupFiles, task: SummaryTask) -> CountedSummary:
     """Reads the rows of messages batch by batch."""
-    group = task.group
     small = {name: files for name, files in group.files.items() if name in SMALL_TABLES}
     known = filtered_tables(group.key, group.journals, small, {})
-    numbers: dict[str, int] = {}
     clocks: dict[str, str] = {}
     found: list[GroupSummary] = []
-    rest = {name: files for name, files in group.files.items() if name not in SMALL_TABLES}
-    for name, batch in each_batch(group.key, group.journals, rest, SUMMARY_ROWS):
-        tables = known.joined(name, batch)
-        found.append(_summary(tables, numbers, task.first and not found))
+    row_groups: list[RowGroupFacts] = []
+    labels = {j.journal: f"{j.member}.{j.incarnation}" for j in group.journals}
+    for rows in _some_rows(group, task, labels, row_groups):
+        tables = known.joined(task.table, rows)
+        found.append(_summary(tables, task.first and not found))
         clocks |= clock_jumps(tables)
     if task.first and not found:
-        found.append(_summary(known, numbers, True))
-    return CountedSummary(merged(found), numbers, clocks)
+        found.append(_summary(known, True))
+    return CountedSummary(merged(found), clocks, row_groups)
 
 
-def _summary(tables: GroupTables, numbers: dict[str, int], lives: bool) -> GroupSummary:
+def _some_rows(
+    group: GroupFiles, task: SummaryTask, labels: Mapping[str, str], facts: list[RowGroupFacts]
+) -> Iterator[Any]:
+    """The rows of a file, about so many at a time; adds the facts of each row group."""
+    if not task.table:
+        return
+    held: list[Any] = []
+    columns = columns_of(task.table, CAUSES)
+    for rows in read_row_groups(group, task.table, task.file, columns, None):
+        facts.append(facts_of_rows(task.table, rows, labels))
+        if held and sum(one.num_rows for one in held) + rows.num_rows > SUMMARY_ROWS:
+            yield arrow().concat_tables(held).unify_dictionaries()
+            held = []
+        if rows.num_rows:
+            held.append(rows)
+    if held:
+        yield arrow().concat_tables(held).unify_dictionaries()
+
+
+def _summary(tables: GroupTables, lives: bool) -> GroupSummary:
     coder = RowCoder()
     rows = Summariser(tables, coder).rows(lives=lives)
-    for name, *who in (
-        ("sent", "member", "incarnation"),
-        ("deliver", "sender", "sender_incarnation"),
-    ):
-        table = tables[name]
-        if table.num_rows:
-            code, pairs = coder.pairs(table, *who)
-            last = coder.longs(table, "last")
-            for i, (member, incarnation) in enumerate(pairs):
-                label = f"{member}.{incarnation}"
-                numbers[label] = max(numbers.get(label, 0), int(last[code == i].max()))
     return summary_of(coder.views, rows)
 
 
@@ -180,7 +196,7 @@ def _summary(tables: GroupTables, numbers: dict[str, int], lives: bool) -> Group
 
 
 def judge_part(part: Part) -> GroupFindings:
-    summary = msgspec.msgpack.decode(part.summary, type=GroupSummary)
+    summary = part.summary
     run, out = Chronicle(summary.rows()), GroupFindings()
     match part.what.kind:
         case "merges":
@@ -228,106 +244,100 @@ def _numbers(part: Part, summary: GroupSummary, run: Chronicle, out: GroupFindin
 
 def _members(part: Part, summary: GroupSummary, run: Chronicle, out: GroupFindings) -> None:
     filters = {"deliver": _by_members(run, part.what.members)}
-    columns = GroupColumns(_tables(part, ("deliver", "sent", "transitional"), filters), summary)
+    names = ("deliver", "sent", "transitional")
+    columns = GroupColumns(_tables(part, names, filters, frozenset({"t_ns"})), summary)
 
     def delivered_in(s: int, v: int, number: int) -> bool:
         sender = run.members[s]
         rows = {"deliver": _message(sender.member, sender.incarnation, run.vids[v], number)}
-        return bool(_tables(part, ("deliver",), rows)["deliver"].num_rows)
+        every = part._replace(what=msgspec.structs.replace(part.what, row_groups={}))
+        return bool(_tables(every, ("deliver",), rows)["deliver"].num_rows)
 
     prepared = PreparedGroup(columns, out, members=part.what.members, delivered_in=delivered_in)
     for check in OF_MEMBERS:
         check(prepared)
 
 
-def _tables(part: Part, names: Sequence[str], filters: Mapping[str, Filter]) -> GroupTables:
-    wanted = (*names, VIEWS)
-    files = {name: part.group.files[name] for name in wanted if name in part.group.files}
-    return filtered_tables(part.group.key, part.group.journals, files, filters)
+def _tables(
+    part: Part,
+    names: Sequence[str],
+    filters: Mapping[str, Filter],
+    without: frozenset[str] = CAUSES | {"t_ns"},
+) -> GroupTables:
+    group = part.group
+    small = {name: group.files.get(name, []) for name in (*names, VIEWS) if name in SMALL_TABLES}
+    found = filtered_tables(group.key, group.journals, small, {})
+    large = [name for name in names if name not in SMALL_TABLES]
+    for name, table in read_tables(group, large, filters, part.what.row_groups, without).items():
+        found = found.joined(name, table)
+    return found
 
 
 # ---------------------------------------------------------------------------- which rows
 
 
-def _pairs(batch: Any, name: str, number: str) -> Iterator[tuple[Any, str, int]]:
-    """Each pair of values of two columns, and where it is."""
-    names, numbers = (batch.column(column).dictionary_encode() for column in (name, number))
-    code = names.indices.to_numpy(zero_copy_only=False) * len(numbers.dictionary)
-    code = code + numbers.indices.to_numpy(zero_copy_only=False)
-    words, others = names.dictionary.to_pylist(), numbers.dictionary.to_pylist()
-    for key in np.unique(code).tolist():
-        yield code == key, words[key // len(others)], others[key % len(others)]
+def _of_rows(code: Longs, values: Sequence[Any]) -> Any:
+    """A value for each row, by its code."""
+    return np.array(values)[code]
 
 
-def _meets(batch: Any, where: Bools, low: int, high: int) -> Bools:
-    first, last = batch.column("first").to_numpy(), batch.column("last").to_numpy()
-    found: Bools = where & (last >= low) & (first < high)
+def _meets(rows: Any, low: Any, high: Any) -> Bools:
+    first, last = (RowCoder().longs(rows, name) for name in ("first", "last"))
+    found: Bools = (last >= low) & (first < high)
     return found
 
 
 def _meeting(bounds: Mapping[str, tuple[int, int]]) -> Filter:
-    def wanted(batch: Any) -> Any:
-        found = np.zeros(batch.num_rows, dtype=bool)
-        for where, name, incarnation in _pairs(batch, "sender", "sender_incarnation"):
-            found |= _meets(batch, where, *bounds[f"{name}.{incarnation}"])
-        return found
+    def wanted(rows: Any) -> Bools:
+        code, pairs = RowCoder().pairs(rows, "sender", "sender_incarnation")
+        spans = [bounds[f"{name}.{incarnation}"] for name, incarnation in pairs]
+        low, high = (_of_rows(code, [span[i] for span in spans]) for i in range(2))
+        return _meets(rows, low, high)
 
     return wanted
 
 
 def _own_meeting(bounds: Mapping[str, tuple[int, int]]) -> Filter:
-    def wanted(batch: Any) -> Any:
-        found = np.zeros(batch.num_rows, dtype=bool)
-        journals = batch.column("journal").dictionary_encode()
-        code = journals.indices.to_numpy(zero_copy_only=False)
-        for i, journal in enumerate(journals.dictionary.to_pylist()):
-            if journal in bounds:
-                found |= _meets(batch, code == i, *bounds[journal])
-        return found
+    def wanted(rows: Any) -> Bools:
+        code, journals = codes(rows, "journal")
+        spans = [bounds.get(journal, (0, 0)) for journal in journals]
+        low, high = (_of_rows(code, [span[i] for span in spans]) for i in range(2))
+        return _meets(rows, low, high)
 
     return wanted
 
 
-def _by_members(run: Chronicle, members: Sequence[int], view: str | None = None) -> Filter:
-    pa = arrow()
-    journals = [run.members[k].journal for k in members]
-    names = pa.array([j.journal for j in journals if j is not None], pa.string())
+def _in(rows: Any, column: str, wanted: Collection[Any]) -> Bools:
+    code, values = codes(rows, column)
+    found: Bools = _of_rows(code, [value in wanted for value in values])
+    return found
 
-    def wanted(batch: Any) -> Any:
-        found = pa.compute.is_in(batch.column("journal"), value_set=names)
-        if view is not None:
-            found = pa.compute.and_(found, pa.compute.equal(batch.column("view"), view))
-        return found.to_numpy(zero_copy_only=False)
+
+def _by_members(run: Chronicle, members: Sequence[int], view: str | None = None) -> Filter:
+    journals = {j.journal for k in members if (j := run.members[k].journal) is not None}
+
+    def wanted(rows: Any) -> Bools:
+        found = _in(rows, "journal", journals)
+        return found if view is None else found & _in(rows, "view", {view})
 
     return wanted
 
 
 def _message(member: str, incarnation: int, view: str, number: int) -> Filter:
-    pc = arrow().compute
-
-    def wanted(batch: Any) -> Any:
-        found = pc.and_(
-            pc.and_(
-                pc.equal(batch.column("sender"), member),
-                pc.equal(batch.column("sender_incarnation"), incarnation),
-            ),
-            pc.equal(batch.column("view"), view),
-        ).to_numpy(zero_copy_only=False)
-        return _meets(batch, found, number, number + 1)
+    def wanted(rows: Any) -> Bools:
+        sender = _in(rows, "sender", {member}) & _in(rows, "sender_incarnation", {incarnation})
+        return sender & _in(rows, "view", {view}) & _meets(rows, number, number + 1)
 
     return wanted
 
 
 def _at_positions(part: Part) -> Filter:
-    pa = arrow()
     low, high = part.what.positions
-    views = pa.array(part.what.views, pa.string())
 
-    def wanted(batch: Any) -> Any:
-        here = pa.compute.is_in(batch.column("view"), value_set=views)
-        here = here.to_numpy(zero_copy_only=False)
-        pos = batch.column("pos").fill_null(-1).to_numpy(zero_copy_only=False)
-        first, last = batch.column("first").to_numpy(), batch.column("last").to_numpy()
-        return here & (pos >= 0) & (pos < high) & (pos + last - first >= low)
+    def wanted(rows: Any) -> Bools:
+        pos, first, last = (RowCoder().longs(rows, name, -1) for name in ("pos", "first", "last"))
+        here = _in(rows, "view", part.what.views)
+        found: Bools = here & (pos >= 0) & (pos < high) & (pos + last - first >= low)
+        return found
 
     return wanted

@@ -220,28 +220,21 @@ class Summariser:
         ends = {j.journal: j for j in self._tables.journals if not j.stopped}
         if not ends:
             return
-        pc, pa = self._pa.compute, self._pa
-        wanted = pa.array(list(ends), pa.string())
         best: dict[str, tuple[int, int]] = {}
         for name in self._tables.names:
-            table = self._tables[name].select(["journal", "lseq", "step"])
-            for batch in table.to_batches():
-                mine = batch.filter(pc.is_in(batch.column(0), value_set=wanted))
-                if not mine.num_rows:
-                    continue
-                code = mine.column(0).dictionary_encode()
-                index = code.indices.to_numpy(zero_copy_only=False)
-                lseq, step = mine.column(1).to_numpy(), mine.column(2).to_numpy()
-                for i, journal in enumerate(code.dictionary.to_pylist()):
-                    at = np.flatnonzero(index == i)
+            table = self._tables[name]
+            code, journals = self._coder.coded(table, "journal")
+            lseq, step = self._coder.longs(table, "lseq"), self._coder.longs(table, "step")
+            for i, journal in enumerate(journals):
+                if journal in ends:
+                    at = np.flatnonzero(code == i)
                     high = at[np.argmax(lseq[at])]
-                    best[journal] = max(
-                        best.get(journal, (0, 0)), (int(lseq[high]), int(step[high]))
-                    )
-        for journal, (lseq, step) in best.items():
+                    last = int(lseq[high]), int(step[high])
+                    best[journal] = max(best.get(journal, (0, 0)), last)
+        for journal, (row, at_step) in best.items():
             facts = ends[journal]
-            if lseq == facts.last:
-                yield LastStep(facts.member, facts.incarnation, step)
+            if row == facts.last:
+                yield LastStep(facts.member, facts.incarnation, at_step)
 
     def _closings(self) -> Iterator[Closing]:
         """Receipts of stability that name members, or of a step that installs a view or may be the

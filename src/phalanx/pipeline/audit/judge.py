@@ -16,7 +16,6 @@ from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.clock_jumps import clock_jumps
 from phalanx.pipeline.audit.delivery_view import delivery_view, initial_view
 from phalanx.pipeline.audit.group_findings import KEPT, GroupFindings, violation_of
-from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.integrity import integrity, no_duplication
 from phalanx.pipeline.audit.large_group import PART_ROWS, RunTasks, judge_large
 from phalanx.pipeline.audit.liveness import liveness
@@ -25,6 +24,7 @@ from phalanx.pipeline.audit.markers import markers
 from phalanx.pipeline.audit.merges import merges
 from phalanx.pipeline.audit.message_columns import GroupColumns
 from phalanx.pipeline.audit.order import total_order
+from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.receipts import receipts
 from phalanx.pipeline.audit.reports import reports

@@ -1,15 +1,17 @@
 """Judge one large group in parts: plan the parts, and add up their findings.
 
+    journals    raw ones are written as Parquet files (see `plan_audit`)
     summaries   one task for each file of messages: what each member sent and delivered, counted
     parts       numbers, members, positions and merges (see `group_part`)
     pairs       of members in views whose positions are broken
 
-Each step is one list of tasks, pure functions of files, that any number of workers may take.
+Each step is one list of tasks, pure functions of files, that any number of workers may take. What
+all tasks of a step need, the files and the summary of the group, is sent once (`LargeGroup`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import msgspec
@@ -19,7 +21,7 @@ from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.group_part import (
     SMALL_TABLES,
     CountedSummary,
-    GroupFiles,
+    LargeGroup,
     Part,
     Selection,
     SummaryTask,
@@ -28,48 +30,69 @@ from phalanx.pipeline.audit.group_part import (
     judge_part,
     summarise,
 )
-from phalanx.pipeline.audit.group_summary import merged
+from phalanx.pipeline.audit.group_summary import GroupSummary, merged
 from phalanx.pipeline.audit.number_ranges import NUMBER_MAX
+from phalanx.pipeline.audit.part_reader import NUMBERED, GroupFiles, RowGroupFacts
+from phalanx.pipeline.ingest_task import Task as WriteTask
+from phalanx.pipeline.ingest_task import take
+from phalanx.pipeline.lake.lake_file import LakeFile
 
 PART_ROWS = 1_500_000
 """Deliveries in one part, about: its columns and what is computed of them take less than 1 GB."""
 
-RunTasks = Callable[[Sequence[bytes]], Iterator[bytes]]
-"""Runs encoded tasks somewhere, in any order, and returns their results in the order of tasks."""
+RunTasks = Callable[[bytes, Sequence[bytes]], Iterator[bytes]]
+"""Runs encoded tasks somewhere, in any order, with the bytes that they share, and returns their
+results in the order of tasks."""
 
-LargeTask = SummaryTask | Part
+LargeTask = WriteTask | SummaryTask | Selection
+_KINDS: dict[type, bytes] = {WriteTask: b"w", SummaryTask: b"s", Selection: b"p"}
 
 
-def run_large_task(data: bytes) -> bytes:
+def run_large_task(shared: bytes, data: bytes) -> bytes:
     """What a worker does with one task."""
+    encode, decode = msgspec.msgpack.encode, msgspec.msgpack.decode
+    if data[:1] == b"w":
+        return encode(take(decode(data[1:], type=WriteTask)))
+    large = decode(shared, type=LargeGroup)
     if data[:1] == b"s":
-        task = msgspec.msgpack.decode(data[1:], type=SummaryTask)
-        return msgspec.msgpack.encode(summarise(task))
-    return encoded_findings(judge_part(msgspec.msgpack.decode(data[1:], type=Part)))
+        return encode(summarise(large.group, decode(data[1:], type=SummaryTask)))
+    summary = decode(large.summary, type=GroupSummary)
+    part = Part(large.group, summary, decode(data[1:], type=Selection))
+    return encoded_findings(judge_part(part))
 
 
-def _encoded(task: LargeTask) -> bytes:
-    kind = b"s" if isinstance(task, SummaryTask) else b"p"
-    return kind + msgspec.msgpack.encode(task)
+def encoded_task(task: LargeTask) -> bytes:
+    return _KINDS[type(task)] + msgspec.msgpack.encode(task)
 
 
 def judge_large(
     group: GroupFiles, run_tasks: RunTasks, part_rows: int = PART_ROWS
 ) -> tuple[Chronicle, GroupFindings, list[str]]:
     """The findings of the checks of messages on one group, and clocks that go back."""
-    tasks = [_encoded(task) for task in _summaries(group)]
-    counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in run_tasks(tasks)]
+    group = msgspec.structs.replace(group, files=_without_stats(group.files))
+    shared = msgspec.msgpack.encode(LargeGroup(group))
+    summaries = list(_summaries(group))
+    results = run_tasks(shared, [encoded_task(task) for task in summaries])
+    counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in results]
     summary = merged([one.summary for one in counted])
     numbers: dict[str, int] = {}
-    for one in counted:
-        for label, number in one.numbers.items():
+    for facts in (facts for one in counted for facts in one.row_groups):
+        for label, (_, number) in facts.numbers.items():
             numbers[label] = max(number, numbers.get(label, 0))
     run, out = Chronicle(summary.rows()), GroupFindings()
     run.vids |= dict(enumerate(summary.views))
-    known = msgspec.msgpack.encode(summary)
+    shared = msgspec.msgpack.encode(LargeGroup(group, msgspec.msgpack.encode(summary)))
+    known: dict[str, list[list[RowGroupFacts]]] = {
+        table: [[] for _ in files] for table, files in group.files.items()
+    }
+    for task, one in zip(summaries, counted, strict=True):
+        if task.table:
+            known[task.table][task.file] = one.row_groups
     for select in (_parts(run, numbers, part_rows), _pairs(run, out.disordered)):
-        parts = [_encoded(Part(group, known, what)) for what in select]
-        for data in run_tasks(parts):
+        parts = [
+            msgspec.structs.replace(what, row_groups=_wanted(run, known, what)) for what in select
+        ]
+        for data in run_tasks(shared, [encoded_task(what) for what in parts]):
             out.merge(decoded_findings(data))
     clocks: dict[str, str] = {}
     for one in counted:
@@ -77,15 +100,60 @@ def judge_large(
     return run, out, list(clocks.values())
 
 
+def _without_stats(files: dict[str, list[LakeFile]]) -> dict[str, list[LakeFile]]:
+    return {
+        name: [msgspec.structs.replace(file, stats="") for file in some]
+        for name, some in files.items()
+    }
+
+
 def _summaries(group: GroupFiles) -> Iterator[SummaryTask]:
-    small = {name: files for name, files in group.files.items() if name in SMALL_TABLES}
     first = True
     for name, files in group.files.items():
-        for file in files if name not in SMALL_TABLES else ():
-            yield SummaryTask(msgspec.structs.replace(group, files=small | {name: [file]}), first)
+        for i in range(len(files)) if name not in SMALL_TABLES else ():
+            yield SummaryTask(name, i, first)
             first = False
     if first:
-        yield SummaryTask(msgspec.structs.replace(group, files=small), True)
+        yield SummaryTask("", 0, True)
+
+
+def _wanted(
+    run: Chronicle, known: Mapping[str, Sequence[Sequence[RowGroupFacts]]], what: Selection
+) -> dict[str, list[list[int]]]:
+    """The row groups that may have rows of a part."""
+    match what.kind:
+        case "numbers":
+            spans = {m.label: (what.low[m.k], what.high[m.k]) for m in run.members}
+
+            def has(facts: RowGroupFacts) -> bool:
+                return any(
+                    spans[label][0] <= last and first < spans[label][1]
+                    for label, (first, last) in facts.numbers.items()
+                )
+
+            tables: Iterable[str] = NUMBERED
+        case "positions":
+            low, high = what.positions
+
+            def has(facts: RowGroupFacts) -> bool:
+                spans = [facts.positions.get(view, (0, -1)) for view in what.views]
+                return any(first <= last and low <= last and first < high for first, last in spans)
+
+            tables = ("deliver",)
+        case "members" | "pair":
+            mine = {j.journal for k in what.members if (j := run.members[k].journal) is not None}
+
+            def has(facts: RowGroupFacts) -> bool:
+                return not mine.isdisjoint(facts.journals)
+
+            tables = ("deliver",)
+        case "merges":
+            return {}
+    return {
+        table: [[i for i, facts in enumerate(file) if has(facts)] for file in known[table]]
+        for table in tables
+        if table in known
+    }
 
 
 def _parts(run: Chronicle, numbers: dict[str, int], part_rows: int) -> Iterator[Selection]:

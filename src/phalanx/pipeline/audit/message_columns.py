@@ -28,8 +28,8 @@ from phalanx.pipeline.group_tables import GroupTables
 class Columns:
     """Columns of equal length."""
 
-    def at(self, where: Longs | Bools) -> Self:
-        """The same columns of some rows."""
+    def at(self, where: Longs | Bools | slice) -> Self:
+        """The same columns of some rows; of a slice, without a copy."""
         return type(self)(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
 
     def joined(self, more: Self) -> Self:

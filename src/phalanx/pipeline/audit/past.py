@@ -7,22 +7,25 @@ sender in its past one message decides: the last that was for the member. If it 
 all before it, because each was judged in its turn.
 
 Vectors take a number for each send row and sender. They are computed only if `direct_causes` has
-no proof for some member.
+no proof for some member, and then for a block of senders at a time (`past_vectors`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from phalanx.pipeline.audit.member_masks import Words
 from phalanx.pipeline.audit.number_ranges import NONE, SHIFT, Bools, Longs, holder
 from phalanx.pipeline.audit.number_ranges import packed as keys
+from phalanx.pipeline.audit.past_vectors import PastVectors, SendGraph, VectorBlock
 
 CHUNK = 1 << 15
+CHUNK_BYTES = 2 << 20
+"""Vectors that are compared at a time: at most so many rows, and about so many bytes."""
 
 
 class PastSends(NamedTuple):
@@ -74,92 +77,58 @@ class Late(NamedTuple):
 
 
 class Past:
-    """The vectors of one run."""
+    """The send rows of one run, and the vectors of their past."""
 
-    def __init__(self, sends: PastSends, meant: Words, bits: Words) -> None:
+    def __init__(
+        self, sends: PastSends, meant: Words, bits: Words, block_bytes: int | None = None
+    ) -> None:
         """`meant`: per set of receivers its members; `bits`: per member the set of it alone."""
         self.sends = sends
         self._meant, self._bits = meant, bits
+        self._block_bytes = block_bytes
         self.keys = keys(sends.s, sends.first)
-        self._looped: list[int] = []
+
+    @cached_property
+    def vectors(self) -> PastVectors:
+        sends = self.sends
+        cause = self.rows_of(sends.dep_s, sends.dep_n)
+        graph = SendGraph(
+            senders=sends.senders,
+            s=sends.s,
+            highest=int(sends.last.max(initial=0)),
+            dep_at=sends.dep_at,
+            dep_s=sends.dep_s,
+            dep_n=sends.dep_n,
+            cause=cause,
+        )
+        return PastVectors(graph, self._block_bytes)
 
     @property
     def looped(self) -> list[int]:
         """Send rows that depend on themselves."""
-        assert len(self.vectors)
-        return self._looped
+        return self.vectors.looped
 
-    @cached_property
-    def vectors(self) -> Longs:
-        """Per send row, the highest number of each sender in its past. The last row is that of no
-        message: zero."""
-        sends = self.sends
-        vectors = np.zeros((len(sends.s) + 1, max(1, sends.senders)), dtype=np.int64)
-        self._fill(vectors)
-        return vectors
-
-    @cached_property
-    def weight(self) -> Longs:
-        """Per send row, how many other senders are in its past."""
-        own = self.vectors[np.arange(len(self.sends.s)), self.sends.s] > 0
-        found: Longs = (self.vectors[:-1] > 0).sum(axis=1) - own
-        return found
+    def compare(self, readers: Sequence[VectorReader]) -> None:
+        """Shows all vectors to each reader, block by block."""
+        if readers:
+            for block in self.vectors.blocks():
+                for reader in readers:
+                    reader.read(block)
 
     def rows_of(self, s: Longs, number: Longs) -> Longs:
         """The send row of each message; -1 where there is none."""
         return holder(self.keys, self.sends.last, self.sends.s, s, number)
 
-    def _fill(self, vectors: Longs) -> None:
-        """Each sender goes on until a dependency is not known yet; round and round. The last row
-        is always known."""
-        sends = self.sends
-        known = np.zeros(len(vectors), dtype=bool)
-        known[-1] = True
-        direct = self.rows_of(sends.dep_s, sends.dep_n)
-        begin = np.searchsorted(sends.s, np.arange(sends.senders))
-        end = np.searchsorted(sends.s, np.arange(sends.senders), side="right")
-        at = begin.copy()
-        open_ = [s for s in range(sends.senders) if at[s] < end[s]]
-        while open_:
-            moved = False
-            for s in open_:
-                i = int(at[s])
-                while i < end[s] and self._row(vectors, i, i > begin[s], direct, known, False):
-                    i += 1
-                moved |= i > at[s]
-                at[s] = i
-            if not moved:
-                s = open_[0]
-                self._looped.append(int(at[s]))
-                self._row(vectors, int(at[s]), at[s] > begin[s], direct, known, True)
-                at[s] += 1
-            open_ = [s for s in open_ if at[s] < end[s]]
-
-    def _row(
-        self, vectors: Longs, i: int, later: Any, direct: Longs, known: Bools, at_once: bool
-    ) -> bool:
-        """The vector of a row; False while what it needs is not known."""
-        sends = self.sends
-        lo, hi = int(sends.dep_at[i]), int(sends.dep_at[i + 1])
-        if lo < hi:
-            rows = direct[lo:hi]
-            if not known[rows].all():
-                if not at_once:
-                    return False
-                rows = rows[known[rows]]
-            past = vectors[rows].max(axis=0, initial=0)
-            who, number = sends.dep_s[lo:hi], sends.dep_n[lo:hi]
-            past[who] = np.maximum(past[who], number)
-            vectors[i] = np.maximum(past, vectors[i - 1]) if later else past
-        elif later:
-            vectors[i] = vectors[i - 1]
-        known[i] = True
-        return True
-
     def due(self, k: int) -> Longs:
         """The send rows that are for a member, and ordered at all."""
         mine = (self._meant[self.sends.t] & self._bits[k]).any(axis=1)
         return np.flatnonzero(mine & ~self.sends.basic)
+
+
+class VectorReader(Protocol):
+    """Compares the vectors of some send rows, a block of senders at a time."""
+
+    def read(self, block: VectorBlock) -> None: ...
 
 
 class Parts(NamedTuple):
@@ -225,16 +194,9 @@ def judge_fifo(past: Past, rows: PastDeliveries) -> tuple[int, list[Late]]:
 
 def judge(past: Past, rows: PastDeliveries) -> Judged:
     """Fifo, causal, reliable causal and no inversion across views, of one member."""
-    parts = cut(past, rows)
-    nonbasic = ~rows.basic[parts.row]
-    fifo, swapped = _fifo(rows, Parts(*(column[nonbasic] for column in parts)))
-    judged = np.flatnonzero((parts.at >= 0) & nonbasic)
-    part = Parts(*(column[judged] for column in parts))
-    weight = past.weight[part.at]
-    asked = int(weight.sum())
-    at, s, number = _candidates(past, rows, part)
-    crossing, late = _against(past, rows, part, at, s, number)
-    return Judged(fifo, asked, asked + int((part.first > 1).sum()), crossing, swapped + late)
+    member = PastOfMember(past, rows)
+    past.compare([member])
+    return member.judged()
 
 
 def _fifo(rows: PastDeliveries, parts: Parts) -> tuple[int, list[Late]]:
@@ -271,83 +233,109 @@ def _fifo(rows: PastDeliveries, parts: Parts) -> tuple[int, list[Late]]:
     return int(same.sum()), late
 
 
-def _candidates(past: Past, rows: PastDeliveries, part: Parts) -> tuple[Longs, Longs, Longs]:
-    """What no delivery of the same view had in its past, or was itself, before: which part, which
-    sender, up to which number. Almost every delivery finds all of its past there."""
-    own, v = rows.s[part.row], rows.v[part.row]
-    turns = np.flatnonzero(np.diff(v)) + 1
-    found: list[tuple[Longs, Longs, Longs]] = []
-    for begin, end in zip([0, *turns], [*turns, len(v)], strict=True):
-        cleared = np.zeros(past.vectors.shape[1], dtype=np.int64)
-        for lo in range(int(begin), int(end), CHUNK):
-            here = slice(lo, min(int(end), lo + CHUNK))
-            mine = (np.arange(here.stop - lo), own[here])
-            need = past.vectors[part.at[here]]
-            after = need.copy()
-            need[mine] = np.maximum(need[mine], part.first[here] - 1)
-            after[mine] = np.maximum(after[mine], part.last[here])
-            np.maximum(after[:1], cleared, out=after[:1])
-            np.maximum.accumulate(after, axis=0, out=after)
-            new = np.empty(need.shape, dtype=bool)
-            new[0] = need[0] > cleared
-            np.greater(need[1:], after[:-1], out=new[1:])
-            cleared = after[-1].copy()
-            i, s = np.nonzero(new)
-            found.append((i + lo, s, need[i, s]))
-    if not found:
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, empty, empty
-    at, s, number = (np.concatenate(column) for column in zip(*found, strict=True))
-    return at, s, number
+class PastOfMember:
+    """The deliveries of one member against the vectors of what it delivered."""
 
+    def __init__(self, past: Past, rows: PastDeliveries) -> None:
+        self._past, self._rows = past, rows
+        parts = cut(past, rows)
+        nonbasic = ~rows.basic[parts.row]
+        self._fifo, self._late = _fifo(rows, Parts(*(column[nonbasic] for column in parts)))
+        judged = np.flatnonzero((parts.at >= 0) & nonbasic)
+        self._part = Parts(*(column[judged] for column in parts))
+        self._due = past.due(rows.k)
+        self._due_keys = past.keys[self._due]
+        self._order = order = np.lexsort((rows.first, rows.s))
+        self._ranges = keys(rows.s, rows.first)[order], rows.last[order], rows.s[order]
+        self._asked = self._crossing = 0
 
-def _against(
-    past: Past, rows: PastDeliveries, part: Parts, at: Longs, s: Longs, number: Longs
-) -> tuple[int, list[Late]]:
-    """Part `at` follows all messages of `s` up to `number`: did the last for the member come?"""
-    sends = past.sends
-    due = past.due(rows.k)
-    if not len(due) or not len(at):
-        return 0, []
-    place = np.searchsorted(past.keys[due], keys(s, number), side="right") - 1
-    row = due[place]
-    some = (place >= 0) & (sends.s[row] == s)
-    at, s, row, number = at[some], s[some], row[some], number[some]
-    number = np.minimum(number, sends.last[row])
-    order = np.lexsort((rows.first, rows.s))
-    starts = keys(rows.s, rows.first)[order]
-    cause = holder(starts, rows.last[order], rows.s[order], s, number)
-    came = cause >= 0
-    cause = np.where(came, order[cause], 0)
-    me = part.row[at]
-    same = came & (rows.v[cause] == rows.v[me])
-    after = came & (cause > me)
-    elsewhere = came & ~same
-    home = sends.home[row]
-    ways = {
-        "reliable-causal": ~came & (home == rows.v[me]),
-        "homeless": ~came & (home < 0),
-        "causal": same & after & (s != rows.s[me]),
-        "no-view-crossing-inversion": elsewhere & after,
-    }
-    late: dict[tuple[str, int, int, int], Late] = {}
-    for kind, bad in ways.items():
-        for i in np.flatnonzero(bad):
-            p = int(at[i])
-            j = int(me[i])
-            found = Late(
-                kind,
-                rows.k,
-                int(s[i]),
-                int(number[i]),
-                int(rows.v[j]),
-                int(rows.v[cause[i]]) if came[i] else NONE,
-                int(rows.s[j]),
-                int(part.first[p]),
-                int(part.last[p]),
-                int(rows.lseq[j]),
-                int(rows.lseq[cause[i]]) if came[i] else int(sends.lseq[row[i]]),
-            )
-            where = found.v if kind == "homeless" else 0
-            late.setdefault((kind, found.s, found.number, where), found)
-    return int(elsewhere.sum()), list(late.values())
+    def read(self, block: VectorBlock) -> None:
+        at, s, number = self._candidates(block)
+        crossing, late = self._against(at, s, number)
+        self._crossing += crossing
+        self._late += late
+
+    def judged(self) -> Judged:
+        """After all blocks."""
+        reliable = self._asked + int((self._part.first > 1).sum())
+        return Judged(self._fifo, self._asked, reliable, self._crossing, self._late)
+
+    def _candidates(self, block: VectorBlock) -> tuple[Longs, Longs, Longs]:
+        """What no delivery of the same view had in its past, or was itself, before: which part,
+        which sender, up to which number. Almost every delivery finds all of its past there."""
+        part = self._part
+        own, v = self._rows.s[part.row], self._rows.v[part.row]
+        turns = np.flatnonzero(np.diff(v)) + 1
+        size = max(1, min(CHUNK, CHUNK_BYTES // (block.width * block.matrix.itemsize)))
+        found: list[tuple[Longs, Longs, Longs]] = []
+        for begin, end in zip([0, *turns], [*turns, len(v)], strict=True):
+            cleared = np.zeros(block.width, dtype=block.matrix.dtype)
+            for lo in range(int(begin), int(end), size):
+                here = slice(lo, min(int(end), lo + size))
+                need = block.of(part.at[here])
+                inside = np.flatnonzero((own[here] >= block.low) & (own[here] < block.high))
+                mine = inside, own[here][inside] - block.low
+                self._asked += int(np.count_nonzero(need) - np.count_nonzero(need[mine]))
+                after = need.copy()
+                need[mine] = np.maximum(need[mine], part.first[here][inside] - 1)
+                after[mine] = np.maximum(after[mine], part.last[here][inside])
+                np.maximum(after[:1], cleared, out=after[:1])
+                np.maximum.accumulate(after, axis=0, out=after)
+                new = np.empty(need.shape, dtype=bool)
+                new[0] = need[0] > cleared
+                np.greater(need[1:], after[:-1], out=new[1:])
+                cleared = after[-1].copy()
+                i, s = np.nonzero(new)
+                found.append((i + lo, s + block.low, need[i, s]))
+        if not found:
+            empty = np.zeros(0, dtype=np.int64)
+            return empty, empty, empty
+        at, s, number = (np.concatenate(column) for column in zip(*found, strict=True))
+        return at, s, number
+
+    def _against(self, at: Longs, s: Longs, number: Longs) -> tuple[int, list[Late]]:
+        """Part `at` follows all of `s` up to `number`: did the last for the member come?"""
+        past, rows, part = self._past, self._rows, self._part
+        sends, due, order = past.sends, self._due, self._order
+        if not len(due) or not len(at):
+            return 0, []
+        place = np.searchsorted(self._due_keys, keys(s, number), side="right") - 1
+        row = due[place]
+        some = (place >= 0) & (sends.s[row] == s)
+        at, s, row, number = at[some], s[some], row[some], number[some]
+        number = np.minimum(number, sends.last[row])
+        cause = holder(*self._ranges, s, number)
+        came = cause >= 0
+        cause = np.where(came, order[cause], 0)
+        me = part.row[at]
+        same = came & (rows.v[cause] == rows.v[me])
+        after = came & (cause > me)
+        elsewhere = came & ~same
+        home = sends.home[row]
+        ways = {
+            "reliable-causal": ~came & (home == rows.v[me]),
+            "homeless": ~came & (home < 0),
+            "causal": same & after & (s != rows.s[me]),
+            "no-view-crossing-inversion": elsewhere & after,
+        }
+        late: dict[tuple[str, int, int, int], Late] = {}
+        for kind, bad in ways.items():
+            for i in np.flatnonzero(bad):
+                p = int(at[i])
+                j = int(me[i])
+                found = Late(
+                    kind,
+                    rows.k,
+                    int(s[i]),
+                    int(number[i]),
+                    int(rows.v[j]),
+                    int(rows.v[cause[i]]) if came[i] else NONE,
+                    int(rows.s[j]),
+                    int(part.first[p]),
+                    int(part.last[p]),
+                    int(rows.lseq[j]),
+                    int(rows.lseq[cause[i]]) if came[i] else int(sends.lseq[row[i]]),
+                )
+                where = found.v if kind == "homeless" else 0
+                late.setdefault((kind, found.s, found.number, where), found)
+        return int(elsewhere.sum()), list(late.values())

@@ -32,8 +32,16 @@ class RowCoder:
         found = table.column(column).combine_chunks().dictionary_encode()
         if isinstance(found, self._pa.ChunkedArray):
             found = found.combine_chunks()
-        indices = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return indices.astype(np.int64), found.dictionary.to_pylist()
+        indices = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = found.dictionary.to_pylist()
+        used = np.bincount(indices + 1, minlength=len(values) + 1)[1:] > 0
+        if used.all():
+            return indices, values
+        # Codes of a file may have values that none of these rows has.
+        places = np.append(np.cumsum(used) - 1, -1)
+        return places[indices], [
+            value for value, is_used in zip(values, used, strict=True) if is_used
+        ]
 
     def pairs(self, table: Any, name: str, number: str) -> tuple[Longs, list[tuple[str, int]]]:
         """Two columns as indices into their distinct pairs."""
