@@ -1,22 +1,32 @@
-"""`phalanx lake`: describe a lake, compact its files, remove old versions and old rows."""
+"""`phalanx lake`: describe a lake, derive tables, compact files, remove old versions and rows."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from phalanx.cli.engine_options import ENGINE, GROUP, SINCE, UNTIL, tell_engine, window_of
+from phalanx.cli.ingest import progress
 from phalanx.cli.options import WholeNumber
-from phalanx.cli.spark_options import AS_JSON, VERSION_MAX
+from phalanx.cli.spark_options import AS_JSON, MASTER, VERSION_MAX
 from phalanx.text import one_line
 
+if TYPE_CHECKING:
+    from phalanx.pipeline.engine import Engine
+
+DERIVED_NAMES = (
+    *("view_intervals", "memberships", "changes", "removals", "removal_evidence"),
+    *("suspicions", "detector", "latency", "throughput", "links"),
+)
 _LAKE = click.argument("lake", type=click.Path())
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _COUNT_MAX = 99_999
+_BUCKET_MAX = 86_400
 
 
 class Age(click.ParamType[timedelta]):
@@ -44,6 +54,7 @@ def lake_group(ctx: click.Context) -> None:
     \b
     Example:
       phalanx lake info lake/
+      phalanx lake derive lake/
       phalanx lake compact lake/
       phalanx lake vacuum lake/ --keep 7d
       phalanx lake retain 30d lake/
@@ -82,9 +93,89 @@ def info_command(lake: str, at: int | None, as_json: bool) -> None:
     counts = f"{found.journals:,} journals in {found.segments:,} segments"
     click.echo(f"{counts}, {len(found.groups):,} groups, {len(found.clusters):,} clusters{days}")
     click.echo(f"{found.bytes / 1e6:,.1f} MB with logs and old versions")
-    click.echo(f"{'table':<24} {'rows':>14} {'files':>8} {'bytes':>14}")
-    for name, table in found.tables.items():
-        click.echo(one_line(f"{name:<24} {table.rows:>14,} {table.files:>8,} {table.bytes:>14,}"))
+    journalled = [name for name in found.tables if name not in found.derived]
+    for title, names in (("table", journalled), ("derived table", found.derived)):
+        if names:
+            click.echo(f"{title:<24} {'rows':>14} {'files':>8} {'bytes':>14}")
+        for name in names:
+            table = found.tables[name]
+            line = f"{name:<24} {table.rows:>14,} {table.files:>8,} {table.bytes:>14,}"
+            click.echo(one_line(line))
+
+
+@lake_group.command("derive")
+@_LAKE
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    type=click.Choice(DERIVED_NAMES),
+    help="Only this table; may be repeated. Default: all.",
+)
+@GROUP
+@SINCE
+@UNTIL
+@click.option(
+    "--bucket",
+    type=WholeNumber(1, _BUCKET_MAX),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="Length of the buckets of time of latency and throughput.",
+)
+@ENGINE
+@MASTER
+@AS_JSON
+def derive_command(
+    lake: str,
+    names: tuple[str, ...],
+    group: str | None,
+    since: str | None,
+    until: str | None,
+    bucket: int,
+    engine: Engine,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Fill the derived tables of LAKE: intervals, changes, removals, measures.
+
+    The rows are computed from the newest version and replace those of the same groups; of a table
+    that is right already nothing is written. All tables are published in one version. Queries for
+    them are in docs/queries.md.
+
+    With --since and --until only rows are replaced whose time overlaps with that between these
+    instants, or lies in it. They are computed from all journals in the lake all the same, so that
+    intervals have their true beginnings and ends. The table detector, whose rows have no time, is
+    always replaced.
+
+    \b
+    Example:
+      phalanx lake derive lake/
+      phalanx lake derive lake/ --group orders --since 2026-11-15T00:00:00Z
+      phalanx lake derive lake/ --only latency --only links --bucket 10
+    """
+    from phalanx.pipeline.derived.derive import derive
+    from phalanx.pipeline.lake.lake import Lake
+
+    with progress("read") as read:
+        done = derive(
+            Lake(lake),
+            names=names or DERIVED_NAMES,
+            group=group,
+            window=window_of(since, until),
+            bucket_ns=bucket * 1_000_000_000,
+            engine=engine,
+            master=master,
+            progress=read,
+            tell=tell_engine,
+        )
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(done)))
+        return
+    click.echo(f"{'derived table':<24} {'rows':>14} {'replaced':>10}")
+    for name, table in done.tables.items():
+        click.echo(f"{name:<24} {table.rows:>14,} {table.replaced:>10,}")
+    click.echo(one_line(f"{done.groups:,} groups; {lake} is at version {done.version}"))
 
 
 @lake_group.command("compact")

@@ -34,6 +34,7 @@ that receipts, markers and lost receivers name, who joined and left, why a membe
 `all_delivered`; 8: tables and columns have the names of the effects and their fields
 (`renamed`)."""
 
+ViewCause = Literal["boot", "removal", "join"]
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T"]
 """The profile of the protocol that a group runs. There is one."""
@@ -123,7 +124,7 @@ class ViewInstalled(Row, frozen=True, kw_only=True, tag="view_installed"):
     members: list[str]
     member_incarnations: list[int]
     context: str
-    cause: Literal["boot", "removal", "join"]
+    cause: ViewCause
     previous: str | None = None
     transitional: list[str] = []
     transitional_incarnations: list[int] = []

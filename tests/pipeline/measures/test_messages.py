@@ -12,7 +12,7 @@ from tests.pipeline.made import MS, SECOND, WALL, Hand, each, of_rows, rows_of, 
 from phalanx.journal import schema as ev
 from phalanx.pipeline.group_tables import GroupTables, groups_of_rows
 from phalanx.pipeline.measures.delivered_ranges import parts, sizes
-from phalanx.pipeline.measures.latency import SIZES, latency
+from phalanx.pipeline.measures.latency import SIZES, latency, latency_over_time
 from phalanx.pipeline.measures.throughput import throughput
 from phalanx.pipeline.report.collect import collect
 from phalanx.pipeline.report.model import SERVICES
@@ -162,7 +162,7 @@ def test_simulated_latencies_are_those_of_each_message(
             assert submission.sim_ns is not None
             taken.setdefault(key, []).append(delivery.sim_ns - submission.sim_ns)
     found = [row for row in each(latency, groups) if row.run in runs]
-    told = {(r.run, r.scope, r.service, r.size_max): r for r in found}
+    told: dict[tuple[Any, ...], Any] = {(r.run, r.scope, r.service, r.size_max): r for r in found}
     assert told.keys() == taken.keys()
     assert sum(map(len, taken.values())) > 1000
     for key, values in taken.items():
@@ -173,6 +173,30 @@ def test_simulated_latencies_are_those_of_each_message(
                 key,
                 name,
             )
+
+
+def test_latencies_over_time_are_those_of_each_message_in_its_bucket(
+    groups: list[GroupTables], runs: dict[str, list[ev.Event]]
+) -> None:
+    taken: dict[tuple[Any, ...], list[int]] = {}
+    for run, rows in runs.items():
+        for delivery, submission in each_delivery(rows):
+            assert delivery.sim_ns is not None
+            assert submission.sim_ns is not None
+            own = delivery.member == delivery.sender
+            bucket = delivery.sim_ns // (100 * MS) * (100 * MS)
+            key = (run, "SELF" if own else "OTHERS", delivery.service, "SIM", bucket)
+            taken.setdefault(key, []).append(delivery.sim_ns - submission.sim_ns)
+    found = [r for group in groups for r in latency_over_time(group, 100 * MS) if r.run in runs]
+    told: dict[tuple[Any, ...], Any] = {
+        (r.run, r.scope, r.service, r.clock, r.from_ns): r for r in found
+    }
+    assert told.keys() == taken.keys()
+    assert len({key[-1] for key in taken}) > 5
+    for key, values in taken.items():
+        row, whole = told[key], sorted(value // 1000 for value in values)
+        assert (row.count, row.max_ns) == (len(values), max(values))
+        assert row.p99_ns == pytest.approx(percentile(whole, 0.99) * 1000, abs=1), key
 
 
 def test_simulated_throughput_is_that_of_each_message(

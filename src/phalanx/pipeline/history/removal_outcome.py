@@ -15,17 +15,27 @@ The journal of the removed member is the best evidence of what became of it, and
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from phalanx.pipeline.group_tables import GroupTables, each_row
-from phalanx.pipeline.history.intervals import ViewInterval, intervals, journal_ends
+from phalanx.pipeline.history.intervals import IntervalEnd, ViewInterval, intervals, journal_ends
 from phalanx.pipeline.segment_stats import JournalFacts
+
+Fate = Literal["LEFT", "CRASHED", "ENDED", "STOPPED", "APART", "NEVER", "UNKNOWN"]
+_BY_END: dict[IntervalEnd, Fate] = {
+    "VIEW": "APART",
+    "CRASH": "CRASHED",
+    "STOP": "STOPPED",
+    "OPEN": "ENDED",
+}
 
 
 class RemovalOutcome(msgspec.Struct, frozen=True):
     """What the journal of a member says of the end of a view."""
 
-    fate: str
+    fate: Fate
     own_next_view: str | None = None
     """The view the member went on to."""
     own_end_t_ns: int | None = None
@@ -58,7 +68,7 @@ class RemovalOutcomes:
             return RemovalOutcome(fate, span.next_view)
         return RemovalOutcome(fate, None, facts.end_t_ns, facts.end_sim_ns)
 
-    def _elsewhere(self, facts: JournalFacts) -> str:
+    def _elsewhere(self, facts: JournalFacts) -> Fate:
         """Of a member that never installed the view."""
         if facts.journal in self._left:
             return "LEFT"
@@ -68,7 +78,7 @@ class RemovalOutcomes:
             return "UNKNOWN"
         return "NEVER" if facts.stopped else "ENDED"
 
-    def _fate(self, facts: JournalFacts, span: ViewInterval) -> str:
+    def _fate(self, facts: JournalFacts, span: ViewInterval) -> Fate:
         if self._left.get(facts.journal, span.to_lseq) < span.to_lseq:
             return "LEFT"
-        return {"VIEW": "APART", "CRASH": "CRASHED", "STOP": "STOPPED", "OPEN": "ENDED"}[span.end]
+        return _BY_END[span.end]

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from phalanx.pipeline.group_tables import GroupTables, each_row
 from phalanx.pipeline.history.clocks import own_time, wall_clocks
 from phalanx.pipeline.history.intervals import Membership, labels, memberships
-from phalanx.pipeline.history.removal_outcome import RemovalOutcomes
+from phalanx.pipeline.history.removal_outcome import Fate, RemovalOutcomes
 
 Target = tuple[str, int]
+ProofKind = Literal["SUSPECT", "STEP", "MARKER", "VIEW"]
 _PLACE = ("journal", "lseq", "t_ns", "sim_ns")
 _STEP = ("action", "stage", "context", "failed_before", "failed_after")
 
@@ -55,7 +56,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     t_ns: int
     sim_ns: int | None
     wall_ns: int | None = None
-    kind: str
+    kind: ProofKind
     state: str | None = None
     previous: str | None = None
     evidence: str | None = None
@@ -93,7 +94,7 @@ class Removal(msgspec.Struct, frozen=True):
     target_incarnation: int
     view: str
     next_view: str
-    fate: str
+    fate: Fate
     """What its own journal says, see `removal_outcome`."""
     own_next_view: str | None
     own_end_t_ns: int | None

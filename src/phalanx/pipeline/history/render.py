@@ -68,11 +68,12 @@ def _timeline(removal: Removal, chain: list[Proof], zero: int) -> list[str]:
     wide = max(len(proof.label) for proof in chain)
     for proof in chain:
         at = f"+{(proof.at_ns - zero) / 1e6:.3f} ms"
-        lines.append(f"    {at:>14}  {proof.label:<{wide}}  {_proof(removal, proof)}")
+        lines.append(f"    {at:>14}  {proof.label:<{wide}}  {proof_text(removal, proof)}")
     return lines
 
 
-def _proof(removal: Removal, proof: Proof) -> str:
+def proof_text(removal: Removal, proof: Proof) -> str:
+    """What the observer did, in words."""
     match proof.kind:
         case "SUSPECT":
             evidence = EVIDENCE.get(proof.evidence or "", proof.evidence or "")

@@ -314,6 +314,10 @@ class LakeConflict(PipelineError):
     """Two processes changed a lake at once; this one's change was not made."""
 
 
+class LakeBusy(PipelineError):
+    """Another process of this machine changes the lake now."""
+
+
 def unwritable(place: Path, error: OSError) -> PipelineError:
     """A place that cannot be written, and the remedy."""
     problem = f"cannot be written ({error.strerror or error})"

@@ -34,7 +34,14 @@ from phalanx.pipeline.lake.lake import (
 )
 from phalanx.pipeline.lake.lake_facts import drop_unused_views, put_facts
 from phalanx.pipeline.lake.lake_file import LakeFile, read_file
-from phalanx.pipeline.lake.lake_schema import EPOCH, FORMAT, VERSIONS, day_of, lake_schema
+from phalanx.pipeline.lake.lake_schema import (
+    EPOCH,
+    FORMAT,
+    OWN_TABLES,
+    VERSIONS,
+    day_of,
+    lake_schema,
+)
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change, writers_elsewhere
 from phalanx.pipeline.schemas import EVENTS
 from phalanx.pipeline.segment_stats import SegmentFacts, emptied
@@ -101,6 +108,8 @@ class LakeInfo(msgspec.Struct, kw_only=True):
     bytes: int
     """Of all files and logs, also of old versions."""
     tables: dict[str, TableInfo]
+    derived: list[str]
+    """The tables among them that commands have derived from others."""
 
 
 # ---------------------------------------------------------------------- compact
@@ -336,6 +345,7 @@ def info(lake: Lake, version: int | None = None) -> LakeInfo:
         days=(days[0], days[-1]) if days else None,
         bytes=_bytes(lake.place),
         tables=tables,
+        derived=[table for table in tables if table not in OWN_TABLES],
     )
 
 

@@ -12,7 +12,7 @@ read without the Delta log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -96,7 +96,7 @@ def lake_schema(table: str) -> Any:
 
 
 def partitions(table: str) -> list[str]:
-    """The columns that partition a table. Derived tables have none."""
+    """The columns that partition a table that ingest fills. Derived tables may have others."""
     if table in EVENTS or table == SEGMENTS:
         return ["group", "day"]
     return ["group"] if table in (JOURNALS, VIEWS) else []
@@ -145,11 +145,15 @@ def _collect_views(batch: Any, views: dict[tuple[str, ...], Any]) -> list[str]:
     names = [name for name in ViewMembers.__struct_fields__ if name != "members_key"]
     keys = []
     for row in batch.select(names).to_pylist():
-        content = msgspec.json.encode([row[name] for name in MEMBERS])
-        found = ViewMembers(members_key=blake2b(content, digest_size=8).hexdigest(), **row)
+        found = ViewMembers(members_key=members_key(*(row[name] for name in MEMBERS)), **row)
         views.setdefault(found.key, found)
         keys.append(found.members_key)
     return keys
+
+
+def members_key(members: Sequence[str], incarnations: Sequence[int]) -> str:
+    """The digest of the members of a view by which installs refer to it."""
+    return blake2b(msgspec.json.encode([members, incarnations]), digest_size=8).hexdigest()
 
 
 def from_lake(table: str, rows: Any, views: Mapping[tuple[str, ...], ViewMembers]) -> Any:

@@ -22,8 +22,8 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import gethostname
@@ -34,6 +34,7 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.lake.lake import (
     WORK,
     Lake,
+    LakeBusy,
     Snapshot,
     VersionRows,
     create_table,
@@ -52,8 +53,10 @@ from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema,
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_RENAME = "ingest the journals into a new lake"
 VERSION_FILES_MAX = 32
 """When `versions` has more files than this, a commit writes it as one."""
+_PAUSE_SECONDS = 0.1
 _WRITER = re.compile("[0-9a-f]{16}")
 _DERIVED = re.compile("[a-z][a-z0-9_]{0,60}")
 
@@ -71,6 +74,7 @@ class LakeTransaction:
         """The version that the transaction begins from."""
         self._files: dict[str, dict[str, LakeFile]] = {}
         self._schemas: dict[str, Any] = {}
+        self._partition_by: dict[str, list[str]] = {}
         self._written = 0
 
     @property
@@ -113,17 +117,29 @@ class LakeTransaction:
         finally:
             writer.abandon()
 
+    def define(self, table: str, schema: Any, partition_by: Sequence[str] = ()) -> None:
+        """The schema of a derived table, which is created if it does not exist. PipelineError if it
+        has a column of the same name and another type, or other partitions."""
+        if table in OWN_TABLES or not _DERIVED.fullmatch(table):
+            remedy = "choose another name, of letters, digits and underscores"
+            raise PipelineError(table, "no name for a derived table", remedy)
+        self._schemas[table] = schema
+        self._partition_by[table] = list(partition_by)
+        if table in self.base.delta_versions:
+            delta = open_table(self.lake.place, table)
+            _check_types(delta, schema, table)
+            there = delta.metadata().partition_columns
+            if partition_by and there != list(partition_by):
+                problem = f"partitioned by {there}, not by {list(partition_by)}"
+                raise PipelineError(str(self.lake.place / table), problem, _RENAME)
+        self._wanted(table)
+
     def replace(self, table: str, rows: Any, where: Mapping[str, Any] | None = None) -> None:
         """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
         The table has the columns of `rows`; it is created if it does not exist. PipelineError if
         it has a column of the same name and another type."""
         pa = arrow()
-        if table in OWN_TABLES or not _DERIVED.fullmatch(table):
-            remedy = "choose another name, of letters, digits and underscores"
-            raise PipelineError(table, "no name for a derived table", remedy)
-        self._schemas[table] = rows.schema
-        if table in self.base.delta_versions:
-            _check_types(open_table(self.lake.place, table), rows.schema, table)
+        self.define(table, rows.schema)
         before = self.files(table)
         if where is None:
             self.remove(table, before)
@@ -185,7 +201,8 @@ class LakeTransaction:
         place = self.lake.place
         schema = lake_schema(table) if table in OWN_TABLES else self._schemas.get(table)
         if schema is not None and latest_delta_version(place, table) < 0:
-            create_table(place, table, schema, partitions(table))
+            by = self._partition_by.get(table, partitions(table))
+            create_table(place, table, schema, by)
         delta = open_table(place, table)
         if schema is not None and _add_columns(delta, place / table, schema):
             delta = open_table(place, table)
@@ -197,12 +214,13 @@ class LakeTransaction:
 
         now_ms = time.time_ns() // 1_000_000
         place = self.lake.place
+        by = delta.metadata().partition_columns
         listed = files_of(delta, place, table)
         there = {file.name for file in listed}
         same_rows = self._what == "compact"
         actions: list[Any] = []
         for file in [*listed, *wanted.values()]:
-            path, values = os.path.relpath(file.path, place / table), _partition(table, file)
+            path, values = os.path.relpath(file.path, place / table), _partition(by, file)
             stats = file.stats or f'{{"numRecords": {file.rows}}}'
             if file.name not in wanted:
                 actions.append(RemoveAction(path, not same_rows, now_ms, file.bytes, values))
@@ -216,7 +234,7 @@ class LakeTransaction:
                 actions,
                 mode="append",
                 schema=delta.schema(),
-                partition_by=delta.metadata().partition_columns,
+                partition_by=by,
                 commit_properties=CommitProperties(
                     max_commit_retries=0,
                     custom_metadata={"phalanx": {"writer": self.writer, "what": self._what}},
@@ -243,10 +261,12 @@ class LakeTransaction:
 
 
 @contextmanager
-def change(lake: Lake, what: str) -> Iterator[LakeTransaction]:
-    """A transaction; call `commit` at its end. One at a time on a machine: PipelineError if another
-    process has one. Files that were written and not published are removed at the end."""
-    with _locked(lake.place):
+def change(lake: Lake, what: str, *, wait_seconds: float = 0.0) -> Iterator[LakeTransaction]:
+    """A transaction; call `commit` at its end. One at a time on a machine: LakeBusy if another
+    process has one and does not end it in time. Files that were written and not published are
+    removed at the end."""
+    with ExitStack() as stack:
+        _enter_lock(stack, lake.place, wait_seconds)
         writer = uuid.uuid4().hex[:16]
         _raise_schema_version(lake)
         transaction = LakeTransaction(lake, writer, what)
@@ -267,6 +287,18 @@ def change(lake: Lake, what: str) -> Iterator[LakeTransaction]:
             _sweep(lake)
 
 
+def _enter_lock(stack: ExitStack, place: Path, wait_seconds: float) -> None:
+    until = time.monotonic() + wait_seconds
+    while True:
+        try:
+            stack.enter_context(_locked(place))
+            return
+        except LakeBusy:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+
+
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
     path = place / WORK / "lock"
@@ -279,7 +311,7 @@ def _locked(place: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             problem = "another process writes to it now"
-            raise PipelineError(str(place), problem, "wait until it ends") from error
+            raise LakeBusy(str(place), problem, "wait until it ends") from error
         yield
     finally:
         os.close(fd)
@@ -352,9 +384,9 @@ def _check_types(delta: DeltaTable, schema: Any, table: str) -> None:
             raise PipelineError(table, problem, "give the rows the types that the table has")
 
 
-def _partition(table: str, file: LakeFile) -> dict[str, str | None]:
+def _partition(columns: Iterable[str], file: LakeFile) -> dict[str, str | None]:
     values = {"group": file.group, "day": file.day}
-    return {name: values[name] or None for name in partitions(table)}
+    return {name: values[name] or None for name in columns}
 
 
 def _matches(rows: Any, where: Mapping[str, Any]) -> Any:

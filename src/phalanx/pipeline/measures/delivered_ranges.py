@@ -15,10 +15,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from phalanx.pipeline.arrow_columns import Ints, codes, ints, life_codes
+from phalanx.pipeline.arrow_columns import Bools, Ints, codes, ints, is_known, life_codes
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.history.clocks import NO_BOOT
 
+BucketClock = Literal["SIM", "WALL"]
 _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
@@ -75,6 +76,17 @@ def sizes(group: GroupTables) -> npt.NDArray[np.float64]:
     accepted = group["accepted"]
     number = ints(accepted.column("last")) - ints(accepted.column("first")) + 1
     return ints(accepted.column("size")) / number
+
+
+def delivered_at(group: GroupTables) -> tuple[Ints, Bools]:
+    """When each row of `deliver` happened, for buckets of time, and whether that time is simulated:
+    else it is the wall clock of the member as it went on evenly from the header of its journal, so
+    that a step of the wall clock leaves no hole. Wall clocks of two machines may differ."""
+    table = group["deliver"]
+    offsets = np.array([facts.wall_ns - facts.mono_ns for facts in group.journals], np.int64)
+    simulated = is_known(table.column("sim_ns"))
+    wall = ints(table.column("t_ns")) + offsets[journal_codes(group, "deliver")]
+    return np.where(simulated, ints(table.column("sim_ns")), wall), simulated
 
 
 def journal_codes(group: GroupTables, table: str) -> Ints:

@@ -12,18 +12,26 @@ counted first. A range counts by its length; no row is made per message.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from phalanx.journal.schema import ServiceName
 from phalanx.pipeline.arrow_columns import Bools, Ints, codes, grouped, ints, is_known
 from phalanx.pipeline.group_tables import GroupRow, GroupTables
-from phalanx.pipeline.measures.delivered_ranges import boot_codes, journal_codes, parts, sizes
+from phalanx.pipeline.measures.delivered_ranges import (
+    BucketClock,
+    boot_codes,
+    delivered_at,
+    journal_codes,
+    parts,
+    sizes,
+)
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
 """Upper bounds of the size classes in bytes; larger messages are in a class without a bound."""
-SERVICES: tuple[str, ...] = get_args(ServiceName)
+SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
+Scope = Literal["SELF", "OTHERS"]
 POINTS = (0.5, 0.9, 0.99, 0.999)
 _US = 1000
 
@@ -31,11 +39,29 @@ _US = 1000
 class DeliveryLatency(GroupRow, frozen=True, kw_only=True):
     """Percentiles by service and size."""
 
-    scope: str
+    scope: Scope
     """SELF for deliveries at the sender, OTHERS for those elsewhere."""
-    service: str
+    service: ServiceName
     size_max: int | None
     """The size class in bytes; None for larger messages."""
+    count: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+    mean_ns: float
+
+
+class LatencyBucket(GroupRow, frozen=True, kw_only=True):
+    """Percentiles by service, of the messages that were delivered in a bucket of time."""
+
+    scope: Scope
+    """SELF for deliveries at the sender, OTHERS for those elsewhere."""
+    service: ServiceName
+    clock: BucketClock
+    """SIM or WALL."""
+    from_ns: int
     count: int
     p50_ns: int
     p90_ns: int
@@ -106,8 +132,6 @@ def latency(group: GroupTables) -> list[DeliveryLatency]:
     keys = (timed.own * len(SERVICES) + service) * width + size
     found = []
     for key, mine in grouped(keys):
-        taken, count = timed.latency_ns[mine], timed.messages[mine]
-        points = [_ns(us) for us in percentiles(whole_us(taken), count)]
         scope, name, limit = (
             key // width // len(SERVICES),
             key // width % len(SERVICES),
@@ -118,16 +142,47 @@ def latency(group: GroupTables) -> list[DeliveryLatency]:
             scope="SELF" if scope else "OTHERS",
             service=SERVICES[name],
             size_max=SIZES[limit] if limit < len(SIZES) else None,
-            count=int(count.sum()),
-            p50_ns=points[0],
-            p90_ns=points[1],
-            p99_ns=points[2],
-            p999_ns=points[3],
-            max_ns=int(taken.max()),
-            mean_ns=float((taken.astype(np.float64) * count).sum() / count.sum()),
+            **_summary(timed.latency_ns[mine], timed.messages[mine]),
         )
         found.append(one)
     return found
+
+
+def latency_over_time(group: GroupTables, bucket_ns: int) -> list[LatencyBucket]:
+    """All scopes, services and buckets of time that occur, in their order."""
+    assert bucket_ns > 0, "a bucket has no length"
+    timed = timed_parts(group)
+    service = codes(group["deliver"].column("service"), SERVICES)[timed.delivery]
+    at, simulated = (column[timed.delivery] for column in delivered_at(group))
+    buckets, bucket = np.unique(at // bucket_ns, return_inverse=True)
+    keys = ((timed.own * len(SERVICES) + service) * 2 + simulated) * len(buckets) + bucket
+    found = []
+    for key, mine in grouped(keys):
+        kind, place = divmod(key, len(buckets))
+        lane, is_simulated = divmod(kind, 2)
+        scope, name = divmod(lane, len(SERVICES))
+        one = LatencyBucket(
+            **group.key._asdict(),
+            scope="SELF" if scope else "OTHERS",
+            service=SERVICES[name],
+            clock="SIM" if is_simulated else "WALL",
+            from_ns=int(buckets[place]) * bucket_ns,
+            **_summary(timed.latency_ns[mine], timed.messages[mine]),
+        )
+        found.append(one)
+    return found
+
+
+def _summary(latency_ns: Ints, messages: Ints) -> dict[str, Any]:
+    """Count, percentiles, maximum and mean."""
+    count = int(messages.sum())
+    points = map(_ns, percentiles(whole_us(latency_ns), messages))
+    return {
+        "count": count,
+        **dict(zip(("p50_ns", "p90_ns", "p99_ns", "p999_ns"), points, strict=True)),
+        "max_ns": int(latency_ns.max()),
+        "mean_ns": float((latency_ns.astype(np.float64) * messages).sum() / count),
+    }
 
 
 def _ns(us: float) -> int:

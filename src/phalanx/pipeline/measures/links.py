@@ -20,6 +20,31 @@ Link = tuple[str, int, str, int]
 _COUNTED = ("frames", "missed", "asked", "repeated")
 
 
+class LinkInView(GroupRow, frozen=True, kw_only=True):
+    """A link during one view: from a peer to the member that counted."""
+
+    journal: str
+    """Of the member that counted."""
+    lseq: int
+    """Its last row about the link in this view."""
+    peer: str
+    peer_incarnation: int
+    member: str
+    incarnation: int
+    view: str
+    frames: int
+    """That arrived."""
+    missed: int
+    """That were known to be missing."""
+    asked: int
+    """Times that one was asked for."""
+    repeated: int | None
+    """Packets that the peer sent again because this member asked, by the peer's journal; None where
+    that is missing."""
+    loss: float | None
+    """missed / frames, at most 1; None if no frame is known of."""
+
+
 class LinkQuality(GroupRow, frozen=True, kw_only=True):
     """A link that was in a view: from a peer to the member that counted."""
 
@@ -42,16 +67,8 @@ class LinkQuality(GroupRow, frozen=True, kw_only=True):
 
 def links(group: GroupTables) -> list[LinkQuality]:
     """All links, in the order of peers and members."""
-    # Rows count from the beginning of the view: the last one is the largest in each column.
-    whole: dict[tuple[Link, str, str], list[int]] = {}
-    who = ("peer", "peer_incarnation", "member", "incarnation", "journal", "view")
-    for peer, number, member, incarnation, journal, view, *counts in each_row(
-        group["link_stats"], *who, *_COUNTED
-    ):
-        key = (peer, number, member, incarnation), journal, view
-        whole[key] = list(map(max, counts, whole.get(key, counts)))
     summed: dict[Link, list[int]] = {}
-    for (link, _, _), counts in whole.items():
+    for (link, _, _), (_, *counts) in _by_view(group).items():
         before = summed.get(link, [0] * len(_COUNTED))
         summed[link] = [a + b for a, b in zip(before, counts, strict=True)]
     found = []
@@ -72,6 +89,46 @@ def links(group: GroupTables) -> list[LinkQuality]:
         )
         found.append(one)
     return found
+
+
+def links_by_view(group: GroupTables) -> list[LinkInView]:
+    """The same view by view, in the order of links, journals and rows."""
+    whole = _by_view(group)
+    repeated = {(link, view): counts[-1] for (link, _, view), counts in whole.items()}
+    found = []
+    for (link, journal, view), (lseq, frames, missed, asked, _) in whole.items():
+        peer, peer_incarnation, member, incarnation = link
+        one = LinkInView(
+            **group.key._asdict(),
+            journal=journal,
+            lseq=lseq,
+            peer=peer,
+            peer_incarnation=peer_incarnation,
+            member=member,
+            incarnation=incarnation,
+            view=view,
+            frames=frames,
+            missed=missed,
+            asked=asked,
+            repeated=repeated.get(((*link[2:], *link[:2]), view)),
+            loss=share(frames, missed),
+        )
+        found.append(one)
+    order = ("peer", "peer_incarnation", "member", "incarnation", "journal", "lseq")
+    return sorted(found, key=lambda one: tuple(getattr(one, name) for name in order))
+
+
+def _by_view(group: GroupTables) -> dict[tuple[Link, str, str], list[int]]:
+    """The last row and the counts of each link, by link, journal and view. Rows count from the
+    beginning of the view: the last one is the largest in each column."""
+    whole: dict[tuple[Link, str, str], list[int]] = {}
+    who = ("peer", "peer_incarnation", "member", "incarnation", "journal", "view")
+    for peer, number, member, incarnation, journal, view, *counts in each_row(
+        group["link_stats"], *who, "lseq", *_COUNTED
+    ):
+        key = (peer, number, member, incarnation), journal, view
+        whole[key] = list(map(max, counts, whole.get(key, counts)))
+    return whole
 
 
 def share(frames: int, missed: int) -> float | None:

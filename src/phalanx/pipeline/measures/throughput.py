@@ -11,9 +11,16 @@ import math
 
 import numpy as np
 
-from phalanx.pipeline.arrow_columns import codes, ints, is_known
+from phalanx.journal.schema import ServiceName
+from phalanx.pipeline.arrow_columns import codes, ints
 from phalanx.pipeline.group_tables import GroupRow, GroupTables
-from phalanx.pipeline.measures.delivered_ranges import journal_codes, parts, sizes
+from phalanx.pipeline.measures.delivered_ranges import (
+    BucketClock,
+    delivered_at,
+    journal_codes,
+    parts,
+    sizes,
+)
 from phalanx.pipeline.measures.latency import SERVICES
 
 BUCKET_NS = 1_000_000_000
@@ -24,8 +31,8 @@ class DeliveredBucket(GroupRow, frozen=True, kw_only=True):
 
     member: str
     incarnation: int
-    service: str
-    clock: str
+    service: ServiceName
+    clock: BucketClock
     """SIM or WALL."""
     from_ns: int
     messages: int
@@ -40,10 +47,7 @@ def throughput(group: GroupTables, bucket_ns: int = BUCKET_NS) -> list[Delivered
     assert bucket_ns > 0, "a bucket has no length"
     table = group["deliver"]
     journal = journal_codes(group, "deliver")
-    offsets = np.array([facts.wall_ns - facts.mono_ns for facts in group.journals], np.int64)
-    simulated = is_known(table.column("sim_ns"))
-    wall = ints(table.column("t_ns")) + offsets[journal]
-    at = np.where(simulated, ints(table.column("sim_ns")), wall)
+    at, simulated = delivered_at(group)
     service = codes(table.column("service"), SERVICES)
     keys = np.stack([journal, service, simulated.astype(np.int64), at // bucket_ns])
     order = np.lexsort(keys[::-1])
