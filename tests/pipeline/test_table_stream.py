@@ -20,7 +20,7 @@ from phalanx.journal.blocks import rows_block
 from phalanx.journal.retention import marks, tidy
 from phalanx.journal.segment import Footer, footer_bytes
 from phalanx.pipeline.schemas import EVENTS, arrow_schema
-from phalanx.pipeline.source import JournalSource
+from phalanx.pipeline.source import JournalSource, register
 from phalanx.pipeline.stream_options import StreamOptions, stream_options
 from phalanx.pipeline.table_stream import TableStreamReader
 
@@ -186,3 +186,21 @@ def test_spark_says_what_was_pruned(spark: SparkSession, tmp_path: Path) -> None
     segment(source, rows(7, 8), number=3)
     with pytest.raises(StreamingQueryException, match="rows 1 to 6 were deleted before"):
         stream_to(spark, source, tmp_path / "sink")
+
+
+def test_a_stream_that_begins_adds_nothing_to_what_the_tasks_of_others_are_sent(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark sends the map with the tasks of all queries, and does so without a lock."""
+    source = tmp_path / "journals"
+    source.mkdir()
+    segment(source, rows(1, 5))
+    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    environment = manager.lookupDataSource("phalanx").dataSourceCls().envVars()
+    stream_to(spark, source, tmp_path / "first")
+    before = sorted(environment)
+    register(spark)  # as for a new session: the map is made again
+    environment = manager.lookupDataSource("phalanx").dataSourceCls().envVars()
+    assert sorted(environment) == before
+    stream_to(spark, source, tmp_path / "second")
+    assert sorted(environment) == before

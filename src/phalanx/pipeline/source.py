@@ -222,7 +222,29 @@ def paths_of(options: Mapping[str, str]) -> list[str]:
     return [str(path) for path in found]
 
 
+STREAM_ENVIRONMENT = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+)
+"""What Spark 4.3 puts into the environment of a Python source when a stream begins. All queries
+share the map, and it is sent with their tasks: a query that begins while the tasks of another are
+serialized made them unreadable (OptionalDataException). So the names are there from the beginning,
+and Spark replaces the values only."""
+
+
 def register(spark: SparkSession) -> None:
     """Makes the format known to a session; `session()` does so."""
     registered: Callable[[type[DataSource]], None] = spark.dataSource.register
-    registered(JournalSource)
+    if not hasattr(spark, "_jsparkSession"):  # through Connect: the server makes the map
+        registered(JournalSource)
+        return
+    environment: dict[str, str] = spark.sparkContext.environment
+    missing = dict.fromkeys(set(STREAM_ENVIRONMENT) - set(environment), "")
+    environment |= missing
+    try:
+        registered(JournalSource)
+    finally:
+        for name in missing:
+            del environment[name]
