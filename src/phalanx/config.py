@@ -291,7 +291,10 @@ def lan(**settings: Any) -> Config:
 
 def local(**settings: Any) -> Config:
     """Settings for processes on one machine: its multicast packets do not leave the machine."""
-    return _settings({"interface": "127.0.0.1", "hops": 0} | settings)
+    return _settings(LOCAL | settings)
+
+
+LOCAL: dict[str, Any] = {"interface": "127.0.0.1", "hops": 0}
 
 
 def unicast(*peers: str, **settings: Any) -> Config:

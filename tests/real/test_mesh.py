@@ -18,6 +18,7 @@ from tests.real.conftest import Theatre
 
 from phalanx.config import SharedKey, Tls, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view, partition
+from phalanx.harness.loopback_host import loopback_host
 from phalanx.journal import reader
 from phalanx.verify.evidence import judge
 
@@ -33,11 +34,9 @@ class Mesh:
         self._folder = folder
         self._undo = undo
         self._tls = tls
-        pid = os.getpid()
-        self._net = f"127.{1 + pid % 250}.{1 + pid // 250 % 250}"
 
     def address(self, name: str) -> str:
-        return f"{self._net}.{NAMES.index(name) + 1}"
+        return loopback_host(NAMES.index(name))
 
     def start(self, name: str, **settings: Any) -> MemberProcess:
         config = mesh(

@@ -17,6 +17,7 @@ from phalanx.benchmark.process_group import ProcessGroup
 from phalanx.benchmark.trial import Trial
 from phalanx.benchmark.worker import WorkerPlan
 from phalanx.config import ADDRESSED, Config, lan, local
+from phalanx.harness.loopback_host import loopback_host
 
 _numbers = count()
 
@@ -39,9 +40,7 @@ class Loopback:
         self.n = n
 
     def address(self, i: int) -> str:
-        """An address of member `i`, which no run at the same time has."""
-        pid = os.getpid()
-        return f"127.{1 + pid % 250}.{1 + pid // 250 % 250}.{i + 1}"
+        return loopback_host(i)
 
     def run(self, i: int, argv: list[str], **popen: Any) -> subprocess.Popen[Any]:
         return subprocess.Popen(argv, **{"start_new_session": True, **popen})

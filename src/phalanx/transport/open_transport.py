@@ -7,6 +7,7 @@ from phalanx.core.ids import MemberId
 from phalanx.transport.base import Transport
 from phalanx.transport.fanout import open_fanout
 from phalanx.transport.fault_injection import FaultInjector
+from phalanx.transport.open_mesh import open_mesh
 from phalanx.transport.udp import open_udp
 
 
@@ -22,8 +23,6 @@ def open_transport(
     if config.network == "fanout":
         return open_fanout(config, group, faults)
     if config.network == "mesh":
-        from phalanx.transport.open_mesh import open_mesh  # loads OpenSSL, which others do not need
-
         assert me is not None
         return open_mesh(config, group, me, faults)
     return open_udp(config, group, faults)
