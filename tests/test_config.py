@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from phalanx.config import MESSAGE_BYTES_LIMIT, Config, checked, crowded, lan
+from phalanx.config import (
+    MESSAGE_BYTES_LIMIT,
+    Certificates,
+    Config,
+    SharedKey,
+    checked,
+    crowded,
+    lan,
+    mesh,
+)
 from phalanx.errors import ConfigurationError
 
 INTEGERS = [name for name, value in msgspec.structs.asdict(Config()).items() if type(value) is int]
@@ -148,3 +157,36 @@ def test_crowded_gives_everybody_more_time_and_keeps_what_is_asked_for() -> None
     assert config.fail_ns == 9_000_000_000
     assert config.interface == "lo"
     assert config.change_ns > lan().change_ns
+
+
+def test_a_mesh_sends_on_during_view_changes_and_needs_peers() -> None:
+    config = mesh("10.0.0.1:7117", tls=SharedKey("group.key"), cluster="north")
+    assert (config.network, config.mode, config.peers) == ("mesh", "flow", ("10.0.0.1:7117",))
+    assert mesh("10.0.0.1:7117", mode="hold").mode == "hold"
+    with pytest.raises(ConfigurationError, match="name at least one"):
+        mesh()
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"network": "mesh", "peers": ("a:1",), "tls": "group.key"}, "tls"),
+        ({"network": "fanout", "peers": ("a:1",), "tls": SharedKey("k")}, "tls"),
+        ({"network": "mesh", "peers": ("a:1",), "tls": SharedKey("")}, "tls.file"),
+        ({"network": "mesh", "peers": ("a:1",), "tls": SharedKey(b"k")}, "tls.file"),  # type: ignore[arg-type]
+        (
+            {"network": "mesh", "peers": ("a:1",), "tls": SharedKey("k"), "insecure": True},
+            "insecure",
+        ),
+    ],
+)
+def test_mistakes_about_tls_are_found_before_anything_starts(
+    settings: dict[str, Any], field: str
+) -> None:
+    assert refusal(**settings).field == field
+
+
+@pytest.mark.parametrize("tls", [None, SharedKey("k"), Certificates("c", "k", "a")])
+def test_a_mesh_survives_a_round_trip_through_json(tls: Certificates | SharedKey | None) -> None:
+    config = mesh("10.0.0.1:7117", tls=tls)
+    assert msgspec.json.decode(msgspec.json.encode(config), type=Config) == config

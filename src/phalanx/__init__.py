@@ -20,7 +20,16 @@ between the same changes of membership. `phalanx.blocking` has the same names wi
 
 from phalanx import blocking
 from phalanx.api.asyncio_group import Group, Receipt, join
-from phalanx.config import Config, crowded, lan, local, unicast
+from phalanx.config import (
+    Certificates,
+    Config,
+    SharedKey,
+    crowded,
+    lan,
+    local,
+    mesh,
+    unicast,
+)
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.errors import NotDelivered, NotEverywhere, PhalanxError
@@ -51,6 +60,7 @@ __all__ = [
     "CAUSAL",
     "SAFE",
     "Batch",
+    "Certificates",
     "Config",
     "Event",
     "EventsLost",
@@ -69,6 +79,7 @@ __all__ = [
     "PhalanxError",
     "Receipt",
     "Service",
+    "SharedKey",
     "Transitional",
     "View",
     "ViewId",
@@ -77,5 +88,6 @@ __all__ = [
     "join",
     "lan",
     "local",
+    "mesh",
     "unicast",
 ]

@@ -19,9 +19,36 @@ MS = 1_000_000
 
 Order = Literal["toto", "all-ack"]
 Mode = Literal["hold", "flow"]
-Network = Literal["multicast", "broadcast", "fanout"]
+Network = Literal["multicast", "broadcast", "fanout", "mesh"]
 Slow = Literal["wait", "lose"]
 MESSAGE_BYTES_LIMIT = 16 << 20
+
+
+class Certificates(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="certificates"
+):
+    """TLS with certificates: files in PEM format. Members prove their names with certificates that
+    the authority signed. The files are read again when they change."""
+
+    certificate: str
+    """This member's certificate, which names the member, and intermediate ones behind it."""
+    private_key: str
+    """The private key of the certificate, not encrypted."""
+    authority: str
+    """The certificates of the authorities that members trust."""
+
+
+class SharedKey(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="shared-key"
+):
+    """TLS with one key that all members of the cluster have. Settings and journals hold the name of
+    the file, never the key."""
+
+    file: str
+    """A file with at least 32 random bytes or characters, such as `openssl rand -hex 32` prints."""
+
+
+Tls = Certificates | SharedKey
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,16 +137,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     The log reports when the stretch begins and ends (`runtime/starvation_clock.py`)."""
 
     network: Network = "multicast"
-    """How packets are sent: IP multicast, IPv4 broadcast, or one copy to each member (fan-out)."""
+    """How packets are sent: IP multicast, IPv4 broadcast, one copy to each member (fan-out), or TCP
+    channels between all members (mesh)."""
     address: str = ""
     """The multicast or broadcast address; by default one derived from cluster and group, or the
-    interface's broadcast address. With `fanout`: the local address to bind."""
+    interface's broadcast address. With `fanout` and `mesh`: the local address to bind."""
     port: int = 7117
-    """The UDP port. With `fanout`, 0 takes any free port."""
+    """The UDP port; with `mesh`, the TCP port. With `fanout` and `mesh`, 0 takes any free port."""
     interface: str = ""
     """Name or address of the network interface; the system's choice if empty."""
     peers: tuple[str, ...] = ()
-    """With `fanout`: addresses of other members, each as host:port. Host names are resolved
+    """With `fanout` and `mesh`: addresses of members, each as host:port. Host names are resolved
     periodically. One reachable member is enough: members exchange the addresses they know."""
     hops: int = 1
     """The TTL of multicast packets: 0 for this machine, 1 for the local network."""
@@ -127,6 +155,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The receive buffer to request from the system; the window is limited by what it grants."""
     offload: bool = True
     """Let the kernel split and join datagrams (UDP_SEGMENT, UDP_GRO) if it can."""
+    tls: Tls | None = None
+    """With `mesh`: how channels are encrypted and members prove that they belong to the group."""
+    insecure: bool = False
+    """With `mesh` and without `tls`: allow plain TCP beyond the loopback interface."""
 
     buffer_bytes_max: int = 32 << 20
     """The limit for events that the application has not read yet."""
@@ -189,17 +221,18 @@ def checked(config: Config) -> Config:
         raise ConfigurationError("order", config.order, "must be 'toto' or 'all-ack'")
     if config.mode not in ("hold", "flow"):
         raise ConfigurationError("mode", config.mode, "must be 'hold' or 'flow'")
-    if config.network not in ("multicast", "broadcast", "fanout"):
-        remedy = "must be 'multicast', 'broadcast' or 'fanout'"
+    if config.network not in ("multicast", "broadcast", "fanout", "mesh"):
+        remedy = "must be 'multicast', 'broadcast', 'fanout' or 'mesh'"
         raise ConfigurationError("network", config.network, remedy)
     if config.slow not in ("wait", "lose"):
         raise ConfigurationError("slow", config.slow, "must be 'wait' or 'lose'")
-    if config.network == "fanout" and not config.peers:
+    if config.network in ADDRESSED and not config.peers:
         raise ConfigurationError("peers", config.peers, "name at least one as host:port")
     if not all(isinstance(peer, str) for peer in config.peers):
         raise ConfigurationError("peers", config.peers, "must be strings, each host:port")
-    if config.network != "fanout" and not config.port:
+    if config.network not in ADDRESSED and not config.port:
         raise ConfigurationError("port", 0, "members must agree on one, for example 7117")
+    _check_tls(config)
     if not config.cluster:
         raise ConfigurationError("cluster", config.cluster, "must not be empty")
     if not config.cluster.isprintable():
@@ -208,6 +241,21 @@ def checked(config: Config) -> Config:
     return config
 
 
+def _check_tls(config: Config) -> None:
+    tls = config.tls
+    if tls is None:
+        return
+    if config.network != "mesh":
+        raise ConfigurationError("tls", tls, "only network = 'mesh' has it; use phalanx.mesh(...)")
+    if config.insecure:
+        raise ConfigurationError("insecure", True, "leave it out: with tls nothing is insecure")
+    for field, path in msgspec.structs.asdict(tls).items():
+        if not isinstance(path, str) or not path:
+            raise ConfigurationError(f"tls.{field}", path, "must be the name of a file")
+
+
+ADDRESSED: tuple[Network, ...] = ("fanout", "mesh")
+"""The networks whose members have addresses of their own, given as `peers`."""
 _RANGES = {
     "datagram_bytes_max": (256, 65_507),
     "frame_bytes_max": (64, 60_000),
@@ -222,6 +270,11 @@ _DEFAULTS = Config()
 
 
 def _check_type(field: str, value: object) -> None:
+    if field == "tls":
+        if value is not None and not isinstance(value, Tls):
+            remedy = "give phalanx.Certificates(...) or phalanx.SharedKey(...)"
+            raise ConfigurationError(field, value, remedy)
+        return
     wanted = type(getattr(_DEFAULTS, field))
     if type(value) is not wanted:
         raise ConfigurationError(field, value, f"must be of type {wanted.__name__}")
@@ -238,7 +291,10 @@ def lan(**settings: Any) -> Config:
 
 def local(**settings: Any) -> Config:
     """Settings for processes on one machine: its multicast packets do not leave the machine."""
-    return _settings({"interface": "127.0.0.1", "hops": 0} | settings)
+    return _settings(LOCAL | settings)
+
+
+LOCAL: dict[str, Any] = {"interface": "127.0.0.1", "hops": 0}
 
 
 def unicast(*peers: str, **settings: Any) -> Config:
@@ -248,6 +304,27 @@ def unicast(*peers: str, **settings: Any) -> Config:
     'fanout'
     """
     return _settings({"network": "fanout", "peers": peers} | settings)
+
+
+def mesh(*peers: str, tls: Tls | None = None, **settings: Any) -> Config:
+    """Settings for a network without multicast in which links may be missing: a TCP channel between
+    any two members, and messages travel around channels that are broken.
+
+    Give `tls=Certificates(...)` or `tls=SharedKey(...)`. Without it, members use plain TCP and only
+    on the loopback interface, unless `insecure=True` allows other networks. Members send on during
+    view changes (`mode="flow"`).
+
+    >>> mesh("10.0.0.1:7117", tls=SharedKey("group.key")).mode
+    'flow'
+    """
+    return _settings(MESH | {"peers": peers, "tls": tls} | settings)
+
+
+MESH: dict[str, Any] = {
+    "network": "mesh",
+    "mode": "flow",
+    "datagram_bytes_max": 65_507,
+}
 
 
 def crowded(**settings: Any) -> Config:

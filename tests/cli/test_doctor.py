@@ -55,6 +55,8 @@ def test_only_a_problem_makes_the_exit_code_1(
         (["--interface", "nonet9"], "no such interface; choose one of: lo"),
         (["--port", "0"], "whole number from 1 to 65535"),
         (["--bogus"], "No such option"),
+        (["--profile", "mesh"], "name at least one as host:port"),
+        (["--profile", "mesh", "--peer", "a:1", "--group", "g"], "leave it out with mesh"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(arguments: list[str], part: str) -> None:
@@ -118,3 +120,10 @@ def test_settings_that_differ_in_a_group_are_a_problem() -> None:
     assert last.startswith("problem  settings")
     assert "order=all-ack, early=False, mode=hold at bob." in last
     assert "order=toto, early=False, mode=hold at ada." in last
+
+
+def test_a_mesh_has_checks_of_its_own() -> None:
+    given = ["doctor", "--profile", "mesh", "--peer", "127.0.0.1:9", "--address", "127.0.0.1"]
+    result = CliRunner().invoke(main, given)
+    lines = [line[9:24].strip() for line in result.output.splitlines()]
+    assert lines == ["encryption", "port", "peer", "own name", *MACHINE]

@@ -185,6 +185,11 @@ def test_an_input_that_cannot_be_read_does_not_hang(group: str, stdin: str) -> N
         (["--name", ""], "name ="),
         (["--state", "/proc/nope"], "state ="),
         (["--journal", "/proc/nope"], "/proc/nope"),
+        (["--profile", "mesh"], "peers = ()"),
+        (["--profile", "mesh", "--peer", "192.0.2.1:7117"], "tls = None"),
+        (["--profile", "mesh", "--peer", "a:1", "--shared-key", "/nope"], "/nope cannot be read"),
+        (["--peer", "127.0.0.1:1", "--shared-key", "/nope"], "only network = 'mesh' has it"),
+        (["--certificate", "a.pem"], "--private-key"),
     ],
 )
 def test_what_cannot_work_is_one_line_and_exit_2(arguments: list[str], names: str) -> None:
@@ -200,6 +205,36 @@ def test_what_cannot_work_is_one_line_and_exit_2(arguments: list[str], names: st
     assert names in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+def test_nodes_of_a_mesh_meet_over_tls(group: str, tmp_path: Path) -> None:
+    key = tmp_path / "group.key"
+    key.write_text("0123456789abcdef" * 4)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        peer = f"127.0.0.1:{free.getsockname()[1]}"
+    talks = ["--members", "2", "--until-eof"]
+    shared = ["--profile", "mesh", "--peer", peer, "--shared-key", str(key), "--local"]
+    ada = subprocess.Popen(
+        [*PHALANX, "node", group, "--name", "ada", *shared, "--port", peer.rpartition(":")[2]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        done = subprocess.run(
+            [*PHALANX, "node", group, "--name", "bea", *shared, "--port", "0", *talks],
+            input="hello\n",
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "bea#1 agreed: hello" in done.stdout
+    finally:
+        ada.terminate()
+        out, _ = ada.communicate(timeout=SECONDS)
+    assert "bea#1 agreed: hello" in out
 
 
 def test_a_port_in_use_is_named_with_a_remedy(group: str) -> None:
@@ -219,9 +254,10 @@ def test_a_port_in_use_is_named_with_a_remedy(group: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_demo_plays_and_proves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", ["local", "mesh"])
+def test_the_demo_plays_and_proves(tmp_path: Path, profile: str) -> None:
     done = subprocess.run(
-        [*PHALANX, "demo", "--json", "--keep", str(tmp_path / "kept")],
+        [*PHALANX, "demo", "--profile", profile, "--json", "--keep", str(tmp_path / "kept")],
         capture_output=True,
         text=True,
         timeout=60,

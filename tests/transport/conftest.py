@@ -12,10 +12,13 @@ import msgspec
 import pytest
 
 from phalanx.config import Config, lan
+from phalanx.core.ids import MemberId
 from phalanx.transport.base import Transport
 from phalanx.transport.fanout import FanoutTransport, open_fanout
 from phalanx.transport.fault_injection import FaultInjector
+from phalanx.transport.open_mesh import open_mesh
 from phalanx.transport.resolver import Lookup, look_up
+from phalanx.transport.tcp import MeshTransport
 from phalanx.transport.udp import MulticastTransport, open_udp
 
 WAIT_NS = 5_000_000_000
@@ -55,10 +58,10 @@ def gathered() -> Callable[..., list[bytes]]:
 def until() -> Callable[..., None]:
     """Drive links until something holds; fail if it never does."""
 
-    def drive(links: list[FanoutTransport], holds: Callable[[], bool]) -> None:
+    def drive(links: list[FanoutTransport | MeshTransport], holds: Callable[[], bool]) -> None:
         end = monotonic_ns() + WAIT_NS
         while not holds():
-            assert monotonic_ns() < end, [transport.peers for transport in links]
+            assert monotonic_ns() < end, [(t.peers, dict(t.counts)) for t in links]
             for transport in links:
                 turn(transport, 1_000_000)
 
@@ -103,6 +106,22 @@ def spread(token: str) -> Iterator[Callable[..., FanoutTransport]]:
 
     def open_one(config: Config, group: str = "g", lookup: Lookup = look_up) -> FanoutTransport:
         links.append(open_fanout(config, f"{token} {group}", lookup=lookup))
+        return links[-1]
+
+    yield open_one
+    for transport in links:
+        transport.close()
+
+
+@pytest.fixture
+def meshed(token: str) -> Iterator[Callable[..., MeshTransport]]:
+    """`open_mesh`, and every transport of it is closed at the end."""
+    links: list[MeshTransport] = []
+
+    def open_one(
+        name: str, config: Config, group: str = "g", lookup: Lookup = look_up
+    ) -> MeshTransport:
+        links.append(open_mesh(config, f"{token} {group}", MemberId(name), lookup=lookup))
         return links[-1]
 
     yield open_one

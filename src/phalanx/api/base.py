@@ -85,7 +85,7 @@ def open_member(
         where = None if state_folder is None else str(state_folder)
         identity = identify(config.cluster, group, name, where, above)
         undo.callback(identity.close)
-        transport = open_transport(config, group, FaultInjector())
+        transport = open_transport(config, group, FaultInjector(), identity.member)
         undo.callback(transport.close)
         sized = _sized(config, transport)
         adapter = None
@@ -224,6 +224,12 @@ class GroupBase:
     def refused(self) -> dict[str, int]:
         """The number of packets dropped as invalid, by reason."""
         return dict(self._runner.refused)
+
+    @property
+    def network_counts(self) -> dict[str, int]:
+        """What the transport counted: packets that were not sent or received, by reason; with a
+        mesh also channels that opened and broke, and peers that were refused (docs/network.md)."""
+        return dict(self._runner.transport.counts)
 
     @property
     def blocked_by(self) -> dict[MemberId, Wait]:

@@ -16,15 +16,19 @@ import msgspec
 from phalanx.benchmark.process_group import ProcessGroup
 from phalanx.benchmark.trial import Trial
 from phalanx.benchmark.worker import WorkerPlan
-from phalanx.config import lan, local
+from phalanx.config import ADDRESSED, Config, lan, local
+from phalanx.harness.loopback_host import loopback_host
 
 _numbers = count()
 
 
 class BenchPlace(Protocol):
-    """Where processes run: `run(i, argv, ...)` starts the process of member `i`."""
+    """Where processes run: `run(i, argv, ...)` starts the process of member `i`, which has the
+    address `address(i)`."""
 
     n: int
+
+    def address(self, i: int) -> str: ...
 
     def run(self, i: int, argv: list[str], **popen: Any) -> subprocess.Popen[Any]: ...
 
@@ -34,6 +38,9 @@ class Loopback:
 
     def __init__(self, n: int) -> None:
         self.n = n
+
+    def address(self, i: int) -> str:
+        return loopback_host(i)
 
     def run(self, i: int, argv: list[str], **popen: Any) -> subprocess.Popen[Any]:
         return subprocess.Popen(argv, **{"start_new_session": True, **popen})
@@ -53,7 +60,18 @@ class PhalanxSystem:
         self._journal = journal
         make = local if isinstance(place, Loopback) else lan
         cluster = f"bench-{os.getpid()}"  # so that runs on one machine do not meet
-        self._config = make(**{"cluster": cluster, **settings})
+        self._settings = {"cluster": cluster, **settings}
+        if settings.get("network") in ADDRESSED:
+            make = lan
+            peers = tuple(f"{place.address(i)}:{Config().port}" for i in range(place.n))
+            self._settings["peers"] = peers
+        self._config = make(**self._settings)
+
+    def _config_of(self, i: int) -> Config:
+        """The settings of one member: with fan-out and mesh it has an address of its own."""
+        if self._config.network not in ADDRESSED:
+            return self._config
+        return msgspec.structs.replace(self._config, address=self._place.address(i))
 
     @contextmanager
     def start_group(self, task: Trial) -> Iterator[ProcessGroup]:
@@ -68,7 +86,7 @@ class PhalanxSystem:
                 task=task,
                 i=i,
                 group=f"trial-{turn}",
-                config=self._config,
+                config=self._config_of(i),
                 journal=None if journal is None else str(journal),
             )
             worker = [sys.executable, "-m", "phalanx.benchmark.worker"]

@@ -30,19 +30,27 @@ from phalanx.verify.render.verdict_table import verdicts
 @click.option("--keep", metavar="DIR", help="Keep the journals in this directory.")
 @click.option("--report", metavar="FILE", help="Audit them too; write this page.")
 @click.option("--spark", is_flag=True, help="With --report: repeat the audit on Spark.")
+@click.option(
+    "--profile",
+    type=click.Choice(["local", "mesh"]),
+    default="local",
+    help="Multicast, or TCP channels with TLS; default local.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-def demo(keep: str | None, report: str | None, spark: bool, as_json: bool) -> None:
+def demo(keep: str | None, report: str | None, spark: bool, profile: str, as_json: bool) -> None:
     """Run five real members through a kill -9, a partition, a merge and a restart.
 
-    They use multicast on the loopback interface and need no privileges. Afterwards the checkers
-    read the journals and print a verdict for each guarantee; with --report the audit does so too,
-    and a page about the run is written. Exit 1 if a guarantee is violated.
+    They use multicast on the loopback interface, or with --profile mesh TCP channels and a shared
+    key made for the run, and need no privileges. Afterwards the checkers read the journals and
+    print a verdict for each guarantee; with --report the audit does so too, and a page about the
+    run is written. Exit 1 if a guarantee is violated.
 
     \b
     Examples:
       phalanx demo
       phalanx demo --keep journals && phalanx check journals
       phalanx demo --report demo.html --spark
+      phalanx demo --profile mesh
     """
     if spark and report is None:
         raise click.UsageError("--spark needs --report")
@@ -50,7 +58,7 @@ def demo(keep: str | None, report: str | None, spark: bool, as_json: bool) -> No
         check_places(report)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
     try:
-        script = perform(folder, f"demo-{os.getpid()}", lambda line: _print(line, as_json))
+        script = perform(folder, f"demo-{os.getpid()}", lambda line: _print(line, as_json), profile)
         (evidence,) = judge(reader.read_all([folder / "journals"]))
         facts = _results(evidence, script, as_json)
         violated = len(evidence.report.violations)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from phalanx.config import CROWDED, Config, lan
+from phalanx.config import CROWDED, LOCAL, MESH, Certificates, Config, SharedKey, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MEMBERS_MAX
 from phalanx.runtime.events import (
@@ -24,12 +24,30 @@ from phalanx.runtime.short_names import ShortNames
 WAIT_SECONDS = 60.0
 SERVICES = [service.name.lower() for service in Service]
 
+PROFILES: dict[str, dict[str, Any]] = {"lan": {}, "local": LOCAL, "mesh": MESH}
+"""Names of `--profile`, and their settings."""
+
+TLS_OPTIONS = (
+    click.option(
+        "--certificate", metavar="FILE", help="With mesh, this member's certificate (PEM)."
+    ),
+    click.option("--private-key", metavar="FILE", help="With mesh, the key of the certificate."),
+    click.option("--authority", metavar="FILE", help="With mesh, the certificates to trust."),
+    click.option("--shared-key", metavar="FILE", help="With mesh, a key that all members have."),
+    click.option("--insecure", is_flag=True, help="With mesh, allow plain TCP."),
+)
+
 _OPTIONS = (
     click.option(
         "--name", metavar="NAME", help="This member's name; default: host and process id."
     ),
     click.option(
         "--cluster", metavar="NAME", help="Ignore members of other clusters; default phalanx."
+    ),
+    click.option(
+        "--profile",
+        type=click.Choice(list(PROFILES)),
+        help="Settings to start from; mesh: TCP channels. Default lan.",
     ),
     click.option(
         "--network",
@@ -39,15 +57,18 @@ _OPTIONS = (
     click.option(
         "--address", metavar="ADDRESS", help="The group's address; default: derived from its name."
     ),
-    click.option("--port", type=click.IntRange(0, 65_535), help="The UDP port; default 7117."),
+    click.option(
+        "--port", type=click.IntRange(0, 65_535), help="The UDP port, or TCP port; default 7117."
+    ),
     click.option("--interface", metavar="NAME", help="Network interface, by name or address."),
     click.option(
         "--peer",
         "peers",
         metavar="HOST:PORT",
         multiple=True,
-        help="With fanout, the address of a member; may be repeated.",
+        help="With fanout and mesh, the address of a member; may be repeated.",
     ),
+    *TLS_OPTIONS,
     click.option("--local", is_flag=True, help="Only members on this machine."),
     click.option(
         "--crowded", is_flag=True, help="Longer time-outs, for many processes on few cores."
@@ -82,6 +103,13 @@ def joining_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options for the encryption of a mesh."""
+    for option in reversed(TLS_OPTIONS):
+        command = option(command)
+    return command
+
+
 def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of a command that waits for members before it sends."""
     for option in reversed(_WAITING):
@@ -91,9 +119,11 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def config_of(given: dict[str, Any]) -> Config:
     """The settings for the options, which are removed from `given`."""
-    settings: dict[str, Any] = dict(CROWDED) if given.pop("crowded") else {}
+    settings = dict(PROFILES[given.pop("profile") or "lan"])
+    if given.pop("crowded"):
+        settings |= CROWDED
     if given.pop("local"):
-        settings |= {"interface": "127.0.0.1", "hops": 0}
+        settings |= LOCAL
     for field in ("cluster", "network", "address", "port", "interface"):
         value = given.pop(field)
         if value is not None:
@@ -101,7 +131,20 @@ def config_of(given: dict[str, Any]) -> Config:
     peers = given.pop("peers")
     if peers:
         settings |= {"network": settings.get("network", "fanout"), "peers": peers}
-    return lan(**settings)
+    return lan(**settings | tls_settings(given))
+
+
+def tls_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings for TLS_OPTIONS, which are removed from `given`."""
+    files = [given.pop(name) for name in ("certificate", "private_key", "authority")]
+    key, insecure = given.pop("shared_key"), given.pop("insecure")
+    if any(files) and not all(files):
+        raise click.UsageError("give all of --certificate, --private-key and --authority")
+    if any(files) and key:
+        raise click.UsageError("give either a certificate or --shared-key")
+    if all(files):
+        return {"tls": Certificates(*files), "insecure": insecure}
+    return {"tls": SharedKey(key) if key else None, "insecure": insecure}
 
 
 _NAMES = ShortNames()

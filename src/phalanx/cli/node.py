@@ -56,6 +56,7 @@ def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any)
       phalanx node orders --name ada
       seq 1000 | phalanx node orders --service safe --until-eof --json
       phalanx node orders --members 3 --timeout 10 --until-eof < lines.txt
+      phalanx node orders --profile mesh --peer 10.0.0.1:7117 --shared-key group.key
     """
 
     def show(event: Event) -> None:

@@ -7,16 +7,22 @@ and the checkers read them all.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from phalanx.config import Config, SharedKey, local, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view, partition
+from phalanx.harness.loopback_host import loopback_host
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
 SERVICES = ("basic", "causal", "agreed", "safe")
+PORT = 7117
 ROUND = 250
 """Messages that each member sends with each service in one round."""
 Print = Callable[[str], None]
@@ -25,9 +31,12 @@ Print = Callable[[str], None]
 class DemoScript:
     """The member processes, the time since the start, and the lines that are printed."""
 
-    def __init__(self, folder: Path, group: str, print_line: Print) -> None:
+    def __init__(
+        self, folder: Path, group: str, print_line: Print, config_of: Callable[[str], Config]
+    ) -> None:
         self._folder = folder
         self._group = group
+        self._config_of = config_of
         self._print = print_line
         self._began = time.monotonic()
         self.members: dict[str, MemberProcess] = {}
@@ -42,7 +51,7 @@ class DemoScript:
         part: dict[str, Any] = {
             "group": self._group,
             "name": name,
-            "config": {"interface": "127.0.0.1", "hops": 0},
+            "config": msgspec.to_builtins(self._config_of(name)),
             "state": str(self._folder / "state"),
             "journal": str(self._folder / "journals"),
         }
@@ -78,9 +87,24 @@ def _sent_last(event: dict[str, Any]) -> bool:
     return bool(event["event"] == "sent" and event["service"] == SERVICES[-1])
 
 
-def perform(folder: Path, group: str, print_line: Print) -> DemoScript:
-    """Run the whole script. The journals of the members are then in `folder`/journals."""
-    script = DemoScript(folder, group, print_line)
+def mesh_config(folder: Path) -> Callable[[str], Config]:
+    """The settings of members in a mesh with TLS, each on an address of its own of the loopback
+    interface. The key is made for this run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = folder / "shared.key"
+    key.touch(mode=0o600)
+    key.write_text(secrets.token_hex(32))
+    hosts = {name: loopback_host(i) for i, name in enumerate(NAMES)}
+    peers = [f"{host}:{PORT}" for host in hosts.values()]
+    tls = SharedKey(str(key))
+    return lambda name: mesh(*peers, address=hosts[name], port=PORT, tls=tls)
+
+
+def perform(folder: Path, group: str, print_line: Print, profile: str = "local") -> DemoScript:
+    """Run the whole script with a profile, `local` or `mesh`. The journals of the members are then
+    in `folder`/journals."""
+    config_of = mesh_config(folder) if profile == "mesh" else lambda name: local()
+    script = DemoScript(folder, group, print_line, config_of)
     with ExitStack() as undo:
         _run(script, undo)
     return script

@@ -22,8 +22,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from phalanx import blocking
-from phalanx.config import lan
+from phalanx.config import Config, checked
 from phalanx.core.effects import Service
 from phalanx.errors import EventsUnread, PhalanxError
 from phalanx.journal.settings import JournalSettings
@@ -34,9 +36,7 @@ FRAME = 60_000
 
 class ControlledMember:
     def __init__(self, part: dict[str, Any]) -> None:
-        given = part.get("config", {})
-        # JSON has lists; settings of several values are tuples.
-        config = lan(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        config = checked(msgspec.convert(part.get("config", {}), Config))
         more: dict[str, Any] = {
             key: part[key] for key in ("name", "state", "journal") if key in part
         }
@@ -175,6 +175,7 @@ class ControlledMember:
             lost=self._lost,
             members=[m.name for m in self.group.view.members],
             refused=self.group.refused,
+            network=self.group.network_counts,
             rss_kb=resident_kb(),
             waiting_bytes=self.group._runner.buffer.waiting_bytes,
         )

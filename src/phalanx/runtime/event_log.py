@@ -58,6 +58,7 @@ UNSENT = {
     "truncated": "they arrived only in part",
     "malformed": "introductions that cannot be decoded",
     "table-full": "introductions of more members than there is room for",
+    "queue-full": "copies for peers of a mesh that read too slowly",
 }
 """The counts of a transport that are logged, and what happened to the packets."""
 STRANGERS = ("cluster", "group")

@@ -12,8 +12,6 @@ until that address is back.
 
 from __future__ import annotations
 
-import errno
-import ipaddress
 import os
 import socket
 from collections import Counter
@@ -24,15 +22,15 @@ from time import monotonic_ns
 from phalanx.config import Config
 from phalanx.errors import ConfigurationError, NetworkError, PhalanxError
 from phalanx.transport import sockets
-from phalanx.transport.addresses import (
-    SocketAddress,
-    choose_interface,
-    host_and_port,
-    interfaces,
-    ip_of,
-    text_of,
-)
+from phalanx.transport.addresses import SocketAddress, host_and_port, interfaces, text_of
 from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
+from phalanx.transport.bound_address import (
+    bind_address,
+    local_address,
+    own_addresses,
+    seed_address,
+    seen_address,
+)
 from phalanx.transport.fault_injection import FaultInjector
 from phalanx.transport.peer_discovery import MAGIC, NONCE_BYTES, PeerTable
 from phalanx.transport.resolver import START_SECONDS, Lookup, Resolver, literal, look_up
@@ -73,8 +71,8 @@ class FanoutTransport:
         """Send and receive with this socket from now on."""
         config = self._config
         self._sock = sock
-        self._peer_table.own(now, _own_addresses(sock))
-        self.address = text_of(_seen_address(sock, [*self._seeds, *self._resolver.found]))
+        self._peer_table.own(now, own_addresses(sock))
+        self.address = text_of(seen_address(sock, [*self._seeds, *self._resolver.found]))
         self.receive_bytes = sockets.set_buffer(sock, False, config.receive_bytes)
         sockets.set_buffer(sock, True, sockets.SEND_BYTES)
         self._segments_out = SegmentedSender(sock, config.offload, self.counts)
@@ -199,38 +197,6 @@ class FanoutTransport:
         self._segments_out.send([self._peer_table.introduction(now, target)], [target])
 
 
-def _own_addresses(sock: socket.socket) -> list[SocketAddress]:
-    """The address of the socket; if it is bound to any address, all addresses of this machine."""
-    bound: SocketAddress = sock.getsockname()
-    if not ipaddress.ip_address(bound[0]).is_unspecified:
-        return [bound]
-    own: list[SocketAddress] = []
-    for interface in interfaces():
-        for address in interface.addresses:
-            ip = ipaddress.ip_address(address)
-            if len(bound) == 2 and ip.version == 4:
-                own.append((address, bound[1]))
-            elif len(bound) == 4 and ip.version == 6:
-                own.append((address, bound[1], 0, interface.index if ip.is_link_local else 0))
-    return own
-
-
-def _seen_address(sock: socket.socket, seeds: list[SocketAddress]) -> SocketAddress:
-    """The address that others probably see: the one used towards the first seed."""
-    bound: SocketAddress = sock.getsockname()
-    if not ipaddress.ip_address(bound[0]).is_unspecified:
-        return bound
-    for seed in seeds:
-        with socket.socket(sock.family, socket.SOCK_DGRAM) as asker:
-            try:
-                asker.connect(seed)
-            except OSError:
-                continue
-            host = str(asker.getsockname()[0])
-            return (host, bound[1], 0, 0) if len(bound) == 4 else (host, bound[1])
-    return bound
-
-
 # ---------------------------------------------------------------------------- opening
 
 
@@ -240,7 +206,7 @@ def open_fanout(
     """A transport to `config.peers` and the members they know. Raises ConfigurationError or
     NetworkError, and then leaves nothing open. Its `now` is that of `time.monotonic_ns`."""
     parsed = [host_and_port("peers", peer) for peer in config.peers]
-    seeds = [_seed(*peer) for peer in parsed if literal(peer[0])]
+    seeds = [seed_address(*peer) for peer in parsed if literal(peer[0])]
     resolver = Resolver([peer for peer in parsed if not literal(peer[0])], lookup)
     with ExitStack() as opened:
         opened.callback(resolver.close)
@@ -248,7 +214,7 @@ def open_fanout(
             problem = "none of them can be resolved"
             remedy = "check the names and the name service, or give an address as 10.0.0.1:7117"
             raise NetworkError("peers", config.peers, problem, remedy)
-        host = _local_address(config, [*seeds, *resolver.found])
+        host = local_address(config, [*seeds, *resolver.found])
         for peer, seed in zip((p for p in parsed if literal(p[0])), seeds, strict=True):
             if (":" in host) != (len(seed) == 4):
                 remedy = f"not of the same IP version as {host}; use one version at all members"
@@ -264,61 +230,15 @@ def open_fanout(
 
 def _open_socket(config: Config, seeds: list[SocketAddress], port: int) -> socket.socket:
     """A socket that is bound as configured, to this port."""
-    host = _local_address(config, seeds)
+    host = local_address(config, seeds)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _bind(sock, host, port, config)
+        bind_address(sock, host, port, config)
     except BaseException:
         sock.close()
         raise
     return sock
-
-
-def _seed(host: str, port: int) -> SocketAddress:
-    try:
-        return look_up(host, port)[0]
-    except OSError:  # fe80::1%eth9 without an interface eth9
-        remedy = "there is no such interface; write it like [fe80::1%eth0]:7117"
-        raise ConfigurationError("peers", f"[{host}]:{port}", remedy) from None
-
-
-def _local_address(config: Config, seeds: list[SocketAddress]) -> str:
-    """The address to bind: as configured, of the interface, or any of the peers' IP version."""
-    if config.address:
-        address = ip_of("address", config.address)
-        if address.is_multicast:
-            remedy = "with fanout it is the local address to bind; leave it empty for any"
-            raise ConfigurationError("address", config.address, remedy)
-        return str(address)
-    ipv4 = any(len(seed) == 2 for seed in seeds) or not seeds
-    if config.interface:
-        towards = "192.0.2.1" if ipv4 else "2001:db8::1"
-        return choose_interface(config.interface, towards, config.port or 9)[1]
-    return "0.0.0.0" if ipv4 else "::"
-
-
-def _bind(sock: socket.socket, host: str, port: int, config: Config) -> None:
-    full = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
-    if ":" in host and ipaddress.ip_address(host).is_link_local:
-        index = choose_interface(config.interface or host, host, port or 9)[0].index
-        full = (host, port, 0, index)
-    try:
-        sock.bind(full)
-    except OSError as error:
-        match error.errno:
-            case errno.EADDRINUSE:
-                problem = "another program uses this UDP port"
-                remedy = "end it, choose another port, or port = 0 for any that is free"
-                raise NetworkError("port", config.port, problem, remedy) from None
-            case errno.EACCES | errno.EPERM:
-                problem = "the system does not let this user bind it"
-                remedy = "choose a port above 1023, or 0 for any that is free"
-                raise NetworkError("port", config.port, problem, remedy) from None
-            case _:
-                problem = f"cannot be bound ({error.strerror})"
-                remedy = "give an address of this machine, or leave it empty for any"
-                raise NetworkError("address", config.address, problem, remedy) from None

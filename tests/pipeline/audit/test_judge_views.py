@@ -202,5 +202,5 @@ def test_a_large_group_in_files_is_judged_in_a_window_as_in_memory(tmp_path: Pat
     window = TimeWindow(parse(at_second(1.1)), parse(at_second(1.5)))
     plan = plan_groups([journals])
     whole = audit_plan(plan, PROPERTIES, engine="local", window=window)
-    parts = audit_plan(plan, PROPERTIES, engine="local", window=window, large_rows=1, large_bytes=1)
+    parts = audit_plan(plan, PROPERTIES, engine="local", window=window, large_rows=1)
     assert parts.to_json() == whole.to_json()

@@ -1,0 +1,316 @@
+"""Real members in a mesh over TLS: on the loopback interface with injected faults, and in network
+namespaces with faults of the network itself. Their journals are checked at the end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.certificate_authority import Authority, shared_key
+from tests.real.conftest import Theatre
+
+from phalanx.config import SharedKey, Tls, mesh
+from phalanx.harness.controller import MemberProcess, all_in_view, partition
+from phalanx.harness.loopback_host import loopback_host
+from phalanx.journal import reader
+from phalanx.verify.evidence import judge
+
+NAMES = ("ada", "bea", "cyd", "dov", "eli")
+SETTLE_SECONDS = 20.0
+
+
+class Mesh:
+    """Members on addresses of their own of the loopback interface."""
+
+    def __init__(self, folder: Path, undo: ExitStack, tls: Callable[[str], Tls]) -> None:
+        self.journals = folder / "journals"
+        self._folder = folder
+        self._undo = undo
+        self._tls = tls
+
+    def address(self, name: str) -> str:
+        return loopback_host(NAMES.index(name))
+
+    def start(self, name: str, **settings: Any) -> MemberProcess:
+        config = mesh(
+            f"{self.address('ada')}:7117",
+            f"{self.address('bea')}:7117",
+            **{"address": self.address(name), "tls": self._tls(name)} | settings,
+        )
+        part = {
+            "group": f"mesh-{os.getpid()}",
+            "name": name,
+            "state": str(self._folder / "state"),
+            "journal": str(self.journals),
+            "config": msgspec.to_builtins(config),
+        }
+        errors = self._undo.enter_context((self._folder / f"errors-{name}").open("a"))
+        member = MemberProcess(part, errors=errors)
+        self._undo.callback(member.close)
+        return member
+
+    def start_all(self, n: int, **settings: Any) -> list[MemberProcess]:
+        members = [self.start(name, **settings) for name in NAMES[:n]]
+        for member in members:
+            member.joined()
+        all_in_view(members)
+        fully_connected(members)
+        return members
+
+
+@pytest.fixture(params=["certificates", "key"])
+def meshes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mesh]:
+    """Members that authenticate each other in either way."""
+    if request.param == "key":
+        key = SharedKey(shared_key(tmp_path))
+        yield from _checked(tmp_path, lambda name: key)
+    else:
+        yield from _checked(tmp_path, Authority(tmp_path).issue)
+
+
+@pytest.fixture
+def one_mesh(tmp_path: Path) -> Iterator[Mesh]:
+    yield from _checked(tmp_path, Authority(tmp_path).issue)
+
+
+def _checked(folder: Path, tls: Callable[[str], Tls]) -> Iterator[Mesh]:
+    with ExitStack() as undo:
+        made = Mesh(folder, undo, tls)
+        yield made
+    (evidence,) = judge(reader.read_all([made.journals]))
+    assert not evidence.report.violations, "\n".join(map(str, evidence.report.violations[:5]))
+    assert evidence.report.properties["virtual-synchrony"].evaluated, "nothing was put to the test"
+
+
+def network(member: MemberProcess) -> dict[str, int]:
+    counts: dict[str, int] = member.report()["network"]
+    return counts
+
+
+def channels(member: MemberProcess) -> int:
+    counts = network(member)
+    return counts.get("channel-up", 0) - counts.get("channel-down", 0)
+
+
+def fully_connected(members: Sequence[MemberProcess], seconds: float = 10.0) -> None:
+    """Wait until each has a channel to each other one."""
+    end = time.monotonic() + seconds
+    while any(channels(member) != len(members) - 1 for member in members):
+        assert time.monotonic() < end, [network(member) for member in members]
+        time.sleep(0.02)
+
+
+def talk(members: Sequence[MemberProcess], count: int = 50) -> None:
+    """Each sends some of each service, and all of it is everywhere."""
+    marks = [len(member.events) for member in members]
+    for member in members:
+        for service in ("basic", "causal", "agreed", "safe"):
+            member.do("send", count=count, service=service, stable=True)
+    for member, mark in zip(members, marks, strict=True):
+        member.wait(lambda e: e["event"] == "sent" and e["service"] == "safe", 30, mark, "all sent")
+
+
+def views(members: Sequence[MemberProcess]) -> list[int]:
+    return [len(member.views) for member in members]
+
+
+def leave(members: Sequence[MemberProcess]) -> None:
+    delivered = [member.leave()["delivered"] for member in members]
+    # The first to leave does not wait for basic messages of others, so the ordered ones count.
+    assert delivered
+
+
+# ---------------------------------------------------------------------------- on one machine
+
+
+def test_members_form_one_view_and_survive_a_kill(meshes: Mesh) -> None:
+    members = meshes.start_all(4)
+    talk(members)
+    began = members[3].kill()
+    rest = members[:3]
+    ends = [member.in_view(NAMES[:3], SETTLE_SECONDS)["t_ns"] for member in rest]
+    assert max(ends) - began < 5e9
+    talk(rest)
+    back = meshes.start("dov")
+    back.joined()
+    all_in_view([*rest, back], SETTLE_SECONDS)
+    talk([*rest, back])
+    leave([*rest, back])
+
+
+def test_no_broken_channel_changes_the_view(one_mesh: Mesh) -> None:
+    """Each channel of four members is closed in turn."""
+    members = one_mesh.start_all(4)
+    before = views(members)
+    for i, j in ((i, j) for i, j in permutations(range(4), 2) if i < j):
+        members[i].run("cut", addresses=[members[j].address])
+        wait_for_channels(members[i], 2)
+        talk(members, 10)
+        members[i].run("heal")
+        fully_connected(members)
+    talk(members)
+    assert views(members) == before
+    leave(members)
+
+
+def wait_for_channels(member: MemberProcess, count: int) -> None:
+    end = time.monotonic() + 10
+    while channels(member) != count:
+        assert time.monotonic() < end, network(member)
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_no_channel_of_five_that_is_cut_both_ways_or_one_way_changes_the_view(
+    one_mesh: Mesh,
+) -> None:
+    """Every one of the 10 channels, and each of its 20 directions, for 1.5 s."""
+    members = one_mesh.start_all(5)
+    before = views(members)
+    for i, j in permutations(range(5), 2):
+        for how in ("cut", "cut_from") if i < j else ("cut_from",):
+            members[i].run(how, addresses=[members[j].address])
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                talk(members, 10)
+            members[i].run("heal")
+            fully_connected(members)
+    talk(members)
+    assert views(members) == before
+    leave(members)
+
+
+def test_a_channel_that_is_dead_one_way_changes_no_view(one_mesh: Mesh) -> None:
+    members = one_mesh.start_all(3)
+    before = views(members)
+    members[0].run("cut_from", addresses=[members[1].address])
+    end = time.monotonic() + 2  # longer than the time-out of the failure detector
+    while time.monotonic() < end:
+        talk(members, 10)
+    assert views(members) == before
+    members[0].run("heal")
+    talk(members)
+    leave(members)
+
+
+def test_two_cliques_form_two_views_and_one_after_healing(one_mesh: Mesh) -> None:
+    members = one_mesh.start_all(4)
+    talk(members)
+    sides = [members[:2], members[2:]]
+    partition(sides)
+    for side in sides:
+        all_in_view(side, SETTLE_SECONDS)
+        talk(side)
+    for member in members:
+        member.run("heal")
+    all_in_view(members, SETTLE_SECONDS)
+    talk(members)
+    leave(members)
+
+
+def test_members_restart_in_turn_and_nothing_is_lost(one_mesh: Mesh) -> None:
+    members = one_mesh.start_all(3)
+    for at, name in enumerate(NAMES[:3]):
+        members[at].leave()
+        rest = [member for member in members if member.name != name]
+        all_in_view(rest, SETTLE_SECONDS)
+        talk(rest, 20)
+        members[at] = one_mesh.start(name)
+        members[at].joined()
+        all_in_view(members, SETTLE_SECONDS)
+        talk(members, 20)
+    leave(members)
+
+
+def test_a_second_member_of_one_name_is_refused_by_the_group(one_mesh: Mesh) -> None:
+    members = one_mesh.start_all(3)
+    talk(members)
+    config = mesh(members[0].address, address=one_mesh.address("eli"), tls=one_mesh._tls("bea"))
+    part = {
+        "group": members[0].part["group"],
+        "name": "bea",
+        "config": msgspec.to_builtins(config),
+    }
+    double = MemberProcess(part)
+    try:
+        ended = double.wait(lambda e: e["event"] in ("refused", "stopped"), SETTLE_SECONDS)
+        assert "another live process" in ended["error"]
+    finally:
+        double.close()
+    talk(members)
+    leave(members)
+
+
+# ---------------------------------------------------------------------------- in namespaces
+
+
+def start_mesh(theatre: Theatre, tmp_path: Path, **settings: Any) -> list[MemberProcess]:
+    authority = Authority(tmp_path)
+    members = []
+    for i, name in enumerate(theatre.names):
+        peers = [f"{theatre.lan.address(k)}:7117" for k in range(len(theatre.names))]
+        config = mesh(*peers, tls=authority.issue(name), interface="eth0", **settings)
+        members.append(theatre.start(i, config=msgspec.to_builtins(config)))
+    for member in members:
+        member.joined()
+    all_in_view(members)
+    fully_connected(members)
+    return members
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_a_link_that_the_network_cuts_changes_no_view(
+    theatre: Theatre, tmp_path: Path, one_way: bool
+) -> None:
+    """Half-open connections: the network drops packets without a word."""
+    members = start_mesh(theatre, tmp_path)
+    talk(members)
+    before = views(members)
+    if one_way:
+        theatre.lan.cut_one_way(0, 1)
+    else:
+        theatre.lan.cut(0, 1)
+    end = time.monotonic() + 6  # longer than it takes to close the connection
+    while time.monotonic() < end:
+        talk(members, 20)
+    assert views(members) == before
+    assert channels(members[0]) == len(members) - 2
+    theatre.lan.heal()
+    fully_connected(members)
+    talk(members)
+    assert views(members) == before
+    leave(members)
+
+
+@pytest.mark.parametrize("theatre", [5], indirect=True)
+def test_a_network_that_falls_apart_makes_two_views_and_heals_to_one(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    members = start_mesh(theatre, tmp_path)
+    theatre.lan.partition([0, 1, 2], [3, 4])
+    for side in (members[:3], members[3:]):
+        all_in_view(side, SETTLE_SECONDS)
+        talk(side)
+    theatre.lan.heal()
+    all_in_view(members, SETTLE_SECONDS)
+    talk(members)
+    leave(members)
+
+
+def test_a_mesh_that_loses_packets_loses_no_message(theatre: Theatre, tmp_path: Path) -> None:
+    members = start_mesh(theatre, tmp_path)
+    before = views(members)
+    for i in range(len(members)):
+        theatre.lan.lose(i, 0.02)
+    talk(members)
+    theatre.lan.heal()
+    talk(members)
+    assert views(members) == before
+    leave(members)
