@@ -1,13 +1,16 @@
 """How fast an audit is: Spark, the checkers in one process, and DuckDB, on the same files.
 
     python bench/bench_audit.py --data FOLDER [--millions 1,10,100] [--out docs/results/FILE.json]
+    python bench/bench_audit.py --data FOLDER --millions 10,100 --view even --engines spark,duckdb
 
-The journals are those of `audit_data.py` in FOLDER, made if they are not there. Each engine runs
+The journals are those of `audit_data.py` in FOLDER, made if they are not there; with `--view` those
+of `single_view_data.py`, one group in one view, of senders alike or of one that sends nine
+tenths. Each engine runs
 in a process of its own, so none finds the other's memory or caches; the files have been read once
 before. `wall` is the whole process from its start; `open` is finding the files, or reading them
 into memory; `check` is the verdicts, with Java starting in it for Spark. A row is a range of
 delivered messages. Memory is the sum of the resident sets of the process and all its children,
-sampled.
+sampled; `cpu` is their processor time, `load` that of the machine at the end, other work included.
 
     spark          all properties, `phalanx audit --engine spark`
     local          all properties, `phalanx audit --engine local`
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,7 @@ import msgspec
 if not __package__:  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import audit_data, audit_duckdb
+from bench import audit_data, audit_duckdb, single_view_data
 from phalanx.journal.arrow_schema import arrow
 from phalanx.journal.ground_truth import truth_of
 from phalanx.journal.parquet_export import NOTES, note_of
@@ -142,29 +145,35 @@ ENGINES: dict[str, Callable[[Path], dict[str, Any]]] = {
 # ---------------------------------------------------------------------- processes
 
 
-class Memory(threading.Thread):
-    """The most that a process and its children had resident together."""
+class FamilyUsage(threading.Thread):
+    """The most memory that a process and its children had resident together, and their processor
+    time."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self.peak = 0
+        self._peak = 0
+        self._ticks: dict[int, int] = {}
         self._pid = pid
         self._over = threading.Event()
 
     def run(self) -> None:
         while not self._over.wait(SAMPLE_S):
-            self.peak = max(self.peak, _resident(self._pid))
+            family = _family(self._pid)
+            self._peak = max(self._peak, sum(size for size, _ in family.values()))
+            self._ticks |= {pid: ticks for pid, (_, ticks) in family.items()}
 
-    def stop(self) -> int:
+    def stop(self) -> dict[str, Any]:
         self._over.set()
         self.join()
-        return self.peak
+        cpu_s = sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+        load = round(os.getloadavg()[0], 1)
+        return {"peak_bytes": self._peak, "cpu_s": round(cpu_s, 1), "load": load}
 
 
-def _resident(pid: int) -> int:
-    """Bytes, of the process and of all that descend from it."""
+def _family(pid: int) -> dict[int, tuple[int, int]]:
+    """Bytes and ticks of the process and of all that descend from it."""
     parents: dict[int, int] = {}
-    sizes: dict[int, int] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -172,14 +181,14 @@ def _resident(pid: int) -> int:
             except OSError:  # it has ended
                 continue
             parents[int(entry.name)] = int(stat[1])
-            sizes[int(entry.name)] = int(stat[21]) * PAGE
+            sizes[int(entry.name)] = int(stat[21]) * PAGE, int(stat[11]) + int(stat[12])
     family = {pid}
     grown = True
     while grown:
         more = {child for child, parent in parents.items() if parent in family} - family
         grown = bool(more)
         family |= more
-    return sum(sizes.get(member, 0) for member in family)
+    return {member: sizes[member] for member in family if member in sizes}
 
 
 def alone(engine: str, folder: Path, seconds: float) -> dict[str, Any]:
@@ -187,28 +196,28 @@ def alone(engine: str, folder: Path, seconds: float) -> dict[str, Any]:
     command = [sys.executable, __file__, "--engine", engine, "--data", str(folder)]
     began = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    memory = Memory(child.pid)
-    memory.start()
+    usage = FamilyUsage(child.pid)
+    usage.start()
     try:
         told, _ = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         child.terminate()
         child.wait()
-        return {"problem": f"not within {seconds:.0f} s", "peak_bytes": memory.stop()}
-    peak = memory.stop()
+        return {"problem": f"not within {seconds:.0f} s"} | usage.stop()
+    wall = time.perf_counter() - began
+    used = usage.stop()
     if child.returncode:
-        return {"problem": f"exit {child.returncode}", "peak_bytes": peak}
+        return {"problem": f"exit {child.returncode}"} | used
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
-    return found | {"peak_bytes": peak, "wall_s": time.perf_counter() - began}
+    return found | used | {"wall_s": wall}
 
 
 # ---------------------------------------------------------------------- the whole
 
 
 def compare(chosen: argparse.Namespace) -> dict[str, Any]:
-    results = []
-    for millions in map(int, chosen.millions.split(",")):
-        place = audit_data.provide(chosen.data, millions, THREADS, chosen.copies)
+    results: list[dict[str, Any]] = []
+    for millions, place in _places(chosen):
         facts = msgspec.json.decode((place / "facts.json").read_bytes())
         del facts["runs"]
         times = "" if facts["replicated"] == 1 else f", replicated {facts['replicated']} times"
@@ -219,14 +228,16 @@ def compare(chosen: argparse.Namespace) -> dict[str, Any]:
             flush=True,
         )
         _read_once(place)
+        others = len(results)
         for engine in chosen.engines.split(","):
             if engine == "in-process" and millions > IN_PROCESS_MILLIONS_MAX:
                 print(f"  {engine:12} does not fit into memory", flush=True)
                 continue
             found = alone(engine, place, chosen.seconds)
             _tell(engine, facts["deliver_rows"], found)
-            results.append({"millions": millions, "engine": engine, **facts, **found})
-        _compare_verdicts(results, millions)
+            name = place.name
+            results.append({"millions": millions, "data": name, "engine": engine, **facts, **found})
+        _compare_verdicts(results[others:])
     return {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {_memory_gb()} GB, "
@@ -234,6 +245,18 @@ def compare(chosen: argparse.Namespace) -> dict[str, Any]:
         "command": " ".join(["python", "bench/bench_audit.py", *sys.argv[1:]]),
         "results": results,
     }
+
+
+def _places(chosen: argparse.Namespace) -> Iterator[tuple[int, Path]]:
+    for millions in map(int, chosen.millions.split(",")):
+        if chosen.view is None:
+            yield millions, audit_data.provide(chosen.data, millions, THREADS, chosen.copies)
+            continue
+        for shape in chosen.view.split(","):
+            place = single_view_data.provide(chosen.data, millions, shape)
+            yield millions, place
+            if chosen.violation:
+                yield millions, single_view_data.with_violation(place)
 
 
 def _read_once(folder: Path) -> None:
@@ -252,7 +275,8 @@ def _tell(engine: str, ranges: int, found: dict[str, Any]) -> None:
     found["ranges_per_second"] = round(ranges / max(found["check_s"], 1e-9))
     broken = [name for name, verdict in found["verdicts"].items() if verdict == "violated"]
     print(
-        f"  {engine:12} wall {found['wall_s']:6.1f} s  open {found['open_s']:7.1f} s  "
+        f"  {engine:12} wall {found['wall_s']:6.1f} s  cpu {found['cpu_s']:6.1f} s  "
+        f"load {found['load']:4.1f}  open {found['open_s']:7.1f} s  "
         f"check {found['check_s']:8.1f} s  "
         f"{found['ranges_per_second']:>10,} ranges/s  {peak:7,.0f} MB  "
         f"{len(found['verdicts'])} properties, violated: {', '.join(broken) or 'none'}",
@@ -260,13 +284,12 @@ def _tell(engine: str, ranges: int, found: dict[str, Any]) -> None:
     )
 
 
-def _compare_verdicts(results: list[dict[str, Any]], millions: int) -> None:
+def _compare_verdicts(results: list[dict[str, Any]]) -> None:
     """Whoever was asked the same must have said the same."""
     told: dict[str, dict[str, str]] = {}
     for result in results:
-        if result["millions"] == millions:
-            for name, verdict in result.get("verdicts", {}).items():
-                told.setdefault(name, {})[result["engine"]] = verdict
+        for name, verdict in result.get("verdicts", {}).items():
+            told.setdefault(name, {})[result["engine"]] = verdict
     for name, verdicts in told.items():
         if len(set(verdicts.values())) > 1:
             print(f"  verdicts differ: {name}: {verdicts}", flush=True)
@@ -281,6 +304,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--millions", default="1,10,100", help="deliveries: 1,10,100")
     parser.add_argument("--copies", type=int, default=1, help="of each run, in place of others")
+    parser.add_argument("--view", help="one view instead: even, skewed, or even,skewed")
+    parser.add_argument("--violation", action="store_true", help="with --view: also one violated")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--seconds", type=float, default=3600.0, help="at most, for each")
     parser.add_argument("--out", type=Path, metavar="FILE.json")

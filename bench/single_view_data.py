@@ -243,7 +243,7 @@ def write_member(place: Path, f: Frames, k: int) -> dict[str, int]:
         "dep_numbers": pa.ListArray.from_arrays(starts, pa.array(f.last[depends.frames])),
     }
     same: dict[str, Any] = {"view": FIRST, "phase": 0}
-    writer.write("sent", *at("sent"), **ranges, **lists, **same, frame=f.number[mine])
+    writer.write("sent", *at("sent"), **(ranges | lists | same), frame=f.number[mine])
     writer.write(
         "deliver",
         *at("deliver"),

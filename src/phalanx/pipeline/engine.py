@@ -29,6 +29,7 @@ import msgspec
 from phalanx.errors import JournalError, PipelineError
 from phalanx.pipeline.group_plan import GroupTask, plan_groups, read_task, split
 from phalanx.pipeline.group_tables import GroupTables
+from phalanx.pipeline.without_pandas import without_pandas
 
 Engine = Literal["auto", "local", "spark"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -138,7 +139,9 @@ def _on_spark(
     plans = [msgspec.msgpack.encode(task) for task in tasks]
     # The JVM only starts tasks and passes bytes on: what it would compile runs once.
     with one_session(master, quick=True) as spark, failed_tasks(), _watched(spark, tasks, progress):
-        job = spark.range(0, len(plans), 1, len(plans)).mapInArrow(_worker(plans, kernel), _RESULT)
+        job = spark.range(0, len(plans), 1, len(plans)).mapInArrow(
+            kernel_worker(plans, kernel), _RESULT
+        )
         rows = job.collect()
     decoder = msgspec.msgpack.Decoder(_result_type(kernel))
     for row in sorted(rows, key=lambda row: (row.task, row.nth)):
@@ -185,7 +188,25 @@ def run_encoded(
     from phalanx.pipeline.session_shutdown import one_session
     from phalanx.pipeline.spark_errors import failed_tasks
 
+    if not tasks:
+        return
+    with one_session(master, quick=True) as spark, failed_tasks():
+        plan = spark.createDataFrame(list(enumerate(tasks)), "task long, plan binary")
+        alone = plan.coalesce(1).repartition(len(tasks))
+        rows = alone.mapInArrow(encoded_worker(work, shared), _RESULT).collect()
+    for row in sorted(rows, key=lambda row: row.task):
+        if row.problem is not None:
+            raise msgspec.msgpack.decode(bytes(row.problem), type=TaskProblem).error()
+        yield bytes(row.found)
+
+
+def encoded_worker(
+    work: Callable[[bytes, bytes], bytes], shared: bytes
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What a worker does with batches of encoded tasks."""
+
     def each(batches: Iterator[Any]) -> Iterator[Any]:
+        without_pandas()
         for batch in batches:
             numbers, plans = (batch.column(i).to_pylist() for i in range(2))
             for number, task in zip(numbers, plans, strict=True):
@@ -194,16 +215,7 @@ def run_encoded(
                 except (JournalError, PipelineError) as error:
                     yield _batch(number, -1, None, msgspec.msgpack.encode(_problem(error)))
 
-    if not tasks:
-        return
-    with one_session(master, quick=True) as spark, failed_tasks():
-        plan = spark.createDataFrame(list(enumerate(tasks)), "task long, plan binary")
-        alone = plan.coalesce(1).repartition(len(tasks))
-        rows = alone.mapInArrow(each, _RESULT).collect()
-    for row in sorted(rows, key=lambda row: row.task):
-        if row.problem is not None:
-            raise msgspec.msgpack.decode(bytes(row.problem), type=TaskProblem).error()
-        yield bytes(row.found)
+    return each
 
 
 def _problem(error: JournalError | PipelineError) -> TaskProblem:
@@ -218,10 +230,11 @@ def _result_type(kernel: Callable[..., Any]) -> Any:
     return get_type_hints(kernel).get("return", Any)
 
 
-def _worker(
+def kernel_worker(
     plans: Sequence[bytes], kernel: Callable[[GroupTables], Any]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def work(batches: Iterator[Any]) -> Iterator[Any]:
+        without_pandas()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from task_results(number, plans[number], kernel)

@@ -221,6 +221,24 @@ def misreported(count: int) -> list[Played]:
     return found
 
 
+def altered(count: int) -> list[Played]:
+    """Simulated runs with one or two things changed at random, each another."""
+    found: list[Played] = []
+    whole = [
+        simulated(scenario_of(seed, 3, 3, kind))
+        for kind in ("fixed", "membership", "storm")
+        for seed in range(20, 24)
+    ]
+    for i in range(count):
+        dice, run = Random(f"altered {i}"), whole[i % len(whole)]
+        rows = list(run.rows)
+        for _ in range(dice.choice((1, 1, 2))):
+            rows = dice.choice((*CHANGES, name_stranger, claim_stable))(dice, rows)
+        settled = run.settled and dice.random() < 0.7
+        found.append(replace(run, name=f"altered {i}", rows=rows, settled=settled))
+    return found
+
+
 TOLD = (ev.Stable, ev.Ordered, ev.NotSent, ev.MergedComponent, ev.Queue, ev.Transitional, ev.Life)
 
 
@@ -359,6 +377,34 @@ def _change(dice: Random, rows: Rows) -> Rows:
         ]
     out = list(rows)
     out[at] = msgspec.structs.replace(row, **dice.choice(ways))
+    return out
+
+
+def name_stranger(dice: Random, rows: Rows) -> Rows:
+    """One member's row of a view names another incarnation of a member, which left no journal."""
+    some = [i for i, row in enumerate(rows) if isinstance(row, ev.ViewInstalled)]
+    if not some:
+        return rows
+    at = dice.choice(some)
+    row = rows[at]
+    assert isinstance(row, ev.ViewInstalled)
+    who = dice.randrange(len(row.members))
+    incarnations = [n + 5 * (i == who) for i, n in enumerate(row.member_incarnations)]
+    out = list(rows)
+    out[at] = msgspec.structs.replace(row, member_incarnations=incarnations)
+    return out
+
+
+def claim_stable(dice: Random, rows: Rows) -> Rows:
+    """A receipt of stability speaks of messages that were never sent."""
+    some = [i for i, row in enumerate(rows) if isinstance(row, ev.Stable)]
+    if not some:
+        return rows
+    at = dice.choice(some)
+    row = rows[at]
+    assert isinstance(row, ev.Stable)
+    out = list(rows)
+    out[at] = msgspec.structs.replace(row, upto=row.upto + 1_000_000)
     return out
 
 

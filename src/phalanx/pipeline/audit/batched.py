@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from phalanx.pipeline.audit.number_ranges import NONE, Longs
-from phalanx.pipeline.audit.past import CHUNK, CHUNK_BYTES, Late, Past, PastDeliveries, cut
+from phalanx.pipeline.audit.past import (
+    CHUNK,
+    CHUNK_BYTES,
+    Late,
+    Parts,
+    Past,
+    PastDeliveries,
+    cut,
+)
 from phalanx.pipeline.audit.past_vectors import VectorBlock
 
 FAR = np.iinfo(np.int64).max
@@ -18,7 +26,7 @@ FAR = np.iinfo(np.int64).max
 def batches(past: Past, rows: PastDeliveries, with_past: bool = True) -> list[Late]:
     """What one member delivered in a batch, against each other. Without the past, only order and
     frames are compared."""
-    member = Batches(past, rows)
+    member = Batches(rows, cut(past, rows))
     if with_past:
         past.compare([member])
     return member.late
@@ -28,8 +36,7 @@ class Batches:
     """The batches of one member. `late` has what is wrong in them: at first by order and frames,
     after the vectors of their past also what follows what."""
 
-    def __init__(self, past: Past, rows: PastDeliveries) -> None:
-        parts = cut(past, rows)
+    def __init__(self, rows: PastDeliveries, parts: Parts) -> None:
         sel = np.flatnonzero(~rows.basic[parts.row] & (rows.batch[parts.row] != NONE))
         order = sel[np.argsort(rows.v[parts.row[sel]], kind="stable")]
         row, first, last, at = (column[order] for column in parts)

@@ -19,6 +19,7 @@ from phalanx.pipeline.audit.past import (
     PastDeliveries,
     PastOfMember,
     PastSends,
+    cut,
     judge_fifo,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
@@ -43,16 +44,17 @@ def causality(p: PreparedGroup) -> None:
         if begin == end:
             continue
         rows = _deliveries(p, k, begin, end)
-        batches = Batches(past, rows)
+        parts = cut(past, rows)
+        batches = Batches(rows, parts)
         if p.facts.torn[k]:
-            fifo, late = judge_fifo(past, rows)
+            fifo, late = judge_fifo(rows, parts)
             p.out.asked("fifo", fifo)
             found += late
             batched.append(batches)
             continue
-        proved = shown(causes, rows, bool(p.facts.rising[k]))
+        proved = shown(causes, rows, parts, bool(p.facts.rising[k]))
         if proved is None:
-            unproved.append(PastOfMember(past, rows))
+            unproved.append(PastOfMember(past, rows, parts))
             batched.append(batches)
         else:
             unshown.discard(k)

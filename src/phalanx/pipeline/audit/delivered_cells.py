@@ -8,6 +8,7 @@ members have in common is compared once per way and not once per member.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from phalanx.pipeline.audit.number_ranges import (
     holder,
     overlapping,
     packed,
+    stable_order,
 )
 from phalanx.pipeline.audit.row_coder import AGREED, BASIC
 
@@ -100,8 +102,7 @@ class DeliveredCells:
         c1 = self.grid.first[cell]
         pos = np.where(d.pos[row] == NONE, NONE, d.pos[row] + c1 - d.first[row])
         attributes = (d.v[row], d.o[row], d.service[row], d.frame[row], pos, d.batch[row], d.t[row])
-        keys = (d.lseq[row], d.k[row], d.first[row], *reversed(attributes), cell)
-        order = np.lexsort(keys)
+        order = _way_order(cell, (*attributes, d.first[row]))
         row, cell, pos, c1 = row[order], cell[order], pos[order], c1[order]
         at = group_starts(cell, *(column[order] for column in attributes), d.first[row])
         bits = self.masks.bits[d.k[row]]
@@ -178,6 +179,28 @@ class DeliveredCells:
         found = self.masks.nobody(len(cell))
         found[fits] = self.have[starts[at[fits]]]
         return found
+
+
+def _way_order(cell: Longs, attributes: Sequence[Longs]) -> Longs:
+    """Rows by cell and attributes. Rows of equal ones stay in their order, which is that of members
+    and their journals. In nearly all cells the attributes are equal, so that only rows of the
+    others are sorted by all of them."""
+    order = stable_order(cell)
+    sorted_cells = cell[order]
+    starts = group_starts(sorted_cells)
+    differs = np.zeros(len(order), dtype=bool)
+    for column in attributes:
+        differs[1:] |= column[order[1:]] != column[order[:-1]]
+    differs[starts] = False
+    counts = np.diff(np.append(starts, len(order)))
+    odd_cells = np.logical_or.reduceat(differs, starts) if len(starts) else differs
+    odd = np.flatnonzero(np.repeat(odd_cells, counts))
+    if len(odd):
+        rows = order[odd]
+        order[odd] = rows[
+            np.lexsort([*(column[rows] for column in reversed(attributes)), cell[rows]])
+        ]
+    return order
 
 
 def _least(values: Longs, at: Longs) -> Longs:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phalanx.pipeline.audit.number_ranges import NONE, Bools, Longs, holder, packed
-from phalanx.pipeline.audit.past import PastDeliveries, PastSends
+from phalanx.pipeline.audit.past import Parts, PastDeliveries, PastSends
 
 
 class DirectCauses:
@@ -101,17 +101,83 @@ class Shown(NamedTuple):
     crossing: int
 
 
-def shown(causes: DirectCauses, rows: PastDeliveries, rising: bool) -> Shown | None:
-    """Whether the deliveries of a member satisfy 2, 3 and 4; None if they do not. `rising`: the
-    epochs of its views rise."""
+def shown(causes: DirectCauses, rows: PastDeliveries, parts: Parts, rising: bool) -> Shown | None:
+    """Whether the deliveries of a member satisfy 2 to 5; None if they do not. `parts`: the same
+    deliveries, cut by send rows. `rising`: the epochs of its views rise."""
     if not causes.applies or not rising:
         return None
-    sends = causes.sends
-    size = len(rows.s)
-    at = holder(causes.keys, sends.last, sends.s, rows.s, rows.first)
-    end = holder(causes.keys, sends.last, sends.s, rows.s, rows.last)
-    if (at < 0).any() or (at != end).any() or (sends.home[at] != rows.v).any():
+    sends, at = causes.sends, parts.at
+    if len(at) != len(rows.s) or (at < 0).any() or (sends.home[at] != rows.v).any():
         return None
+    direct = _whole_rows(causes, rows, at)
+    if direct is None:
+        direct = _pieces(causes, rows, at)
+    # the sender's message before
+    due = (direct.row_before >= 0) & (sends.home[direct.row_before] == rows.v[direct.later])
+    if ((direct.before < 0) | (direct.before >= direct.later))[due].any():
+        return None
+    delivery, cause = direct.delivery, direct.cause
+    due_cause = (direct.row_cause >= 0) & (sends.home[direct.row_cause] == rows.v[delivery])
+    if ((cause < 0) | (cause >= delivery))[due_cause].any():
+        return None
+    if (cause >= _batch_starts(rows)[delivery]).any():
+        return None
+    if (direct.own < 0).any():
+        return None
+    came = (direct.before >= 0) & ~due
+    crossing = int(came.sum() + ((cause >= 0) & ~due_cause).sum())
+    causal = int(causes.has_causes[at].sum())
+    fifo = int(((direct.before >= 0) & due).sum())
+    return Shown(fifo, causal, causal + len(direct.later), crossing)
+
+
+class _Direct(NamedTuple):
+    """The direct causes of the deliveries of a member, as places of its deliveries; -1 if it did
+    not deliver them."""
+
+    later: Longs
+    """Deliveries that do not begin with a sender's first message; its message before, and the send
+    row of that, -1 if it is not here."""
+    before: Longs
+    row_before: Longs
+    delivery: Longs
+    """Per dependency of a delivery, the delivery, the cause, and the send row of that. A delivery
+    begins a send row, or goes on with one whose dependencies count for it too."""
+    cause: Longs
+    row_cause: Longs
+    own: Longs
+    """Dependencies of what the member sent itself."""
+
+
+def _whole_rows(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direct | None:
+    """If each delivery is one whole send row, as nearly always: places need no search."""
+    sends = causes.sends
+    if (rows.first != sends.first[at]).any() or (rows.last != sends.last[at]).any():
+        return None
+    place = np.full(len(sends.s), -1)
+    place[at] = np.arange(len(at))
+    later = np.flatnonzero(rows.first > 1)
+    row_before = at[later] - 1
+    row_before[sends.s[row_before] != rows.s[later]] = -1  # sent before the rows that are here
+    row_before[at[later] == 0] = -1
+    delivery = place[causes.row]
+    there = np.flatnonzero(delivery >= 0)
+    row_cause = causes.cause[there]
+    mine = (sends.s[causes.row] == rows.k) & (causes.cause >= 0)
+    return _Direct(
+        later=later,
+        before=np.where(row_before >= 0, place[row_before], -1),
+        row_before=row_before,
+        delivery=delivery[there],
+        cause=np.where(row_cause >= 0, place[row_cause], -1),
+        row_cause=row_cause,
+        own=place[causes.cause[mine]],
+    )
+
+
+def _pieces(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direct:
+    """Of deliveries that are parts of send rows."""
+    sends = causes.sends
     order = np.argsort(packed(rows.s, rows.first), kind="stable")
     starts = packed(rows.s, rows.first)[order]
 
@@ -120,30 +186,19 @@ def shown(causes: DirectCauses, rows: PastDeliveries, rising: bool) -> Shown | N
         found = holder(starts, rows.last[order], rows.s[order], s, number)
         return np.where(found >= 0, order[found], -1)
 
-    # the sender's message before
     later = np.flatnonzero(rows.first > 1)
-    before = place(rows.s[later], rows.first[later] - 1)
-    row_before = holder(causes.keys, sends.last, sends.s, rows.s[later], rows.first[later] - 1)
-    due = (row_before >= 0) & (sends.home[row_before] == rows.v[later])
-    if ((before < 0) | (before >= later))[due].any():
-        return None
-    # dependencies: each delivery begins a send row, or goes on with one that is judged already
+    numbers = rows.s[later], rows.first[later] - 1
     counts = np.diff(sends.dep_at)[at]
-    delivery = np.repeat(np.arange(size), counts)
+    delivery = np.repeat(np.arange(len(at)), counts)
     offset = np.arange(len(delivery)) - np.repeat(np.cumsum(counts) - counts, counts)
     dependency = sends.dep_at[at][delivery] + offset
-    cause = place(sends.dep_s[dependency], sends.dep_n[dependency])
-    there = causes.cause[dependency]
-    due_cause = (there >= 0) & (sends.home[there] == rows.v[delivery])
-    if ((cause < 0) | (cause >= delivery))[due_cause].any():
-        return None
-    if (cause >= _batch_starts(rows)[delivery]).any():
-        return None
     mine = np.flatnonzero((sends.s[causes.row] == rows.k) & (causes.cause >= 0))
-    if (place(sends.dep_s[mine], sends.dep_n[mine]) < 0).any():
-        return None
-    came = (before >= 0) & ~due
-    crossing = int(came.sum() + ((cause >= 0) & ~due_cause).sum())
-    causal = int(causes.has_causes[at].sum())
-    fifo = int(((before >= 0) & due).sum())
-    return Shown(fifo, causal, causal + len(later), crossing)
+    return _Direct(
+        later=later,
+        before=place(*numbers),
+        row_before=holder(causes.keys, sends.last, sends.s, *numbers),
+        delivery=delivery,
+        cause=place(sends.dep_s[dependency], sends.dep_n[dependency]),
+        row_cause=causes.cause[dependency],
+        own=place(sends.dep_s[mine], sends.dep_n[mine]),
+    )

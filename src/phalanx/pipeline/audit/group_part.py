@@ -133,21 +133,21 @@ def decoded_findings(data: bytes) -> GroupFindings:
 
 
 class SummaryTask(msgspec.Struct, frozen=True):
-    """One file of a group. The small tables are read by every task, and count in the first."""
+    """Some files of a group. The small tables are read by every task, and count in the first."""
 
-    table: str
-    file: int
-    """Its place among the files of the table."""
+    files: list[tuple[str, int]]
+    """Tables, and places among the files of the table."""
     first: bool
 
 
 class CountedSummary(msgspec.Struct):
-    """The summary of a file, and what its row groups have."""
+    """The summary of some files, and what their row groups have."""
 
     summary: GroupSummary
     clocks: dict[str, str]
     """Members whose clock goes back, as far as these rows show."""
-    row_groups: list[RowGroupFacts]
+    row_groups: list[list[RowGroupFacts]]
+    """By file."""
 
 
 def summarise(group: GroupFiles, task: SummaryTask) -> CountedSummary:
@@ -156,27 +156,26 @@ def summarise(group: GroupFiles, task: SummaryTask) -> CountedSummary:
     known = filtered_tables(group.key, group.journals, small, {})
     clocks: dict[str, str] = {}
     found: list[GroupSummary] = []
-    row_groups: list[RowGroupFacts] = []
-    labels = {j.journal: f"{j.member}.{j.incarnation}" for j in group.journals}
-    for rows in _some_rows(group, task, labels, row_groups):
-        tables = known.joined(task.table, rows)
-        found.append(_summary(tables, task.first and not found))
-        clocks |= clock_jumps(tables)
+    row_groups: list[list[RowGroupFacts]] = []
+    for table, file in task.files:
+        row_groups.append([])
+        for rows in _some_rows(group, table, file, row_groups[-1]):
+            tables = known.joined(table, rows)
+            found.append(_summary(tables, task.first and not found))
+            clocks |= clock_jumps(tables)
     if task.first and not found:
         found.append(_summary(known, True))
     return CountedSummary(merged(found), clocks, row_groups)
 
 
 def _some_rows(
-    group: GroupFiles, task: SummaryTask, labels: Mapping[str, str], facts: list[RowGroupFacts]
+    group: GroupFiles, table: str, file: int, facts: list[RowGroupFacts]
 ) -> Iterator[Any]:
     """The rows of a file, about so many at a time; adds the facts of each row group."""
-    if not task.table:
-        return
     held: list[Any] = []
-    columns = columns_of(task.table, CAUSES)
-    for rows in read_row_groups(group, task.table, task.file, columns, None):
-        facts.append(facts_of_rows(task.table, rows, labels))
+    labels = {j.journal: f"{j.member}.{j.incarnation}" for j in group.journals}
+    for rows in read_row_groups(group, table, file, columns_of(table, CAUSES), None):
+        facts.append(facts_of_rows(table, rows, labels))
         if held and sum(one.num_rows for one in held) + rows.num_rows > SUMMARY_ROWS:
             yield arrow().concat_tables(held).unify_dictionaries()
             held = []

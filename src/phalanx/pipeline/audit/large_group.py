@@ -1,7 +1,7 @@
 """Judge one large group in parts: plan the parts, and add up their findings.
 
     journals    raw ones are written as Parquet files (see `plan_audit`)
-    summaries   one task for each file of messages: what each member sent and delivered, counted
+    summaries   files of messages: what each member sent and delivered, counted
     parts       numbers, members, positions and merges (see `group_part`)
     pairs       of members in views whose positions are broken
 
@@ -20,6 +20,7 @@ from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.group_part import (
     SMALL_TABLES,
+    SUMMARY_ROWS,
     CountedSummary,
     LargeGroup,
     Part,
@@ -76,7 +77,7 @@ def judge_large(
     counted = [msgspec.msgpack.decode(data, type=CountedSummary) for data in results]
     summary = merged([one.summary for one in counted])
     numbers: dict[str, int] = {}
-    for facts in (facts for one in counted for facts in one.row_groups):
+    for facts in (facts for one in counted for file in one.row_groups for facts in file):
         for label, (_, number) in facts.numbers.items():
             numbers[label] = max(number, numbers.get(label, 0))
     run, out = Chronicle(summary.rows()), GroupFindings()
@@ -86,8 +87,8 @@ def judge_large(
         table: [[] for _ in files] for table, files in group.files.items()
     }
     for task, one in zip(summaries, counted, strict=True):
-        if task.table:
-            known[task.table][task.file] = one.row_groups
+        for (table, file), row_groups in zip(task.files, one.row_groups, strict=True):
+            known[table][file] = row_groups
     for select in (_parts(run, numbers, part_rows), _pairs(run, out.disordered)):
         parts = [
             msgspec.structs.replace(what, row_groups=_wanted(run, known, what)) for what in select
@@ -108,13 +109,15 @@ def _without_stats(files: dict[str, list[LakeFile]]) -> dict[str, list[LakeFile]
 
 
 def _summaries(group: GroupFiles) -> Iterator[SummaryTask]:
-    first = True
-    for name, files in group.files.items():
-        for i in range(len(files)) if name not in SMALL_TABLES else ():
-            yield SummaryTask(name, i, first)
-            first = False
-    if first:
-        yield SummaryTask("", 0, True)
+    places = [
+        (name, i)
+        for name, files in group.files.items()
+        for i in range(len(files) if name not in SMALL_TABLES else 0)
+    ]
+    sizes = ((n, group.files[name][i].rows) for n, (name, i) in enumerate(places))
+    some = list(_bins(sizes, SUMMARY_ROWS)) or [[]]
+    for n, numbers in enumerate(some):
+        yield SummaryTask([places[number] for number in numbers], first=n == 0)
 
 
 def _wanted(

@@ -20,7 +20,7 @@ from phalanx.pipeline.audit.chronicle import (
 )
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser
 from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
-from phalanx.pipeline.audit.number_ranges import NONE, NUMBER_MAX, Bools, Longs
+from phalanx.pipeline.audit.number_ranges import NONE, NUMBER_MAX, Bools, Longs, order_of
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.group_tables import GroupTables
 
@@ -224,7 +224,7 @@ class GroupColumns:
             t=self.coder.receivers(table),
             digest=self.coder.longs(table, "digest"),
         )
-        return found.at(np.lexsort((found.lseq, found.k)))
+        return found.at(order_of(found.k, found.lseq))
 
     def _sends(self, table: Any) -> Sends:
         s, view = self.authors(table), self.coder.viewed(table, "view")
@@ -243,7 +243,7 @@ class GroupColumns:
             home=np.where(phase == 0, view, self._next_views(s, view)),
             row=np.arange(table.num_rows, dtype=np.int64),
         )
-        return found.at(np.lexsort((found.lseq, found.first, found.s)))
+        return found.at(order_of(found.s, found.first, found.lseq))
 
     def _next_views(self, s: Longs, view: Longs) -> Longs:
         """The view that the sender installs after this one. If it lives to the end in this one,
@@ -268,7 +268,7 @@ class GroupColumns:
             t=self.coder.receivers(table),
             digest=self.coder.longs(table, "digest"),
         )
-        return found.at(np.lexsort((found.lseq, found.s)))
+        return found.at(order_of(found.s, found.lseq))
 
     def _lost(self, table: Any) -> NotSentRows:
         found = NotSentRows(
@@ -279,7 +279,7 @@ class GroupColumns:
             rest=self.coder.longs(table, "rest", 0),
             t=self.coder.receivers(table, "members", "member_incarnations"),
         )
-        return found.at(np.lexsort((found.lseq, found.s)))
+        return found.at(order_of(found.s, found.lseq))
 
     def _receipt_rows(self, table: Any, *, foreign: bool) -> ReceiptRows:
         """`foreign`: rows name the sender that they are about."""
@@ -298,4 +298,4 @@ class GroupColumns:
             upto=self.coder.longs(table, "upto"),
             foreign=others,
         )
-        return found.at(np.lexsort((found.lseq, found.s)))
+        return found.at(order_of(found.s, found.lseq))

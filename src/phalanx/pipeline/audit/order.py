@@ -23,6 +23,7 @@ from phalanx.pipeline.audit.number_ranges import (
     grid,
     group_ends,
     group_starts,
+    order_of,
 )
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.row_coder import AGREED, BASIC
@@ -50,7 +51,7 @@ def _note(p: PreparedGroup, views: Longs, bad: Bools | Longs) -> None:
 def rising(p: PreparedGroup) -> None:
     """Positions and batches of a member rise in a view. Basic messages have none."""
     d = p.deliveries
-    d = d.at(np.lexsort((d.first, d.lseq, d.v, d.k)))
+    d = d.at(order_of(d.k, d.v, d.lseq, d.first))
     compared = p.facts.is_compared(d.k, d.v) & (d.service != BASIC)
     ordered = d.service >= AGREED
     placed, batched = ordered & (d.pos != NONE), (d.service != BASIC) & (d.batch != NONE)

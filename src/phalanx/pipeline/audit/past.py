@@ -186,15 +186,14 @@ class Judged(NamedTuple):
     late: list[Late]
 
 
-def judge_fifo(past: Past, rows: PastDeliveries) -> tuple[int, list[Late]]:
+def judge_fifo(rows: PastDeliveries, parts: Parts) -> tuple[int, list[Late]]:
     """Fifo alone, of one member: it needs no vectors."""
-    parts = cut(past, rows)
     return _fifo(rows, Parts(*(column[~rows.basic[parts.row]] for column in parts)))
 
 
 def judge(past: Past, rows: PastDeliveries) -> Judged:
     """Fifo, causal, reliable causal and no inversion across views, of one member."""
-    member = PastOfMember(past, rows)
+    member = PastOfMember(past, rows, cut(past, rows))
     past.compare([member])
     return member.judged()
 
@@ -236,9 +235,8 @@ def _fifo(rows: PastDeliveries, parts: Parts) -> tuple[int, list[Late]]:
 class PastOfMember:
     """The deliveries of one member against the vectors of what it delivered."""
 
-    def __init__(self, past: Past, rows: PastDeliveries) -> None:
+    def __init__(self, past: Past, rows: PastDeliveries, parts: Parts) -> None:
         self._past, self._rows = past, rows
-        parts = cut(past, rows)
         nonbasic = ~rows.basic[parts.row]
         self._fifo, self._late = _fifo(rows, Parts(*(column[nonbasic] for column in parts)))
         judged = np.flatnonzero((parts.at >= 0) & nonbasic)

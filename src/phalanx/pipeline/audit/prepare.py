@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,10 @@ class PreparedGroup:
         self.sent_rows = columns.sends
         self.sends, self.resent = sends_once(self.sent_rows)
         self.submissions = columns.submissions
-        self.cells = DeliveredCells(self.deliveries, self.sends, self.facts.masks, stretch)
+
+    @cached_property
+    def cells(self) -> DeliveredCells:
+        return DeliveredCells(self.deliveries, self.sends, self.facts.masks, self.stretch)
 
     def counts(self, s: Longs, number: Longs) -> Bools:
         """Which of these messages belong to this part."""

@@ -47,10 +47,11 @@ class RowCoder:
         """Two columns as indices into their distinct pairs."""
         a, names = self.coded(table, name)
         b, numbers = self.coded(table, number)
-        both = a * max(1, len(numbers)) + b
-        every, where = np.unique(both, return_inverse=True)
-        pairs = [(names[i // len(numbers)], numbers[i % len(numbers)]) for i in every.tolist()]
-        return where.reshape(-1).astype(np.int64), pairs
+        many = max(1, len(numbers))
+        both = a * many + b
+        used = np.bincount(both, minlength=len(names) * many) > 0
+        pairs = [(names[i // many], numbers[i % many]) for i in np.flatnonzero(used).tolist()]
+        return (np.cumsum(used) - 1)[both], pairs
 
     def view_number(self, view: str | None) -> int:
         """The number of a view; -1 for none."""
