@@ -22,7 +22,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,10 +113,16 @@ class LakeTransaction:
         finally:
             writer.abandon()
 
-    def replace(self, table: str, rows: Any, where: Mapping[str, Any] | None = None) -> None:
-        """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
-        The table has the columns of `rows`; it is created if it does not exist. PipelineError if
-        it has a column of the same name and another type."""
+    def replace(
+        self,
+        table: str,
+        rows: Any,
+        where: Mapping[str, Any] | Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Replaces rows of a derived table: all, those whose columns have the values of `where`, or
+        those for which `where`, a function of an Arrow table, is true. The table has the columns of
+        `rows`; it is created if it does not exist. PipelineError if it has a column of the same
+        name and another type."""
         pa = arrow()
         if table in OWN_TABLES or not _DERIVED.fullmatch(table):
             remedy = "choose another name, of letters, digits and underscores"
@@ -130,7 +136,7 @@ class LakeTransaction:
         else:
             for file in before:
                 found = read_files([file], rows.schema)
-                matches = _matches(found, where)
+                matches = where(found) if callable(where) else _matches(found, where)
                 if pa.compute.any(matches).as_py():
                     self.remove(table, [file])
                     kept = found.filter(pa.compute.invert(matches))

@@ -122,11 +122,14 @@ class ClosedViews:
 
     def open_views(self, now: int) -> list[JudgeView]:
         """The views that members are still in, with the evidence so far."""
+        return [found for found in self.all_views(now) if found.status == "open"]
+
+    def all_views(self, now: int) -> list[JudgeView]:
+        """All views that are remembered."""
         found = []
         for view in list(self._index.by_view):
             ways = self._ways(now, view)
-            if _status(ways) == "open":
-                found.append(JudgeView(view, "open", _text(ways)))
+            found.append(JudgeView(view, _status(ways), _text(ways)))
         return found
 
     @property
@@ -143,6 +146,9 @@ class ClosedViews:
             if known is None or end.last > known.last or end.stopped != known.stopped:
                 self._ends[end.label] = _End(end.last, end.stopped, now)
         for stay in given.stays:
+            mine = self._index.by_journal.get(stay.journal, ())
+            if any(one.lseq == stay.lseq for one in mine):
+                continue  # given again, with rows that were missing before
             self._seen_ns.setdefault(stay.view, now)
             self._index.add(stay)
 
