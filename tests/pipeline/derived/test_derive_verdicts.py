@@ -47,7 +47,8 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for row in rows
         if isinstance(row, ev.Deliver) and (row.member, row.sender, row.view) == ("b", "b", "v1")
     ]
-    return keep(tmp_path_factory.mktemp("broken"), [row for row in rows if row is not lost])
+    folder = tmp_path_factory.mktemp("broken")
+    return keep(folder, [row for row in rows if row is not lost], mode="flow")
 
 
 @pytest.fixture(scope="module")
