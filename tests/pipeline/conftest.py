@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.daemons import connect_server, standalone
+from tests.pipeline.daemons import Standalone, connect_server, standalone
 
 from phalanx.pipeline.session import session
 
-DAEMONS = {"cluster", "connect"}
+DAEMONS = {"machines", "cluster", "connect"}
 ALONE = {"daemons", "audit"}
 """Groups of tests that a process of its own may run; all others are one group."""
 
@@ -45,14 +45,20 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a real standalone cluster: a master and two workers."""
-    with standalone(tmp_path_factory.mktemp("cluster")) as url:
-        yield url
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A real standalone cluster: a master and two workers. Who kills a worker replaces it."""
+    with standalone(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def cluster(machines: Standalone) -> str:
+    """The URL of that cluster."""
+    return machines.url
 
 
 @pytest.fixture(scope="session")
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a real Connect server."""
-    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+    with connect_server(tmp_path_factory.mktemp("connect")) as (url, _):
         yield url

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from phalanx.errors import PipelineError
 from phalanx.pipeline import class_archive as archive
-from phalanx.pipeline import session
+from phalanx.pipeline import connect_channel, session
 from phalanx.pipeline import session_shutdown as ending
 from phalanx.pipeline.master_url import is_near, reach
 from phalanx.pipeline.package_zip import PACKAGE, packed
@@ -83,6 +83,17 @@ def test_connect_without_what_it_needs_is_one_line(monkeypatch: pytest.MonkeyPat
         session.session(f"sc://127.0.0.1:{server.getsockname()[1]}")
 
 
+def test_a_server_of_another_kind_is_no_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and says nothing; pyspark would try for ten minutes."""
+    monkeypatch.setattr(connect_channel, "READY_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(PipelineError, match=r"no Spark Connect server answers within"):
+            session.session(url)
+    with pytest.raises(PipelineError, match="not the URL of a Connect server"):
+        connect_channel.await_server("sc://host/;use_ssl")
+
+
 def test_one_of_several_masters_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as master:
         reach(f"spark://127.0.0.1:1,127.0.0.1:{master.getsockname()[1]}")
@@ -121,17 +132,38 @@ def test_the_package_that_is_sent_holds_every_module_and_is_named_by_its_content
     assert packed(again).read_bytes() == path.read_bytes()
 
 
-def test_an_archive_is_used_if_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_archive_is_made_by_the_first_session_and_used_by_later_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv(archive.MAKING, raising=False)
+    monkeypatch.setenv(archive.OFF, "off")
     assert archive.options() == []
+    monkeypatch.delenv(archive.OFF)
+    (made,) = archive.options()
+    name, _, fresh = made.partition("=")
+    assert name == "-XX:ArchiveClassesAtExit"
+    assert archive.use_options() == []
+    Path(fresh).write_bytes(b"\0" * 4096)  # Java writes the head last
+    assert archive.options() == [], "one is enough"
+    Path(fresh).write_bytes(archive.MAGIC + b"\0" * 4092)
     path = archive.place()
-    if path is None:
-        pytest.skip("there is no Java")
-    path.parent.mkdir()
-    path.touch()
-    assert archive.options() == [f"-XX:SharedArchiveFile={path}"]
+    assert path is not None
+    assert archive.options() == archive.use_options() == [f"-XX:SharedArchiveFile={path}"]
     assert archive.make() == path
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_archive_that_nobody_completes_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(archive.OFF, raising=False)
+    (made,) = archive.options()
+    fresh = Path(made.partition("=")[2])
+    fresh.write_bytes(b"\0")
+    os.utime(fresh, (1.0, 1.0))
+    assert archive.options() == [made]
+    assert not fresh.exists()
 
 
 def test_a_session_is_set_up_with_nothing_to_configure(spark: SparkSession) -> None:

@@ -1,10 +1,11 @@
-"""An archive of Java classes that halves the start-up time of Spark.
+"""An archive of Java classes that takes a third off the start of Spark.
 
-    python -m phalanx.pipeline.class_archive
+Java writes the classes that it has loaded to the archive when it ends, after the first command that
+starts Spark on this machine: in the background, some ten seconds of a core, once for each version
+of Java and pyspark. Later sessions use the archive. Java ignores an archive that does not fit.
 
-creates it, once for each version of Java and pyspark: it starts Spark, runs a few small jobs, and
-Java writes the classes that it loaded to the archive. Sessions use the archive if it exists. Java
-ignores an archive that does not fit.
+An archive is written under a name of its own, its head last, and renamed by the next session that
+finds it complete. `python -m phalanx.pipeline.class_archive` makes it at once and waits for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -22,16 +22,57 @@ from pathlib import Path
 
 from phalanx.errors import PipelineError
 
-MAKING = "PHALANX_SPARK_ARCHIVING"
+OFF = "PHALANX_SPARK_ARCHIVE"
+"""`off` in the environment: none is made."""
 SECONDS_MAX = 300.0
+MAGIC = (0xF00BABA8).to_bytes(4, sys.byteorder)
+"""What an archive begins with that Java has completed."""
+_FRESH = ".fresh"
 
 
 def options() -> list[str]:
     """Options for Java: use the archive, or make it."""
-    if making := os.environ.get(MAKING):
-        return [f"-XX:ArchiveClassesAtExit={making}"]
     path = place()
-    return [f"-XX:SharedArchiveFile={path}"] if path is not None and path.is_file() else []
+    if path is None:
+        return []
+    if use := _use(path):
+        return use
+    if os.environ.get(OFF) == "off" or any(_fresh(path)):  # another process makes it
+        return []
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return []
+    return [f"-XX:ArchiveClassesAtExit={path}.{os.getpid()}{_FRESH}"]
+
+
+def use_options() -> list[str]:
+    """Options for Java: use the archive, if it exists."""
+    path = place()
+    return _use(path) if path is not None else []
+
+
+def _use(path: Path) -> list[str]:
+    _adopt(path)
+    return [f"-XX:SharedArchiveFile={path}"] if path.is_file() else []
+
+
+def _adopt(path: Path) -> None:
+    """Renames an archive that is complete, and deletes those that nobody completes."""
+    for fresh in _fresh(path):
+        try:
+            with fresh.open("rb") as file:
+                complete = file.read(len(MAGIC)) == MAGIC
+            if complete:
+                fresh.rename(path)
+            elif time.time() - fresh.stat().st_mtime > SECONDS_MAX:
+                fresh.unlink()
+        except OSError:  # another session was faster, or the folder cannot be written
+            continue
+
+
+def _fresh(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}.*{_FRESH}"))
 
 
 def place() -> Path | None:
@@ -54,47 +95,24 @@ def make() -> Path:
     path = place()
     if path is None:
         raise PipelineError("java", "there is no Java, or no pyspark", "install both first")
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        fresh = Path(folder) / path.name
-        environment = os.environ | {MAKING: str(fresh)}
+    if not _use(path):
         command = [sys.executable, "-m", "phalanx.pipeline.class_archive", "--rehearse"]
-        subprocess.run(command, env=environment, check=False, timeout=SECONDS_MAX)
-        size = -1
-        end = time.monotonic() + 60.0
-        # Java writes it when the session has gone: it is complete when it grows no more.
-        while time.monotonic() < end and not (fresh.is_file() and fresh.stat().st_size == size):
-            size = fresh.stat().st_size if fresh.is_file() else -1
-            time.sleep(2.0)
-        if not fresh.is_file():
-            raise PipelineError(str(path), "Java made no archive", "Spark starts without it too")
-        fresh.rename(path)
+        subprocess.run(command, check=False, timeout=SECONDS_MAX)
+        end = time.monotonic() + SECONDS_MAX
+        while not _use(path):  # Java writes it when the session has gone
+            if time.monotonic() > end:
+                raise PipelineError(str(path), "Java made no archive", "Spark starts without it")
+            time.sleep(0.2)
     return path
 
 
 def rehearse() -> None:
-    """A little of everything that the pipeline does."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.window import Window
-
+    """What an audit does: tasks in Python, whose results come back."""
     from phalanx.pipeline.session import session
 
     spark = session(quick=True)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            numbers = spark.range(0, 1000, 1, 2).withColumn("k", F.col("id") % 7)
-            numbers.mapInArrow(lambda batches: batches, "id long, k long").write.parquet(
-                f"{folder}/t"
-            )
-            read = spark.read.parquet(f"{folder}/t")
-            window = Window.partitionBy("k").orderBy("id")
-            ranked = read.withColumn("high", F.max("id").over(window))
-            joined = ranked.join(F.broadcast(read.select("id")), "id").join(read.distinct(), "id")
-            made = joined.groupBy(ranked["k"]).agg(F.count("*"), F.collect_list("high"))
-            made.orderBy("k").toPandas()
-            spark.createDataFrame([(1, ["a"])], "n long, names array<string>").collect()
+        spark.range(0, 4, 1, 2).mapInArrow(lambda batches: batches, "id long").collect()
     finally:
         spark.stop()
 

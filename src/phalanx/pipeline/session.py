@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -78,23 +79,40 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or LOCAL
     reach(master)
-    settings = dict(SETTINGS)
     if master.startswith("sc://"):
-        _need_connect(master)
-        built = SparkSession.builder.remote(master)
-        settings |= _planning(quick)
-    else:
-        _need_java()
-        _start(_conf(master, name, quick, memory))
-        built = SparkSession.builder
-    for key, value in settings.items():
-        built = built.config(key, value)
-    made = built.getOrCreate()
+        return _connected(master, quick)
+    _need_java()
+    _start(_conf(master, name, quick, memory))
+    made = _configured(SparkSession.builder, SETTINGS)
     if not master.startswith("local["):
         ship(made)
     from phalanx.pipeline.source import register  # it needs pyspark to be imported
 
     register(made)
+    return made
+
+
+def _connected(master: str, quick: bool) -> SparkSession:
+    """A session of a Connect server. PipelineError if there is none, or if it refuses."""
+    from pyspark.sql import SparkSession
+
+    _need_connect(master)
+    from phalanx.pipeline.connect_channel import await_server, bound_retries, refused
+    from phalanx.pipeline.source import register
+
+    await_server(master)
+    with refused(master):
+        made = _configured(SparkSession.builder.remote(master), SETTINGS | _planning(quick))
+        bound_retries(made)
+        ship(made)
+        register(made)
+    return made
+
+
+def _configured(builder: Any, settings: Mapping[str, str]) -> SparkSession:
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    made: SparkSession = builder.getOrCreate()
     return made
 
 

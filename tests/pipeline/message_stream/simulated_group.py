@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,14 @@ def expand(row: ev.Deliver) -> list[Item]:
 
 def messages(rows: Sequence[ev.Event]) -> list[Item]:
     return [item for row in rows if of_whole_view(row) for item in expand(row)]  # type: ignore[arg-type]
+
+
+def item_of(row: dict[str, Any]) -> Item | Break:
+    """Of a row of the stream."""
+    if row["kind"] == "break":
+        place = row["from_journal"], row["journal"], row["from_view"], row["from_pos"]
+        return Break(row["seq"], row["view"], row["pos"], row["reason"], *place)
+    return row["view"], row["pos"], row["sender"], row["sender_incarnation"], row["number"]
 
 
 def items_of(journals: dict[str, list[ev.Event]], span: Span) -> list[Item]:
