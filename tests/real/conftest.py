@@ -6,7 +6,7 @@ Needs root, `ip` and `nft`; where that is not so the tests skip and say why.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ class Theatre:
         self.errors = folder / "errors"
         self.journals = folder / "journals"
 
-    def start(self, i: int, **more: Any) -> MemberProcess:
-        """Member i, in its own namespace; returns at once."""
+    def start(self, i: int, wrapper: Sequence[str] = (), **more: Any) -> MemberProcess:
+        """Member i, in its own namespace, started by a wrapper if one is given; returns at once."""
         part = {
             "group": self.group,
             "name": NAMES[i],
@@ -43,7 +43,7 @@ class Theatre:
             **more,
         }
         errors = self._undo.enter_context((self.folder / f"errors-{NAMES[i]}").open("a"))
-        prefix = ["ip", "netns", "exec", self.lan.namespace(i)]
+        prefix = ["ip", "netns", "exec", self.lan.namespace(i), *wrapper]
         member = MemberProcess(part, prefix, errors)
         self._undo.callback(member.close)
         return member

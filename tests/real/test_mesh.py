@@ -4,6 +4,9 @@ namespaces with faults of the network itself. Their journals are checked at the 
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -16,7 +19,7 @@ import pytest
 from tests.certificate_authority import Authority, shared_key
 from tests.real.conftest import Theatre
 
-from phalanx.config import SharedKey, Tls, mesh
+from phalanx.config import Config, SharedKey, Tls, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view, partition
 from phalanx.harness.loopback_host import loopback_host
 from phalanx.journal import reader
@@ -24,6 +27,11 @@ from phalanx.verify.evidence import judge
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
 SETTLE_SECONDS = 20.0
+
+
+def built(config: Config) -> Any:
+    """The settings as a member process takes them."""
+    return msgspec.to_builtins(config)
 
 
 class Mesh:
@@ -49,7 +57,7 @@ class Mesh:
             "name": name,
             "state": str(self._folder / "state"),
             "journal": str(self.journals),
-            "config": msgspec.to_builtins(config),
+            "config": built(config),
         }
         errors = self._undo.enter_context((self._folder / f"errors-{name}").open("a"))
         member = MemberProcess(part, errors=errors)
@@ -236,7 +244,7 @@ def test_a_second_member_of_one_name_is_refused_by_the_group(one_mesh: Mesh) -> 
     part = {
         "group": members[0].part["group"],
         "name": "bea",
-        "config": msgspec.to_builtins(config),
+        "config": built(config),
     }
     double = MemberProcess(part)
     try:
@@ -257,7 +265,7 @@ def start_mesh(theatre: Theatre, tmp_path: Path, **settings: Any) -> list[Member
     for i, name in enumerate(theatre.names):
         peers = [f"{theatre.lan.address(k)}:7117" for k in range(len(theatre.names))]
         config = mesh(*peers, tls=authority.issue(name), interface="eth0", **settings)
-        members.append(theatre.start(i, config=msgspec.to_builtins(config)))
+        members.append(theatre.start(i, config=built(config)))
     for member in members:
         member.joined()
     all_in_view(members)
@@ -313,4 +321,41 @@ def test_a_mesh_that_loses_packets_loses_no_message(theatre: Theatre, tmp_path: 
     theatre.lan.heal()
     talk(members)
     assert views(members) == before
+    leave(members)
+
+
+def test_members_of_a_headless_service_find_each_other_by_dns(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    """All members have one name as peers, and the name server changes its answers."""
+    service, resolv = tmp_path / "service", tmp_path / "resolv.conf"
+    lan, authority = theatre.lan, Authority(tmp_path)
+    service.write_text(f"{lan.address(0)}\n{lan.address(1)}\n")
+    resolv.write_text(f"nameserver {lan.address(3)}\noptions timeout:1 attempts:1\n")
+    script = str(Path(__file__).with_name("dns_server.py"))
+    command = [sys.executable, script, lan.address(3), "orders.default.svc", str(service)]
+    server = lan.run(3, command, stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    # `ip netns exec` has a mount namespace of its own.
+    bind = f"mount --bind {shlex.quote(str(resolv))} /etc/resolv.conf"
+
+    def start(i: int) -> MemberProcess:
+        tls = authority.issue(theatre.names[i], "*")
+        config = mesh("orders.default.svc:7117", tls=tls, interface="eth0")
+        return theatre.start(i, ["sh", "-c", f'{bind} && exec "$@"', "sh"], config=built(config))
+
+    members = [start(0), start(1)]
+    for member in members:
+        member.joined()
+    all_in_view(members, SETTLE_SECONDS)
+    members[0].leave()
+    service.write_text(f"{lan.address(1)}\n{lan.address(2)}\n")
+    members[0] = start(2)
+    members[0].joined()
+    all_in_view(members, SETTLE_SECONDS)
+    members.append(start(0))
+    members[2].joined()
+    all_in_view(members, SETTLE_SECONDS)
+    talk(members)
     leave(members)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from phalanx.transport.record_codec import (
     BEAT,
-    CONTROL_BYTES_MAX,
     DATAGRAM_BYTES_MAX,
     GREETING_BYTES_MAX,
     HELLO,
@@ -54,6 +53,7 @@ def test_records_come_out_as_they_went_in_however_the_stream_is_cut(
         pieces.append(stream[at : at + step])
         at, i = at + step, i + 1
     reader = RecordReader()
+    reader.admit()
     controls, packets = read(reader, *pieces)
     assert controls == [r for r in records if r[0] != 5]
     assert packets == [body for kind, body in records if kind == 5]
@@ -63,6 +63,7 @@ def test_records_come_out_as_they_went_in_however_the_stream_is_cut(
 
 def test_an_unknown_kind_is_a_problem_and_what_came_before_it_counts() -> None:
     reader = RecordReader()
+    reader.admit()
     assert read(reader, encode_datagrams([b"good"]) + b"GET / HTTP/1.1\r\n") == ([], [b"good"])
     assert reader.problem.startswith("record of kind 71")
     assert read(reader, encode_datagrams([b"more"])) == ([], [])
@@ -76,9 +77,21 @@ def test_before_the_peer_is_known_records_are_short() -> None:
     assert "16385 bytes" in reader.problem
 
 
+def test_records_behind_the_first_wait_until_the_peer_is_known() -> None:
+    """The answer to a hello may come in one piece with large packets."""
+    reader = RecordReader()
+    large = b"x" * 60_000
+    stream = encode_control(HELLO, b"hi") + encode_datagrams([large, b"y"])
+    assert read(reader, stream[:50_000]) == ([(HELLO, b"hi")], [])
+    assert read(reader, stream[50_000:]) == ([], [])
+    assert reader.problem == ""
+    reader.admit()
+    assert read(reader, b"") == ([], [large, b"y"])
+
+
 def test_the_largest_datagram_passes_once_the_peer_is_known() -> None:
     reader = RecordReader()
-    reader.length_max = CONTROL_BYTES_MAX
+    reader.admit()
     packet = b"x" * DATAGRAM_BYTES_MAX
     assert read(reader, encode_datagrams([packet])) == ([], [packet])
     read(reader, b"\x05\x01\x00\x00")

@@ -77,6 +77,19 @@ def test_three_members_that_know_one_address_reach_each_other(
     assert gathered(cyd) == []
 
 
+def test_large_packets_right_behind_the_hello_arrive(
+    meshed: Meshed, until: Until, gathered: Gather, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ada accepts bea and sends at once; bea reads the hello and the packets in one piece."""
+    ada = meshed("ada", here(NOBODY))
+    bea = meshed("bea", here(ada.address))
+    until([bea], lambda: any(c.state == "greeting" for c in bea._set.all.values()))
+    until([ada], lambda: ada.names == ["bea"])
+    ada.send(time.monotonic_ns(), [b"x" * 60_000, b"y"])
+    assert gathered(bea, 2) == [b"x" * 60_000, b"y"]
+    assert bea.counts["refused-malformed"] == 0
+
+
 def test_members_meet_by_ipv6_too(meshed: Meshed, until: Until, gathered: Gather) -> None:
     try:
         ada = meshed("ada", mesh("[::1]:9", address="::1", port=0))

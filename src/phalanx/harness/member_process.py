@@ -3,9 +3,10 @@
     python -m phalanx.harness.member_process '{"group": "demo", "name": "ada", "journal": "/tmp/j"}'
 
 It joins at once and reports `joined`, then every view as it is installed, and an answer to each
-command. Commands: `send` (count, size, service, to), `flood` (seconds, size, service), `cut` and
-`cut_from` (addresses), `lose` (share), `heal`, `rest` (stop reading events for `period` seconds),
-`step_clock` (by), `report`, `leave`. At the end of its input it leaves.
+command. Commands: `send` (count, size, service, to), `flood` (seconds, size, service), `trickle`
+(count, pause, service; receivers report the latencies of these messages), `cut` and `cut_from`
+(addresses), `lose` (share), `heal`, `rest` (stop reading events for `period` seconds), `step_clock`
+(by), `report`, `leave`. At the end of its input it leaves.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from phalanx.journal.settings import JournalSettings
 from phalanx.runtime.events import EventsLost, Merged, Messages, View
 
 FRAME = 60_000
+STAMP = b"sent at "
 
 
 class ControlledMember:
@@ -46,6 +48,8 @@ class ControlledMember:
         self.group = blocking.join(part["group"], config=config, **more)
         self._delivered: Counter[str] = Counter()
         self._lost = 0
+        self._latencies: dict[str, list[int]] = {}
+        """Of the messages of `trickle`, by sender, since the last report."""
         self._reader = threading.Thread(target=self._read, name="reader", daemon=True)
         self._resting = threading.Event()
         self._resting.set()
@@ -74,7 +78,10 @@ class ControlledMember:
                 self._resting.wait()
                 for run in batch.runs:
                     if isinstance(run, Messages):
-                        self._delivered[run.service.name] += len(run.bodies)
+                        bodies = run.bodies
+                        self._delivered[run.service.name] += len(bodies)
+                        if bodies[0].startswith(STAMP):
+                            self._time(run.sender.name, bodies)
                     elif isinstance(run, View):
                         self.report(
                             "view",
@@ -87,6 +94,11 @@ class ControlledMember:
         except PhalanxError as error:
             self.report("stopped", error=str(error))
 
+    def _time(self, sender: str, bodies: Sequence[bytes]) -> None:
+        now = time.monotonic_ns()
+        stamps = [int.from_bytes(body[len(STAMP) :], "big") for body in bodies]
+        self._latencies.setdefault(sender, []).extend(now - stamp for stamp in stamps)
+
     # -------------------------------------------------------------- commands
 
     def run(self, lines: Iterable[str]) -> None:
@@ -96,7 +108,7 @@ class ControlledMember:
             command = arguments.pop("command")
             if command == "leave":
                 break
-            if command in ("send", "flood"):
+            if command in ("send", "flood", "trickle"):
                 self._work.put({"command": command, **arguments})
                 continue
             getattr(self, f"_{command}")(**arguments)
@@ -125,6 +137,15 @@ class ControlledMember:
         receipt = self.group.send_many(bodies, Service[service.upper()], to=to)
         if stable:
             receipt.stable(30, allow_missing=True)
+        self.report("sent", count=count, service=service)
+
+    def _trickle(self, count: int, pause: float, service: str = "agreed") -> None:
+        """Send messages that hold the time, one by one, and wait until all members have them."""
+        for _ in range(count):
+            stamp = time.monotonic_ns().to_bytes(8, "big")
+            receipt = self.group.send(STAMP + stamp, Service[service.upper()])
+            time.sleep(pause)
+        receipt.delivered(30)
         self.report("sent", count=count, service=service)
 
     def _flood(self, seconds: float, size: int = 100, service: str = "agreed") -> None:
@@ -178,7 +199,9 @@ class ControlledMember:
             network=self.group.network_counts,
             rss_kb=resident_kb(),
             waiting_bytes=self.group._runner.buffer.waiting_bytes,
+            latencies=self._latencies,
         )
+        self._latencies = {}
 
 
 def resident_kb() -> int:

@@ -21,7 +21,6 @@ from phalanx.transport.addresses import SocketAddress, text_of
 from phalanx.transport.channel_hello import ChannelHello
 from phalanx.transport.record_codec import (
     BEAT,
-    CONTROL_BYTES_MAX,
     RecordReader,
     encode_control,
 )
@@ -82,6 +81,8 @@ class Channel:
         self._reader = RecordReader()
         self._wants = select.EPOLLOUT if dialed else select.EPOLLIN
         self._blocked = False
+        self._is_resumed = False
+        """Records that came behind the hello may be read now."""
         self._is_broken = False
         """A write has failed."""
         self._controls = 0
@@ -157,7 +158,8 @@ class Channel:
         self.peer = hello
         self.state = "up"
         self.up_ns = self.heard_ns = now
-        self._reader.length_max = CONTROL_BYTES_MAX
+        self._reader.admit()
+        self.is_undrained = self._is_resumed = True
 
     # ------------------------------------------------- reading
 
@@ -166,6 +168,9 @@ class Channel:
         controls: list[tuple[int, bytes]] = []
         packets: list[bytes] = []
         self.is_undrained = False
+        if self._is_resumed:
+            self._is_resumed = False
+            controls, packets = self._reader.feed(b"")
         left = READ_BYTES
         while left > 0:
             try:

@@ -21,6 +21,8 @@ CONTROL_BYTES_MAX = 65_535
 GREETING_BYTES_MAX = 16_384
 """The limit for records before the peer is known."""
 HEAD_BYTES = 4
+WAIT = 1 << 62
+"""More than any stream has: nothing is read before the peer is admitted."""
 
 _HEAD = Struct("!I")
 _KINDS = frozenset({HELLO, REFUSED, PEERS, BEAT, DATAGRAM})
@@ -47,13 +49,21 @@ class RecordReader:
     """Takes a byte stream apart."""
 
     def __init__(self) -> None:
-        self.length_max = GREETING_BYTES_MAX
-        """Longer records are an error. The owner raises it once the peer is known."""
         self.problem = ""
         """Why the stream cannot be followed; empty while it can."""
         self._parts: list[bytes] = []
         self._size = 0
         self._need = HEAD_BYTES
+        self._is_admitted = False
+        self._length_max = GREETING_BYTES_MAX
+        """Longer records are an error."""
+
+    def admit(self) -> None:
+        """The peer is known: records may be longer, and those behind the first may be read. Those
+        that have arrived come with the next call of `feed`, which may have no bytes."""
+        self._is_admitted = True
+        self._length_max = CONTROL_BYTES_MAX
+        self._need = min(self._need, HEAD_BYTES)
 
     @property
     def kept_bytes(self) -> int:
@@ -61,8 +71,8 @@ class RecordReader:
         return self._size
 
     def feed(self, data: bytes) -> tuple[list[tuple[int, bytes]], list[bytes]]:
-        """The control records and the packets that these bytes complete, each in order. After a
-        problem there are none."""
+        """The control records and the packets that these bytes complete, each in order. Before the
+        peer is admitted there is one record at most; after a problem there are none."""
         controls: list[tuple[int, bytes]] = []
         packets: list[bytes] = []
         if self.problem:
@@ -79,7 +89,7 @@ class RecordReader:
         while at + HEAD_BYTES <= end:
             head = unpack(data, at)[0]
             kind, length = head >> 24, head & 0xFFFFFF
-            if kind not in _KINDS or length > self.length_max:
+            if kind not in _KINDS or length > self._length_max:
                 self.problem = f"record of kind {kind} and {length} bytes"
                 self._parts, self._size = [], 0
                 return controls, packets
@@ -92,6 +102,9 @@ class RecordReader:
                 packets.append(payload)
             else:
                 controls.append((kind, payload))
+            if not self._is_admitted:
+                self._need = WAIT
+                break
         rest = data[at:]
         self._parts, self._size = [rest] if rest else [], len(rest)
         return controls, packets
