@@ -62,13 +62,17 @@ def judged_plan(
         )
         for key, group in by_group(plan).items()
     ]
-    results = run_encoded(tasks, judge_task, master) if on_spark else map(judge_task, tasks)
+    results = (
+        run_encoded(tasks, judge_task, b"", master)
+        if on_spark
+        else (judge_task(b"", task) for task in tasks)
+    )
     for result in results:
         yield from msgspec.msgpack.decode(result, type=list[UnitVerdict])
 
 
-def judge_task(encoded: bytes) -> bytes:
-    """The encoded verdicts of an encoded task."""
+def judge_task(shared: bytes, encoded: bytes) -> bytes:
+    """The encoded verdicts of an encoded task. Tasks share nothing."""
     task = msgspec.msgpack.decode(encoded, type=VerdictTask)
     snapshot = Snapshot(Path(task.place), task.version, {}, task.group.files)
     group = LakeGroup(snapshot, task.key, task.group.journals)
