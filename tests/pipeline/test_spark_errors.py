@@ -19,7 +19,7 @@ from phalanx.pipeline import segment_source as offers
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.ingest_task import can_refer
 from phalanx.pipeline.lake.lake import Lake
-from phalanx.pipeline.open_tables import _literally
+from phalanx.pipeline.open_tables import literal_path
 from phalanx.pipeline.segment_source import find_offers
 
 
@@ -215,4 +215,4 @@ def test_a_lake_whose_own_table_is_damaged_says_so_in_one_line(
 
 
 def test_a_path_is_never_a_pattern() -> None:
-    assert _literally("/a b/[x]{y}*?é") == r"/a b/\[x\]\{y\}\*\?é"
+    assert literal_path("/a b/[x]{y}*?é") == r"/a b/\[x\]\{y\}\*\?é"

@@ -91,7 +91,7 @@ def _read(spark: SparkSession, paths: Sequence[str], schema: StructType | None =
             remedy = "restore it, or ingest the journals into a new lake"
             raise PipelineError(path, "a file of the lake is missing", remedy)
     read = spark.read if schema is None else spark.read.schema(schema)
-    return read.parquet(*map(_literally, paths))
+    return read.parquet(*map(literal_path, paths))
 
 
 def _with_members(installs: DataFrame, views: DataFrame) -> DataFrame:
@@ -114,6 +114,6 @@ def _with_runs(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
     return frames
 
 
-def _literally(path: str) -> str:
+def literal_path(path: str) -> str:
     """A path as it is: Spark would take brackets and stars for a pattern."""
     return re.sub(r"[][{}*?\\]", r"\\\g<0>", path)
