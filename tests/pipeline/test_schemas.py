@@ -62,7 +62,7 @@ def test_journal_arrow_and_spark_agree_on_every_column(table: str) -> None:
 def test_the_document_of_the_tables_is_what_the_schemas_say() -> None:
     made = text()
     assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == made, (
-        "run: python tools/generate_tables_doc.py > docs/tables.md"
+        "run: python -m tools.generate_tables_doc > docs/tables.md"
     )
     for table in (*EVENTS, *FACTS):
         for name in arrow_schema(table).names:

@@ -18,6 +18,7 @@ from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.derived.derived_tables import DERIVED
 from phalanx.pipeline.lake.lake import Lake, Snapshot, files_of, open_table
 from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema
+from phalanx.pipeline.verdict_tables import FINDINGS, VERDICTS, verdict_schema
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -61,7 +62,7 @@ def register_spark(spark: SparkSession, lake: str | Path, version: int | None = 
 def _tables(lake: str | Path, version: int | None) -> Iterator[tuple[str, Any, list[str]]]:
     """The name, the schema and the files of each table."""
     snapshot = Lake(lake).snapshot(version)
-    for name in sorted({*OWN_TABLES, *DERIVED, *snapshot.delta_versions}):
+    for name in sorted({*OWN_TABLES, *DERIVED, VERDICTS, FINDINGS, *snapshot.delta_versions}):
         if name == VERSIONS:
             listed = files_of(open_table(snapshot.place, VERSIONS), snapshot.place, VERSIONS)
         else:
@@ -77,5 +78,5 @@ def _schema(snapshot: Snapshot, name: str) -> Any:
         delta = open_table(snapshot.place, name, snapshot.delta_versions[name])
         found = pa.schema(delta.schema().to_arrow())
     else:
-        found = DERIVED[name].schema
+        found = DERIVED[name].schema if name in DERIVED else verdict_schema(name)
     return pa.schema([field.with_nullable(True) for field in found])

@@ -30,6 +30,8 @@ class SuspicionRow(GroupRow, frozen=True, kw_only=True):
     target: str
     """The suspected member."""
     target_incarnation: int
+    spell: int
+    """`from_lseq` of the row of `memberships` that it falls into."""
     lasted_ns: int
     """By the observer's clock, or simulated."""
     evidence: Evidence
@@ -119,7 +121,7 @@ class RemovalEvidenceRow(GroupRow, frozen=True, kw_only=True):
 
 _PAIR = (
     *("cluster", "run", "group", "member", "incarnation", "target", "target_incarnation"),
-    *("from_lseq", "evidence", "faulty", "ended_by", "kind", "mistake_ns"),
+    *("spell", "from_lseq", "evidence", "faulty", "ended_by", "kind", "mistake_ns"),
 )
 _OF_REMOVAL = (
     *("cluster", "run", "group", "target", "target_incarnation", "view", "next_view"),
