@@ -71,3 +71,10 @@ def test_an_ingest_needs_deltalake_and_no_pyspark(tmp_path: Path) -> None:
     assert line.endswith(" pip install 'phalanx[lake]'")
     assert not (tmp_path / "lake").exists()
     assert without("pyspark", arguments, tmp_path).returncode == 0
+
+
+def test_a_small_lake_is_derived_without_pyspark(tmp_path: Path) -> None:
+    assert without("pyspark", ["ingest", "journals", "--into", "lake"], tmp_path).returncode == 0
+    done = without("pyspark", ["lake", "derive", "lake"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 groups; lake is at version 2\n")
