@@ -195,7 +195,8 @@ def test_versions_are_those_of_a_lake(folder: Path, tmp_path: Path) -> None:
 def test_kernels_import_neither_spark_nor_pandas() -> None:
     """A worker imports what a kernel imports, each time that one starts."""
     modules = ("history.view_at", "history.view_summary", "history.why", "measures.registry")
-    wanted = ", ".join(f"phalanx.pipeline.{name}" for name in (*modules, "report.collect"))
+    more = ("report.collect", "derived.derive_group")
+    wanted = ", ".join(f"phalanx.pipeline.{name}" for name in (*modules, *more))
     check = "print([name for name in ('pyspark', 'pandas', 'click') if name in sys.modules])"
     code = f"import sys, phalanx.pipeline.engine, {wanted}; {check}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

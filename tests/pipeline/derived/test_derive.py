@@ -20,7 +20,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from tests.pipeline.daemons import PACKAGES
-from tests.pipeline.made import MS, WALL
+from tests.pipeline.made import MS, WALL, Hand
 from tests.pipeline.orders import NEXT_DAY, orders, stock, written_to
 
 from phalanx.errors import PipelineError
@@ -389,6 +389,15 @@ def test_two_runs_of_one_group_share_a_table_and_are_replaced_apart(tmp_path: Pa
     for name, rows in found.items():
         assert [row for row in rows if row["run"] == "c"] == before[name]
         assert len(rows) == 2 * len(before[name]), name
+
+
+@pytest.mark.parametrize("group", ["", "ops/ü=1%2F"])
+def test_a_group_may_have_any_name(tmp_path: Path, group: str) -> None:
+    ada = Hand("ada.1", "r", group).view(0, "v1", "ada.1 bea.1").view(5, "v2", "ada.1")
+    ingest(written_to(tmp_path / "j", [ada]), tmp_path / "lake")
+    derive(Lake(tmp_path / "lake"))
+    assert derive(Lake(tmp_path / "lake")).version == 2, "it finds its rows again"
+    assert columns(derived(tmp_path / "lake")["changes"], "group", "view") == [(group, "v2")]
 
 
 # ---------------------------------------------------------------------- other processes, damage
