@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from phalanx.journal import schema as ev
+from phalanx.journal.blocks import rows_block
 from phalanx.journal.segment import Header
+from phalanx.journal.segment_file import SegmentFile
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.sim.generators import scenario_of
 from phalanx.sim.run import run
@@ -127,6 +132,17 @@ def header(first: ev.Event, boot: str) -> Header:
         boot_id=boot,
         config={},
     )
+
+
+def write_journal(folder: Path, journal: Journal) -> Path:
+    """One journal as a file of one segment that is not sealed."""
+    head, rows = journal
+    folder.mkdir(parents=True, exist_ok=True)
+    own = msgspec.structs.replace(head, journal=head.journal.replace("/", "-"))
+    file = SegmentFile(folder, own)
+    file.append(rows_block(list(rows)), list(rows))
+    file.abandon()
+    return folder
 
 
 def of_rows(rows: Iterable[ev.Event]) -> list[Journal]:

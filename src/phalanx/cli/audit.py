@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from phalanx.cli.engine_options import ENGINE, GROUP, tell_engine
+from phalanx.cli.engine_options import ENGINE, GROUP, SINCE, UNTIL, tell_engine, window_of
 from phalanx.cli.ingest import progress
 from phalanx.cli.settings_lines import settings_lines
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER
@@ -28,6 +28,8 @@ RUNS_SHOWN = 20
 @MASTER
 @AT
 @GROUP
+@SINCE
+@UNTIL
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME", help="Judge only this; repeatable."
 )
@@ -38,6 +40,8 @@ def audit(
     master: str | None,
     at: int | None,
     group: str | None,
+    since: str | None,
+    until: str | None,
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -46,27 +50,37 @@ def audit(
     PATHS are files and folders of journals (*.phj), folders that `phalanx journal export` wrote,
     or a lake. Each group of each run is judged by itself, with the verdicts of `phalanx check`.
     Settings that must agree and differ are printed first. A property that needs a missing journal
-    is unverifiable, which is not the same as violated. Exit 0 if nothing is violated, 1 if
+    is unverifiable, which is not the same as violated.
+
+    With --since and --until the views are judged that some member was in during that time, by its
+    own wall clock; liveness is not. Exit 0 if nothing is violated, 1 if
     something is, 2 if the journals cannot be read, 3 if the audit itself failed.
 
     \b
     Example:
       phalanx audit journals/
       phalanx audit lake/ --property virtual-synchrony --property causal --json
+      phalanx audit lake/ --group orders --since 2026-11-15T12:00:00Z
     """
     from phalanx.pipeline.audit import audit_plan, wanted
     from phalanx.pipeline.group_plan import plan_groups
 
-    names = wanted(properties or None)
+    names, window = wanted(properties or None), window_of(since, until)
     plan = plan_groups(paths, at=at, group=group)
     with progress("read") as read:
         found = audit_plan(
-            plan, names, engine=engine, master=master, progress=read, tell=tell_engine
+            plan,
+            names,
+            engine=engine,
+            master=master,
+            progress=read,
+            tell=tell_engine,
+            window=window,
         )
     if as_json:
         click.echo(found.to_json())
     else:
-        for line in lines(found):
+        for line in lines(found, bool(window)):
             click.echo(one_line(line))
     if found.violated:
         raise click.exceptions.Exit(1)
@@ -75,10 +89,11 @@ def audit(
 # ---------------------------------------------------------------------------- for people
 
 
-def lines(found: Audit) -> Iterator[str]:
+def lines(found: Audit, window: bool = False) -> Iterator[str]:
     """The result of an audit as lines for people."""
     if not found.runs:
-        yield "the journals are empty: nothing to audit"
+        why = "nobody was in a view in this time" if window else "the journals are empty"
+        yield f"{why}: nothing to audit"
         return
     differing = [run for run in found.runs if run.settings]
     for run in differing[:RUNS_SHOWN]:

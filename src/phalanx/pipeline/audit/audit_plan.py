@@ -7,22 +7,27 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from phalanx.pipeline.audit.group_part import GroupFiles
 from phalanx.pipeline.audit.judge import judge_group, judge_large_group, summed
+from phalanx.pipeline.audit.judge_views import judge_window, judge_window_of_files
 from phalanx.pipeline.audit.large_group import PART_ROWS, run_large_task
 from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts
 from phalanx.pipeline.engine import Engine, Progress, choose, run_encoded, run_plan
 from phalanx.pipeline.group_plan import GroupTask, by_group, joined
-from phalanx.pipeline.group_tables import GroupKey
+from phalanx.pipeline.group_tables import GroupKey, GroupTables
 from phalanx.pipeline.ingest import gather
 from phalanx.pipeline.ingest_task import can_refer, refer
 from phalanx.pipeline.lake.lake_file import LakeFile
 from phalanx.pipeline.scratch import scratch_folder
 from phalanx.pipeline.segment_stats import journals_of
+from phalanx.pipeline.time_window import TimeWindow
 
 LARGE_BYTES = 48 << 20
 """Groups of more than so many bytes may be large; their rows are counted then."""
 LARGE_ROWS = 2 * PART_ROWS
+ALWAYS = TimeWindow()
 
 
 def audit_plan(
@@ -33,11 +38,12 @@ def audit_plan(
     master: str | None = None,
     progress: Progress | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    window: TimeWindow = ALWAYS,
     large_rows: int = LARGE_ROWS,
     large_bytes: int = LARGE_BYTES,
 ) -> Audit:
-    """The verdicts on these properties of each group, and overall. JournalError or PipelineError
-    for what cannot be read."""
+    """The verdicts on these properties of each group, and overall; with a window, on the views that
+    overlap it. JournalError or PipelineError for what cannot be read."""
     with ExitStack() as stack:
         small, large = [], []
         for key, task in by_group(plan).items() if plan.bytes > large_bytes else ():
@@ -50,13 +56,52 @@ def audit_plan(
                 small.append(task)
             else:
                 large.append(files)
-        kernel = partial(judge_group, names=names)
+        kernel: Callable[[GroupTables], RunVerdicts | None]
+        kernel = partial(_judged, names=names, window=window)
         chosen = choose(engine, master, plan.bytes)
         whole = joined(small) if large else plan
         runs = run_plan(whole, kernel, engine=engine, master=master, progress=progress, tell=tell)
-        found = list(runs) if small or not large else []
-        found += _in_parts(large, names, master, chosen == "spark")
+        found = [run for run in runs if run is not None] if small or not large else []
+        if window:
+            found += _windows(large, names, window, master, chosen == "spark")
+        else:
+            found += _in_parts(large, names, master, chosen == "spark")
         return summed(found, names)
+
+
+def _judged(tables: GroupTables, names: Sequence[str], window: TimeWindow) -> RunVerdicts | None:
+    return judge_window(tables, names, window) if window else judge_group(tables, names)
+
+
+class WindowTask(msgspec.Struct, frozen=True):
+    """A large group of which a window is judged."""
+
+    group: GroupFiles
+    names: tuple[str, ...]
+    window: TimeWindow
+
+
+def run_window_task(data: bytes) -> bytes:
+    """What a worker does with one such group."""
+    task = msgspec.msgpack.decode(data, type=WindowTask)
+    return msgspec.msgpack.encode(judge_window_of_files(task.group, task.names, task.window))
+
+
+def _windows(
+    groups: Sequence[GroupFiles],
+    names: Sequence[str],
+    window: TimeWindow,
+    master: str | None,
+    on_spark: bool,
+) -> Iterator[RunVerdicts]:
+    tasks = [msgspec.msgpack.encode(WindowTask(group, tuple(names), window)) for group in groups]
+    results = (
+        run_encoded(tasks, run_window_task, master) if on_spark else map(run_window_task, tasks)
+    )
+    for data in results:
+        found = msgspec.msgpack.decode(data, type=RunVerdicts | None)
+        if found is not None:
+            yield found
 
 
 def _in_parts(

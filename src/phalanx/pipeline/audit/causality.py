@@ -23,7 +23,7 @@ NAMES = ("causal", "reliable-causal", "no-view-crossing-inversion")
 def causality(p: PreparedGroup) -> None:
     sends = _sends(p)
     past = Past(sends, p.facts.meant, p.facts.masks.bits)
-    causes = DirectCauses(sends, p.facts.epochs)
+    causes = DirectCauses(sends, p.facts.epochs, p.facts.sent_before)
     d = p.deliveries
     ends = np.searchsorted(d.k, np.arange(len(p.run.members) + 1))
     senders = np.unique(sends.s)

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
 from phalanx.pipeline.audit.report_rows import (
     Closing,
     LastStep,
@@ -200,6 +201,8 @@ class MemberRecord:
         self.lost = 0
         self.last_step: int | None = None
         """The step of its last row, unless it stopped."""
+        self.excerpt = JournalExcerpt()
+        """Which rows of its journal are here: all, unless some views are judged."""
 
     @property
     def torn(self) -> bool:

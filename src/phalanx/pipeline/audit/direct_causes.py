@@ -3,9 +3,10 @@
 A vector of its whole past for every send row takes memory and time that grow with the number of
 senders. Nearly always a shorter proof will do. Say that of one member k
 
-1. no message is basic or addressed to some members only, every send row is there, and the direct
-   causes of a message (its dependencies, and the sender's message before it) belong to its view or
-   to one with a lower epoch;
+1. no message is basic or addressed to some members only, every send row is there, but for those of
+   earlier views if only some views are judged, and the direct causes of a message (its
+   dependencies, and the sender's message before it) belong to its view or to one with a lower
+   epoch;
 2. k delivers each message in the view that it belongs to, and the epochs of the views of k rise;
 3. each direct cause that belongs to the same view was delivered by k before;
 4. every dependency of what k sends was delivered by k;
@@ -34,9 +35,10 @@ from phalanx.pipeline.audit.past import PastDeliveries, PastSends
 class DirectCauses:
     """The direct causes of the sends of a group, and whether the induction applies (1)."""
 
-    def __init__(self, sends: PastSends, epochs: Longs) -> None:
-        """`epochs`: per view, rising with its epoch; -1 if that is not known."""
-        self.sends, self.epochs = sends, epochs
+    def __init__(self, sends: PastSends, epochs: Longs, sent_before: Longs) -> None:
+        """`epochs`: per view, rising with its epoch; -1 if that is not known. `sent_before`: per
+        sender, numbers up to this one were sent before the rows that are here."""
+        self.sends, self.epochs, self.sent_before = sends, epochs, sent_before
         self.keys = packed(sends.s, sends.first)
         size = len(sends.s)
         self.row = np.repeat(np.arange(size), np.diff(sends.dep_at))
@@ -55,16 +57,19 @@ class DirectCauses:
             return True
         if sends.basic.any() or (sends.t >= 0).any() or (sends.home < 0).any():
             return False
-        if (epochs[sends.home] < 0).any() or (self.cause < 0).any():
+        if (epochs[sends.home] < 0).any():
+            return False
+        if (self.cause[sends.dep_n > self.sent_before[sends.dep_s]] < 0).any():
             return False
         same = sends.s[1:] == sends.s[:-1]
         if (sends.first[1:][same] != sends.last[:-1][same] + 1).any():
             return False
         begins = np.concatenate([[True], ~same])
-        if (sends.first[begins] != 1).any():
+        if (sends.first[begins] != self.sent_before[sends.s[begins]] + 1).any():
             return False
-        later = np.flatnonzero(same) + 1
-        return bool(self._older(later - 1, later).all() and self._older(self.cause, self.row).all())
+        later, here = np.flatnonzero(same) + 1, self.cause >= 0
+        earlier = self._older(self.cause[here], self.row[here])
+        return bool(self._older(later - 1, later).all() and earlier.all())
 
     def _older(self, cause: Longs, row: Longs) -> Bools:
         """The cause belongs to the view of the row, or to one with a lower epoch."""
@@ -119,7 +124,7 @@ def shown(causes: DirectCauses, rows: PastDeliveries, rising: bool) -> Shown | N
     later = np.flatnonzero(rows.first > 1)
     before = place(rows.s[later], rows.first[later] - 1)
     row_before = holder(causes.keys, sends.last, sends.s, rows.s[later], rows.first[later] - 1)
-    due = sends.home[row_before] == rows.v[later]
+    due = (row_before >= 0) & (sends.home[row_before] == rows.v[later])
     if ((before < 0) | (before >= later))[due].any():
         return None
     # dependencies: each delivery begins a send row, or goes on with one that is judged already
@@ -128,12 +133,13 @@ def shown(causes: DirectCauses, rows: PastDeliveries, rising: bool) -> Shown | N
     offset = np.arange(len(delivery)) - np.repeat(np.cumsum(counts) - counts, counts)
     dependency = sends.dep_at[at][delivery] + offset
     cause = place(sends.dep_s[dependency], sends.dep_n[dependency])
-    due_cause = sends.home[causes.cause[dependency]] == rows.v[delivery]
+    there = causes.cause[dependency]
+    due_cause = (there >= 0) & (sends.home[there] == rows.v[delivery])
     if ((cause < 0) | (cause >= delivery))[due_cause].any():
         return None
     if (cause >= _batch_starts(rows)[delivery]).any():
         return None
-    mine = np.flatnonzero(sends.s[causes.row] == rows.k)
+    mine = np.flatnonzero((sends.s[causes.row] == rows.k) & (causes.cause >= 0))
     if (place(sends.dep_s[mine], sends.dep_n[mine]) < 0).any():
         return None
     came = (before >= 0) & ~due

@@ -62,6 +62,10 @@ class GroupFacts:
         self.torn = _flags(m.torn for m in members)
         self.whole = _flags(run.whole(m) for m in members)
         self.lasting = _flags(run.settled and run.alive(m) for m in members)
+        self.sends_end = _flags(run.whole(m) and not m.excerpt.goes_on for m in members)
+        """All that it sent is here, to its end."""
+        self.sent_before = np.array([m.excerpt.sent for m in members] or [0], dtype=np.int64)
+        """Numbers up to this one may have been sent before the rows that are here."""
         self.tells = _flags(m.tells for m in members)
         self.sent_last = np.array([m.sent_last for m in members] or [0], dtype=np.int64)
         self._of_views()

@@ -50,7 +50,9 @@ class GroupFinding(msgspec.Struct, frozen=True):
 class GroupFindings:
     """Of one group. Merging the findings of its units gives the same as judging it as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, belongs: Callable[[GroupFinding], bool] | None = None) -> None:
+        """`belongs`: which violations count; all if it is not given."""
+        self._belongs = belongs
         self.times: Counter[str] = Counter()
         """How often each property was tested."""
         self.counts: Counter[str] = Counter()
@@ -89,6 +91,8 @@ class GroupFindings:
 
     def add(self, finding: GroupFinding) -> None:
         assert finding.kind in SENTENCES, finding.kind
+        if self._belongs is not None and not self._belongs(finding):
+            return
         self.counts[finding.kind] += 1
         self._keep([finding])
 
@@ -106,6 +110,10 @@ class GroupFindings:
         if not len(where):
             return
         assert kind in SENTENCES, kind
+        if self._belongs is not None:
+            for i in where.tolist():
+                self.add(shown(i))
+            return
         self.counts[kind] += len(where)
         if len(where) > _LOOKED_AT:
             order = np.lexsort((where, first[where], s[where]))

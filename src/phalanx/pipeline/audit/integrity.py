@@ -42,7 +42,8 @@ def _ways(p: PreparedGroup) -> None:
     at = np.where(sent, w.sent, 0) if len(sends) else np.zeros(len(w), dtype=np.int64)
     s_lseq = _of(sends.lseq, at, sent, -1)
     outside = _outside(p)
-    before_end = facts.whole[w.s] | (w.c1 <= facts.sent_last[w.s])
+    before_end = facts.sends_end[w.s] | (w.c1 <= facts.sent_last[w.s])
+    before_end &= w.c1 > facts.sent_before[w.s]
     judged = sent | (outside >= 0) | (facts.known[w.s] & ~facts.torn[w.s] & before_end)
     counted = np.where(judged & w.head, w.n, 0)
     out.asked("integrity", counted.sum())

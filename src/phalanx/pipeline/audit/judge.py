@@ -7,7 +7,7 @@ after the other; on Spark each task judges some.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from phalanx.core.wire.shared_settings import SHARED
 from phalanx.errors import PipelineError
@@ -76,7 +76,7 @@ def summed(runs: Iterable[RunVerdicts], names: Sequence[str]) -> Audit:
 
 def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVerdicts:
     """The verdicts on one group in one run."""
-    _refuse_second_journals(tables.key, tables.journals)
+    refuse_second_journals(tables.key, tables.journals)
     columns, out = GroupColumns(tables), GroupFindings()
     prepared = PreparedGroup(columns, out)
     for check in MESSAGE_CHECKS:
@@ -93,7 +93,7 @@ def judge_large_group(
     part_rows: int = PART_ROWS,
 ) -> RunVerdicts:
     """The same of a group in files, in parts of bounded size."""
-    _refuse_second_journals(group.key, group.journals)
+    refuse_second_journals(group.key, group.journals)
     run, out, clocks = judge_large(group, run_tasks, part_rows)
     found = _verdicts(run, out, names)
     found.clocks.extend(clocks)
@@ -101,11 +101,22 @@ def judge_large_group(
 
 
 def _verdicts(run: Chronicle, out: GroupFindings, names: Sequence[str]) -> RunVerdicts:
+    checks_of_few_rows(run, out)
+    return verdicts_of(run, out, names, _facts(run))
+
+
+def checks_of_few_rows(run: Chronicle, out: GroupFindings) -> None:
+    """The checks that need no messages."""
     view_checks(run, out)
     markers(run, out)
     reports(run, out)
     _counts(run, out)
-    found = _facts(run)
+
+
+def verdicts_of(
+    run: Chronicle, out: GroupFindings, names: Sequence[str], found: RunVerdicts
+) -> RunVerdicts:
+    """Puts the verdicts on these properties into `found`, which has the facts."""
     for name in names:
         examples = [violation_of(run, finding) for finding in out.examples(name)]
         examples.sort(
@@ -116,7 +127,7 @@ def _verdicts(run: Chronicle, out: GroupFindings, names: Sequence[str]) -> RunVe
     return found
 
 
-def _refuse_second_journals(key: GroupKey, found: Sequence[JournalFacts]) -> None:
+def refuse_second_journals(key: GroupKey, found: Sequence[JournalFacts]) -> None:
     """PipelineError for two journals of one life."""
     lives = Counter((journal.member, journal.incarnation) for journal in found)
     for (member, incarnation), journals in lives.items():
@@ -129,19 +140,25 @@ def _refuse_second_journals(key: GroupKey, found: Sequence[JournalFacts]) -> Non
 
 
 def _facts(run: Chronicle) -> RunVerdicts:
-    """What is known of the journals of a group."""
+    return facts_of_journals(run, set(run.views))
+
+
+def facts_of_journals(run: Chronicle, views: Collection[int]) -> RunVerdicts:
+    """What is known of the journals of a group, as far as members of these views are concerned."""
     one = run.journals[0]
-    named = {name for m in run.known for row in m.installs for name in row.inside}
+    rows = [row for m in run.known for row in m.installs if row.v in views]
+    named = {name for row in rows for name in row.inside}
+    here = [m for m in run.known if m.label in named or len(views) == len(run.views)]
     found = RunVerdicts(
         cluster=one.cluster,
         run=one.run,
         group=one.group,
         settled=run.settled,
         mode=run.mode,
-        members=tuple(m.label for m in run.known),
+        members=tuple(m.label for m in here),
         absent=tuple(m.label for m in run.members if m.journal is None and m.label in named),
-        torn=tuple(m.label for m in run.known if m.torn),
-        unended=tuple(m.label for m in run.known if m.stop is None),
+        torn=tuple(m.label for m in here if m.torn),
+        unended=tuple(m.label for m in here if m.stop is None and not m.excerpt.goes_on),
         properties={},
         settings={},
         mixed=[],

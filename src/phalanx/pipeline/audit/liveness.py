@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import GroupFinding
+from phalanx.pipeline.audit.group_findings import GroupFinding, known
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import Words, lowest, some
 from phalanx.pipeline.audit.number_ranges import Bools, cut, grid
@@ -60,7 +60,7 @@ def _delivered(p: PreparedGroup) -> None:
         def shown(j: int, kind: str = kind, whom: Words | None = whom) -> GroupFinding:
             who = int(s[j])
             other = None if whom is None else lowest(whom[j])
-            about = (who, int(c1[j]), int(c2[j]), int(sends.v[i[j]]))
+            about = (who, int(c1[j]), int(c2[j]), int(sends.v[i[j]]), known(int(sends.home[i[j]])))
             return GroupFinding(kind, who, other, *about, rows=((who, int(sends.lseq[i[j]])),))
 
         out.add_each(kind, bad, s, c1, shown)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phalanx.pipeline.audit.group_findings import GroupFinding
+from phalanx.pipeline.audit.group_findings import GroupFinding, known
 from phalanx.pipeline.audit.integrity import views_since
 from phalanx.pipeline.audit.member_masks import lowest
 from phalanx.pipeline.audit.number_ranges import cut, grid, holder, number_of, packed, packed_one
@@ -130,7 +130,8 @@ def _delivered(p: PreparedGroup, report: LostReport) -> None:
             continue
         had = cells.had[c] & p.facts.meant[report.t]
         if had.any():
-            about = (report.s, max(first, report.first), min(last, report.last))
+            home = known(int(sends.home[at])) if at >= 0 else None
+            about = (report.s, max(first, report.first), min(last, report.last), home)
             rows = ((report.s, report.lseq),)
             kind = f"{NOT_SENT}/delivered"
             p.out.add(GroupFinding(kind, report.s, lowest(had), *about, rows=rows))

@@ -38,6 +38,10 @@ def judge_merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> None:
             if m is not None and proposal is not None:
                 asked.setdefault(m.k, set()).add(proposal.lseq)
     delivered = {k: upto_of(k, sorted(rows)) for k, rows in asked.items()}
+    for k, by_row in delivered.items():
+        before = _before(run, k)
+        for row, numbers in by_row.items():
+            by_row[row] = np.maximum(numbers, before)
     for by, side, came in reports:
         real = np.zeros(len(run.members), dtype=np.int64)
         for m, proposal in came:
@@ -51,6 +55,15 @@ def judge_merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> None:
             about = (s, int(real[s]), int(real[s]), side.v, side.w)
             rows = ((by.k, side.lseq),)
             out.add(GroupFinding(KIND, by.k, None, *about, note=str(reported[s]), rows=rows))
+
+
+def _before(run: Chronicle, k: int) -> Longs:
+    """The highest numbers that a member had delivered before the rows that are here."""
+    found = np.zeros(len(run.members), dtype=np.int64)
+    for label, number in (run.members[k].excerpt.delivered or {}).items():
+        if label in run.by_label:
+            found[run.by_label[label].k] = number
+    return found
 
 
 def upto(d: Deliveries, k: int, rows: list[int], members: int) -> dict[int, Longs]:

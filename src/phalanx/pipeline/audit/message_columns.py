@@ -7,7 +7,7 @@ met (`row_coder`). `GroupColumns` reads the tables of a group: first the rows ab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from phalanx.pipeline.audit.chronicle import (
     Chronicle,
 )
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser
+from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
 from phalanx.pipeline.audit.number_ranges import NONE, NUMBER_MAX, Bools, Longs
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.group_tables import GroupTables
@@ -137,8 +138,14 @@ class MarkerRows(Columns):
 class GroupColumns:
     """One group in one run."""
 
-    def __init__(self, tables: GroupTables, summary: GroupSummary | None = None) -> None:
-        """Of the rows in these tables; of a part of a large group, with the summary of all."""
+    def __init__(
+        self,
+        tables: GroupTables,
+        summary: GroupSummary | None = None,
+        excerpts: Mapping[str, JournalExcerpt] | None = None,
+    ) -> None:
+        """Of the rows in these tables; of a part of a large group, with the summary of all; of
+        some views, with the excerpts of the journals that the rows are of."""
         self.tables, self.coder = tables, RowCoder()
         coder = self.coder
         if summary is None:
@@ -150,6 +157,9 @@ class GroupColumns:
         author, authors = coder.coded(deliver, "journal")
         sender, senders = coder.pairs(deliver, "sender", "sender_incarnation")
         run = self.run = Chronicle(small)
+        for m in run.known:
+            if excerpts is not None and m.journal is not None:
+                m.excerpt = excerpts[m.journal.journal]
         self.rank_of_journal = {m.journal.journal: m.k for m in run.known if m.journal is not None}
         s = np.array([run.rank(*name) for name in senders] or [0], dtype=np.int64)[sender]
         self.deliveries = self._deliveries(deliver, self._ranks(author, authors), s)

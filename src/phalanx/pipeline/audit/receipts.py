@@ -50,7 +50,7 @@ def _promised(p: PreparedGroup) -> dict[tuple[int, int], Words]:
     }
 
 
-def _newly(group: Longs, upto: Longs) -> Longs:
+def newly(group: Longs, upto: Longs) -> Longs:
     """The first number that each receipt newly speaks of. Rows of a group follow each other."""
     starts = group_starts(group)
     counts = np.diff(np.append(starts, len(group)))
@@ -59,6 +59,20 @@ def _newly(group: Longs, upto: Longs) -> Longs:
     before = np.concatenate([[0], highest[:-1]])
     before[starts] = 0
     return before + 1
+
+
+def _spoken_before(p: PreparedGroup, rows: ReceiptRows, stable: bool) -> Longs:
+    """Per member, the number up to which receipts spoke before the rows that are here. If that is
+    not known, the first receipt that is here is not judged."""
+    found = np.zeros(len(p.run.members) + 1, dtype=np.int64)
+    for m in p.run.known:
+        excerpt = m.excerpt
+        upto = excerpt.stable if stable else excerpt.ordered
+        if upto is None:
+            mine = rows.upto[rows.s == m.k]
+            upto = int(mine[0]) if len(mine) else 0
+        found[m.k] = max(upto, excerpt.sent) if excerpt.is_cut else 0
+    return found
 
 
 def _cells_of(p: PreparedGroup, s: Longs, first: Longs, last: Longs) -> tuple[Longs, Longs]:
@@ -80,7 +94,7 @@ def _judge(
     p: PreparedGroup, rows: ReceiptRows, stable: bool, promised: dict[tuple[int, int], Words]
 ) -> None:
     facts, cells, sends = p.facts, p.cells, p.sends
-    first = _newly(rows.s, rows.upto)
+    first = np.maximum(newly(rows.s, rows.upto), _spoken_before(p, rows, stable)[rows.s] + 1)
     if p.stretch is not None:
         first = np.maximum(first, p.stretch.low[rows.s])
         rows.upto = np.minimum(rows.upto, p.stretch.high[rows.s] - 1)
@@ -209,7 +223,7 @@ def _all_delivered(p: PreparedGroup) -> None:
     s, v, k, lseq, upto, at_ns = (c[order] for c in (s, v, k, lseq, upto, at_ns))
     starts = group_starts(s, v, k)
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(s))))
-    first = _newly(group, upto)
+    first = newly(group, upto)
     new = np.flatnonzero(first <= upto)
     row, cell = _cells_of(p, s[new], first[new], upto[new])
     at, row = p.cells.sent[cell], new[row]

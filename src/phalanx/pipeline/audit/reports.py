@@ -36,15 +36,18 @@ def _list(labels: Iterable[str]) -> str:
 
 def _queue(run: Chronicle, member: MemberRecord, out: GroupFindings) -> None:
     """All that was accepted is submitted, or refused with a reason, once the member has stopped."""
-    name, given = "accepted-is-sent", 0
-    earlier = (0, 0, 0)
+    name, given = "accepted-is-sent", member.excerpt.submitted
+    earlier = member.excerpt.queue
     for index, row in enumerate(member.queues):
+        counts = row.accepted, row.submitted, row.refused
+        if earlier is None or given is None:  # rows before are missing: it is what others begin at
+            earlier, given = counts, row.submitted
+            continue
         out.asked(name)
         given += member.submitted.get(index, 0)
-        counts = row.accepted, row.submitted, row.refused
         grew = all(now >= before for now, before in zip(counts, earlier, strict=True))
         # At the end of a life the rest is refused without a row of its own.
-        last = row is member.queues[-1]
+        last = row is member.queues[-1] and not member.excerpt.goes_on
         silent = row.refused > earlier[2] and row.reason is None and not last
         shown = [(member, row.lseq)]
         if not grew or silent or row.accepted < row.submitted + row.refused:
@@ -53,7 +56,7 @@ def _queue(run: Chronicle, member: MemberRecord, out: GroupFindings) -> None:
             note = f"{given} messages, its queue counts {row.submitted}"
             out.found(f"{name}/given", who=member, note=note, rows=shown)
         earlier = counts
-    stop = member.stop
+    stop = None if member.excerpt.goes_on else member.stop
     if not member.queues or stop is None or (stop.reason in CUT_SHORT and not run.settled):
         return
     row = member.queues[-1]
@@ -198,7 +201,7 @@ def _proposal(run: Chronicle, label: str, side: Side) -> tuple[MemberRecord | No
     """A member that has met more members than it remembers may report less than it delivered: it
     is not asked."""
     member = run.by_label.get(label)
-    if member is None or member.torn:
+    if member is None or member.torn or member.excerpt.delivered is None:
         return member, None
     met: set[str] = set()
     for install in member.installs:
