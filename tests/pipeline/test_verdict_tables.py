@@ -37,6 +37,7 @@ VERDICT = ViewVerdictRow(
     absent=["bea.1"],
     torn=[],
     rows=12,
+    evidence="ada.1:here:7 bea.1:absent:0",
     lake_version=3,
     judged=JUDGED,
 )

@@ -35,6 +35,7 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.options import own_version
     from phalanx.cli.report import report
     from phalanx.cli.sim import sim
+    from phalanx.cli.watch import watch
     from phalanx.errors import PhalanxError
     from phalanx.text import one_line
 except KeyboardInterrupt:
@@ -173,6 +174,7 @@ main.add_command(measures)
 main.add_command(node)
 main.add_command(report)
 main.add_command(sim)
+main.add_command(watch)
 
 if __name__ == "__main__":
     main()

@@ -62,6 +62,8 @@ class ViewVerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     """Members of which rows are missing that could contradict something."""
     rows: int
     """Rows that were read, with those of the views before."""
+    evidence: str
+    """What became of each member, and the row that shows it: `ada.1:left:120 bea.1:stopped:88`."""
     lake_version: int
     """The version of the lake whose rows were judged."""
     judged: datetime
@@ -121,6 +123,7 @@ def verdict_schema(table: str) -> Any:
             "absent": names,
             "torn": names,
             "rows": number,
+            "evidence": text,
             "lake_version": number,
             "judged": instant,
         }

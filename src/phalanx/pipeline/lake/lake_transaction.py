@@ -22,7 +22,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,7 +53,6 @@ from phalanx.pipeline.lake.lake_schema import OWN_TABLES, VERSIONS, lake_schema,
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_RENAME = "ingest the journals into a new lake"
 VERSION_FILES_MAX = 32
 """When `versions` has more files than this, a commit writes it as one."""
 _PAUSE_SECONDS = 0.1
@@ -129,15 +128,22 @@ class LakeTransaction:
             delta = open_table(self.lake.place, table)
             _check_types(delta, schema, table)
             there = delta.metadata().partition_columns
-            if partition_by and there != list(partition_by):
+            if there != list(partition_by):
                 problem = f"partitioned by {there}, not by {list(partition_by)}"
-                raise PipelineError(str(self.lake.place / table), problem, _RENAME)
+                remedy = "choose another name, or a new lake"
+                raise PipelineError(str(self.lake.place / table), problem, remedy)
         self._wanted(table)
 
-    def replace(self, table: str, rows: Any, where: Mapping[str, Any] | None = None) -> None:
-        """Replaces rows of a derived table: all, or those whose columns have the values of `where`.
-        The table has the columns of `rows`; it is created if it does not exist. PipelineError if
-        it has a column of the same name and another type."""
+    def replace(
+        self,
+        table: str,
+        rows: Any,
+        where: Mapping[str, Any] | Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Replaces rows of a derived table: all, those whose columns have the values of `where`, or
+        those for which `where`, a function of an Arrow table, is true. The table has the columns of
+        `rows`; it is created if it does not exist. PipelineError if it has a column of the same
+        name and another type."""
         pa = arrow()
         self.define(table, rows.schema)
         before = self.files(table)
@@ -146,7 +152,7 @@ class LakeTransaction:
         else:
             for file in before:
                 found = read_files([file], rows.schema)
-                matches = _matches(found, where)
+                matches = where(found) if callable(where) else _matches(found, where)
                 if pa.compute.any(matches).as_py():
                     self.remove(table, [file])
                     kept = found.filter(pa.compute.invert(matches))
