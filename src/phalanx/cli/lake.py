@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DERIVED_NAMES = (
     *("view_intervals", "memberships", "changes", "removals", "removal_evidence"),
-    *("suspicions", "detector", "latency", "throughput", "links"),
+    *("suspicions", "detector", "latency", "throughput", "links", "verdicts", "findings"),
 )
 _LAKE = click.argument("lake", type=click.Path())
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -137,7 +137,7 @@ def derive_command(
     master: str | None,
     as_json: bool,
 ) -> None:
-    """Fill the derived tables of LAKE: intervals, changes, removals, measures.
+    """Fill the derived tables of LAKE: intervals, changes, removals, measures, verdicts.
 
     The rows are computed from the newest version and replace those of the same groups; of a table
     that is right already nothing is written. All tables are published in one version. Queries for
@@ -146,7 +146,8 @@ def derive_command(
     With --since and --until only rows are replaced whose time overlaps with that between these
     instants, or lies in it. They are computed from all journals in the lake all the same, so that
     intervals have their true beginnings and ends. The table detector, whose rows have no time, is
-    always replaced.
+    always replaced. verdicts and findings are filled together. Exit 0 whatever the verdicts are:
+    `phalanx audit` and `phalanx watch` exit with 1.
 
     \b
     Example:
@@ -175,7 +176,8 @@ def derive_command(
     click.echo(f"{'derived table':<24} {'rows':>14} {'replaced':>10}")
     for name, table in done.tables.items():
         click.echo(f"{name:<24} {table.rows:>14,} {table.replaced:>10,}")
-    click.echo(one_line(f"{done.groups:,} groups; {lake} is at version {done.version}"))
+    found = f", {done.violated:,} views violate something" if done.violated else ""
+    click.echo(one_line(f"{done.groups:,} groups{found}; {lake} is at version {done.version}"))
 
 
 @lake_group.command("compact")

@@ -194,6 +194,7 @@ VERDICT = ViewVerdictRow(
     absent=[],
     torn=[],
     rows=1,
+    evidence="ada.1:left:1",
 )
 
 

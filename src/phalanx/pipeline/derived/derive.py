@@ -13,6 +13,7 @@ rows may be the older ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from functools import partial
 from typing import Any
@@ -21,14 +22,16 @@ import msgspec
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.derived.derive_group import DerivedRows, derive_group, in_window
+from phalanx.pipeline.derived.derive_verdicts import VERDICT_TABLES, judged_plan, put_changed
 from phalanx.pipeline.derived.derived_tables import DERIVED, DerivedTable
-from phalanx.pipeline.engine import Engine, Progress, run_plan
-from phalanx.pipeline.group_plan import plan_groups
+from phalanx.pipeline.engine import Engine, Progress, choose, run_plan
+from phalanx.pipeline.group_plan import by_group, plan_groups
 from phalanx.pipeline.group_tables import GroupKey
 from phalanx.pipeline.lake.lake import Lake, LakeConflict
 from phalanx.pipeline.lake.lake_file import LakeFile, read_files
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change
 from phalanx.pipeline.time_window import TimeWindow
+from phalanx.pipeline.watch.unit_audit import UnitVerdict
 
 BUCKET_NS = 60_000_000_000
 ATTEMPTS = 3
@@ -37,13 +40,18 @@ WAIT_SECONDS = 30.0
 """How long it waits for another process that writes to the lake."""
 
 
+TABLES = (*DERIVED, *VERDICT_TABLES)
+"""All derived tables."""
+
+
 class DerivedCount(msgspec.Struct):
     """What a derivation did to one table."""
 
     rows: int
     """Rows that the journals show."""
     replaced: int = 0
-    """Groups and days of which the table had other rows, or none."""
+    """Groups and days of which the table had other rows, or none; of `verdicts` and `findings`,
+    views."""
 
 
 class DeriveResult(msgspec.Struct, kw_only=True):
@@ -54,12 +62,14 @@ class DeriveResult(msgspec.Struct, kw_only=True):
     groups: int
     """Groups, in all runs and clusters."""
     tables: dict[str, DerivedCount]
+    violated: int = 0
+    """Views of which the verdict is *violated*."""
 
 
 def derive(
     lake: Lake,
     *,
-    names: Sequence[str] = tuple(DERIVED),
+    names: Sequence[str] = TABLES,
     group: str | None = None,
     window: TimeWindow | None = None,
     bucket_ns: int = BUCKET_NS,
@@ -70,22 +80,37 @@ def derive(
 ) -> DeriveResult:
     """Replaces the rows of these tables: of all groups that the lake has journals of, or of those
     with one name; those that fall into the window, or all. All other rows stay. PipelineError for
-    a lake that cannot be read or written, and for a group that is not there."""
+    a lake that cannot be read or written, and for a group that is not there. `verdicts` and
+    `findings` are filled together."""
     window = window or TimeWindow()
-    kernel = partial(derive_group, names, window, bucket_ns)
+    measured = [name for name in names if name in DERIVED]
+    kernel = partial(derive_group, measured, window, bucket_ns)
     for attempt in range(1, ATTEMPTS + 1):
         snapshot = lake.snapshot()
         plan = plan_groups([lake.place], at=snapshot.version, group=group)
-        results = run_plan(plan, kernel, engine=engine, master=master, progress=progress, tell=tell)
-        found = list(results)
+        on_spark = choose(engine, master, plan.bytes) == "spark"
+        units: list[UnitVerdict] = []
+        with _session(master) if on_spark else nullcontext():
+            found: list[DerivedRows] = []
+            if measured:
+                found += run_plan(
+                    plan, kernel, engine=engine, master=master, progress=progress, tell=tell
+                )
+            if len(measured) < len(names):
+                units += judged_plan(plan, snapshot, window, on_spark=on_spark, master=master)
         try:
             with change(lake, "derive", wait_seconds=WAIT_SECONDS) as transaction:
-                _check_unchanged(transaction, names, snapshot.delta_versions)
+                _check_unchanged(transaction, measured, snapshot.delta_versions)
                 counts = {
-                    name: _put(transaction, name, DERIVED[name], found, window) for name in names
+                    name: _put(transaction, name, DERIVED[name], found, window) for name in measured
                 }
+                if len(measured) < len(names):
+                    counts |= _put_units(transaction, units)
                 version = transaction.commit()
-                return DeriveResult(version=version, groups=len(found), tables=counts)
+            violated = sum(unit.verdict.verdict == "violated" for unit in units)
+            return DeriveResult(
+                version=version, groups=len(by_group(plan)), tables=counts, violated=violated
+            )
         except LakeConflict:
             if attempt == ATTEMPTS:
                 raise
@@ -101,6 +126,25 @@ def _check_unchanged(
         if now.get(name) != before.get(name):
             problem = "another process replaced it at the same time"
             raise LakeConflict(str(transaction.lake.place / name), problem, "run it again")
+
+
+def _put_units(
+    transaction: LakeTransaction, units: Sequence[UnitVerdict]
+) -> dict[str, DerivedCount]:
+    replaced = put_changed(transaction, units)
+    findings = sum(len(unit.findings) for unit in units)
+    rows = (len(units), findings)
+    return {
+        name: DerivedCount(count, replaced)
+        for name, count in zip(VERDICT_TABLES, rows, strict=True)
+    }
+
+
+def _session(master: str | None) -> AbstractContextManager[Any]:
+    """One session for both jobs."""
+    from phalanx.pipeline.session_shutdown import one_session
+
+    return one_session(master, quick=True)
 
 
 def _put(

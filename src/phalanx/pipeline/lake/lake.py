@@ -61,11 +61,18 @@ class LakeVersion(msgspec.Struct, frozen=True):
 class Snapshot:
     """The tables of one version of a lake. They do not change, until vacuum removes the version."""
 
-    def __init__(self, place: Path, version: int, delta_versions: dict[str, int]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        version: int,
+        delta_versions: dict[str, int],
+        files: Mapping[str, list[LakeFile]] | None = None,
+    ) -> None:
+        """`files` are those of tables that are known: a task elsewhere need not read Delta logs."""
         self.place = place
         self.version = version
         self.delta_versions = delta_versions
-        self._files: dict[str, list[LakeFile]] = {}
+        self._files = dict(files or {})
 
     def files(self, table: str, *, groups: Collection[str] | None = None) -> list[LakeFile]:
         """The Parquet files of a table, those of some groups only; none for a table that nobody

@@ -72,16 +72,20 @@ def judged_units(
         names = [facts.group for facts in snapshot.journals()]
         raise unknown_name(f"group {group!r}", "groups", names)
     for nth, (key, journals) in enumerate(sorted(by_group.items())):
-        rows = LakeGroup(snapshot, key, journals)
-        views = set(rows.index.by_view)
-        if window:
-            views = views_in(rows.known, window, rows.index)
-        machine = ClosedViews(0)
-        ends = ends_of((j.member, j.incarnation, j.journal, j.last, j.stopped) for j in journals)
-        stays = [stay for some in rows.index.by_journal.values() for stay in some]
-        machine.step(0, RowsTaken(tuple(stays), ends))
-        for unit in machine.step(1, DeadlinePassed()):
-            if unit.view in views:
-                yield rows.judge(unit)
+        yield from units_of(LakeGroup(snapshot, key, journals), window)
         if progress is not None:
             progress(nth + 1, len(by_group))
+
+
+def units_of(rows: LakeGroup, window: TimeWindow = WINDOW_ALL) -> Iterator[UnitVerdict]:
+    """The verdicts on the views of one group that overlap the window."""
+    views = set(rows.index.by_view)
+    if window:
+        views = views_in(rows.known, window, rows.index)
+    machine = ClosedViews(0)
+    ends = ends_of((j.member, j.incarnation, j.journal, j.last, j.stopped) for j in rows.journals)
+    stays = [stay for some in rows.index.by_journal.values() for stay in some]
+    machine.step(0, RowsTaken(tuple(stays), ends))
+    for unit in machine.step(1, DeadlinePassed()):
+        if unit.view in views:
+            yield rows.judge(unit)
