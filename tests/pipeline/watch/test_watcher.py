@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from tests.pipeline.watch.live_journals import (
     LiveJournals,
     findings_of,
@@ -16,6 +17,7 @@ from tests.pipeline.watch.live_journals import (
 from phalanx.pipeline.group_tables import groups_of_rows
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.lake.lake import Lake
+from phalanx.pipeline.watch import unit_audit
 from phalanx.pipeline.watch.alerts import AlertChange
 from phalanx.pipeline.watch.fill_verdicts import fill_verdicts
 from phalanx.pipeline.watch.watcher import VerdictEvent, Watcher, WatchEvent, WatchSettings
@@ -42,11 +44,15 @@ def judged(events: Sequence[WatchEvent]) -> list[str]:
     return [event.unit.verdict.view for event in events if isinstance(event, VerdictEvent)]
 
 
-def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory_rows", [unit_audit.MEMORY_ROWS, 0], ids=["small", "large"])
+def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_rows: int
+) -> None:
     made = with_a_lost_message(simulated_journals(1))
     live, clock = LiveJournals(tmp_path / "journals", made), Clock()
     watcher = watched(tmp_path, clock)
     events: list[WatchEvent] = []
+    monkeypatch.setattr(unit_audit, "MEMORY_ROWS", memory_rows)
     for turn in range(1, 5):
         live.grow(turn / 4)
         clock.now += SECOND
@@ -56,6 +62,7 @@ def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(tmp_path: Pat
     clock.now += 60 * SECOND
     events += watcher.trigger()
     live.close()
+    monkeypatch.undo()
     ingest([tmp_path / "journals"], tmp_path / "other")
     done = fill_verdicts(Lake(tmp_path / "other"))
     found, expected = verdicts_of(tmp_path / "lake"), verdicts_of(tmp_path / "other")

@@ -88,6 +88,10 @@ class LakeGroup:
     def rows(self) -> int:
         return sum(facts.rows for facts in self.journals)
 
+    def epoch(self, view: str) -> tuple[int, int, str]:
+        """By which views are ordered."""
+        return min((stay.joins, stay.removals, view) for stay in self.index.by_view[view])
+
     def judge(self, unit: JudgeView) -> UnitVerdict:
         """The verdict on one view."""
         scope = scope_of(self.key, self.journals, self.index, [unit.view])

@@ -43,9 +43,9 @@ from phalanx.pipeline.watch.alerts import (
 )
 from phalanx.pipeline.watch.closed_views import (
     ClosedViews,
-    DeadlinePassed,
     JudgeView,
     RowsTaken,
+    TimePassed,
     VerdictsWritten,
     ends_of,
 )
@@ -218,9 +218,9 @@ class Watcher:
             forced = self._take(now, known, lake_group)
             known.has_new_rows = True
             yield from self._of_rows(known, lake_group)
-            due = known.machine.step(now, DeadlinePassed())
+            due = known.machine.step(now, TimePassed())
         elif self._is_due(now, key):
-            due = known.machine.step(now, DeadlinePassed())
+            due = known.machine.step(now, TimePassed())
         views = {unit.view for unit in due}
         if self._open_due(now, known):
             known.open_ns, known.has_new_rows = now, False
@@ -276,13 +276,14 @@ class Watcher:
     def _write(
         self, now: int, known: _Group, group: LakeGroup, due: Sequence[JudgeView]
     ) -> Iterator[WatchEvent]:
-        for begin in range(0, len(due), UNITS_MAX):
+        there = [unit for unit in due if unit.view in group.index.by_view]
+        there.sort(key=lambda unit: group.epoch(unit.view))
+        for begin in range(0, len(there), UNITS_MAX):
             units = []
-            for unit in due[begin : begin + UNITS_MAX]:
+            for unit in there[begin : begin + UNITS_MAX]:
                 if self._stopped():
                     break
-                if unit.view in group.index.by_view:
-                    units.append((unit, group.judge(unit)))
+                units.append((unit, group.judge(unit)))
             if not units:
                 return
             with change(self.lake, "watch") as transaction:
