@@ -97,10 +97,10 @@ def test_measures_and_the_report_say_the_same_elsewhere(
     ingest([fleet], tmp_path / "lake")
     page = str(tmp_path / "report.html")
     master = request.getfixturevalue(place)
-    for command in (
-        ("measures", str(tmp_path / "lake")),
-        ("report", str(fleet), "--out", page),
-    ):
+    commands: list[tuple[str, ...]] = [("report", str(fleet), "--out", page)]
+    if place == "connect":  # on a cluster each command starts Java and executors
+        commands.append(("measures", str(tmp_path / "lake")))
+    for command in commands:
         here = program("phalanx.cli.main", *command, "--json")
         there = program("phalanx.cli.main", *command, "--json", "--master", master)
         told = [line for line in there.stderr.splitlines() if " MB read, " not in line]

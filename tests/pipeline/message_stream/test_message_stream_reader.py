@@ -23,6 +23,7 @@ from phalanx import blocking
 from phalanx.core.ids import MemberId
 from phalanx.errors import PipelineError
 from phalanx.journal import schema as ev
+from phalanx.journal.blocks import Bodies, bodies_block, rows_block
 from phalanx.journal.journal_header import BODIES_KEPT
 from phalanx.journal.retention import marks
 from phalanx.pipeline.message_stream.group_merge import (
@@ -163,6 +164,29 @@ def test_rows_wait_for_their_bodies(tmp_path: Path) -> None:
     writer.write_bodies(MemberId("ada", 1), 1, [1, 1], b"ab")
     writer.close()
     assert [row["body"] for row in query.everything()] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("segments", [1, 2])
+def test_bodies_that_a_flush_parted_from_their_rows_are_waited_for(
+    tmp_path: Path, restart: bool, segments: int
+) -> None:
+    """A flush came between the rows of a step and its bodies: they are behind the next rows."""
+    rows = MadeGroup("ada").say("ada", 2).say("ada", 2).say("ada", 2).rows["ada"]
+    bodies = [Bodies("ada", 1, at, (1, 1), b"%d%d" % (at, at + 1)) for at in (1, 3, 5)]
+    path = segment(tmp_path, config={BODIES_KEPT: True})
+    blocks = [rows_block(rows[:4]), bodies_block(bodies[:1])]
+    more = [rows_block(rows[4:]), bodies_block(bodies[1:])]
+    path.write_bytes(path.read_bytes() + b"".join(blocks))
+    query = Query(tmp_path)
+    assert not query.batch(), "two of four bodies are there"
+    if segments == 2:
+        path = segment(tmp_path, config={BODIES_KEPT: True}, number=2)
+    path.write_bytes(path.read_bytes() + b"".join(more))
+    if restart:
+        query = Query(tmp_path)
+    found = query.everything_new()
+    assert [row["body"] for row in found] == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
 def test_a_broken_order_is_refused_and_both_rows_are_named(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ An offset holds the state of each group and the decisions since the offset befor
 is repeated yields the same, whatever the journals have grown to meanwhile. Tasks read the messages
 of the decisions.
 
-If a journal keeps bodies, its rows are used once the block of bodies behind them is there.
+If a journal keeps bodies, its rows are used once the bodies of their messages are there. A writer
+puts bodies behind rows, but a flush may come between the two: the body of the last message decides.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from phalanx.errors import PipelineError
-from phalanx.journal.blocks import ROWS, Block
+from phalanx.journal.blocks import BODIES, ROWS, Block, Bodies, bodies_of
 from phalanx.journal.columns import unpack
 from phalanx.journal.journal_header import BODIES_KEPT
 from phalanx.journal.retention import mark
+from phalanx.journal.schema import Deliver, Event, Life
 from phalanx.journal.segment import Header
 from phalanx.journal.tail_reader import (
     JournalWalk,
@@ -79,19 +81,17 @@ class _LiveGroup:
         self.cluster, self.group = cluster, group
         self.merge = GroupMerge(group, merged)
         self.places: dict[str, Place] = {}
-        self._held: dict[str, list[tuple[Stretch, Place]]] = {}
+        self._held: dict[str, list[tuple[Stretch | None, Place]]] = {}
 
     def add(self, header: Header, stretch: Stretch | None, place: Place) -> None:
         """Takes a block of a journal; `place` is behind it."""
-        held = self._held.setdefault(header.journal, [])
-        if stretch is None:
-            self.flush(header)
-            self.places[header.journal] = place
-        elif not header.config.get(BODIES_KEPT):
+        if not header.config.get(BODIES_KEPT):
             self._take(header, stretch, place)
-        else:
-            held.append((stretch, place))
-            if stretch.last == stretch.after:  # a block of bodies
+            return
+        held = self._held.setdefault(header.journal, [])
+        held.append((stretch, place))
+        if stretch is None or stretch.last == stretch.after:  # no rows, perhaps bodies
+            if _have_bodies(header, [some for some, _ in held]):
                 self.flush(header)
 
     def is_waiting(self, journal: str) -> bool:
@@ -106,7 +106,10 @@ class _LiveGroup:
         """What is not complete is read again next time."""
         self._held = {}
 
-    def _take(self, header: Header, stretch: Stretch, place: Place) -> None:
+    def _take(self, header: Header, stretch: Stretch | None, place: Place) -> None:
+        self.places[header.journal] = place
+        if stretch is None:
+            return
         who = header.member, header.incarnation, header.group
         log = self.merge.log(header.journal, f"{header.member}.{header.incarnation}")
         after = stretch.after
@@ -121,7 +124,6 @@ class _LiveGroup:
                 except (ValueError, RecursionError, OverflowError):
                     continue  # its numbers are missing then
                 self.merge.fix(log.add(rows, part.first, part.last, before))
-        self.places[header.journal] = place
 
     def state(self) -> GroupState:
         merged = self.merge.merged
@@ -296,19 +298,63 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return GroupItem(state.cluster, state.group, span, None, found, bodies)
 
 
+def _have_bodies(header: Header, held: Sequence[Stretch | None]) -> bool:
+    """No more bodies of these rows will come: that of the last message is there, or a second block
+    of bodies is (the body was not kept), or the member has stopped."""
+    known: list[Bodies] = []
+    blocks = 0
+    for stretch in reversed(held):
+        if stretch is None:
+            continue
+        parts = [part for part in read_blocks(stretch) if isinstance(part, Block)]
+        if stretch.last == stretch.after:
+            blocks += 1
+            known += [some for part in parts for some in _bodies(part)]
+            continue
+        rows = [row for part in parts if part.kind == ROWS for row in _rows(header, part)]
+        if held[-1] is None and any(isinstance(row, Life) and row.op != "START" for row in rows):
+            return True
+        last = next((row for row in reversed(rows) if isinstance(row, Deliver)), None)
+        if last is not None:
+            return blocks > 1 or any(_holds(some, last) for some in known)
+    return True
+
+
+def _bodies(part: Block) -> list[Bodies]:
+    try:
+        return bodies_of(part) if part.kind == BODIES else []
+    except ValueError:
+        return []
+
+
+def _rows(header: Header, part: Block) -> list[Event]:
+    who = header.member, header.incarnation, header.group
+    try:
+        return unpack(part.body, *who, header.schema, ("deliver", "life"))
+    except (ValueError, RecursionError, OverflowError):
+        return []
+
+
+def _holds(bodies: Bodies, row: Deliver) -> bool:
+    sender = bodies.sender, bodies.sender_incarnation
+    end = bodies.first + len(bodies.lengths)
+    return sender == (row.sender, row.sender_incarnation) and bodies.first <= row.last < end
+
+
 def _refill(live: _LiveGroup, log: MemberLog, numbers: Mapping[int, Any], place: Place) -> bool:
     """Reads the blocks again that the log has read; False if they are gone."""
-    wanted = log.lseq
+    wanted, reached = log.lseq, 0
     if numbers:
         header = _header(numbers)
         for stretch, behind in JournalWalk(numbers, place):
             if stretch is not None and stretch.missing is not None:
                 return False
             live.add(header, stretch, behind)
-            if behind.lseq >= wanted:
-                live.flush(header)
+            reached = behind.lseq
+            if reached >= wanted and not live.is_waiting(header.journal):
                 return True
-    return False
+        live.flush(header)
+    return reached >= wanted
 
 
 def _header(numbers: Mapping[int, Any]) -> Header:
