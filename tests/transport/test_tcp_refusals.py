@@ -6,7 +6,9 @@ packets pass.
 
 from __future__ import annotations
 
+import errno
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -196,6 +198,29 @@ def test_of_too_many_callers_the_oldest_are_closed(
     assert len(ada._set.all) == 6
     callers[-1].sendall(b"still open")
     pair.refused("malformed")
+
+
+def test_a_process_without_descriptors_accepts_again_later(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp, "CHECK_NS", 100_000_000)
+    ada = pair.start()
+    listener = ada._set.listener
+
+    class Exhausted:
+        fileno = listener.fileno
+        getsockname = listener.getsockname
+
+        def accept(self) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    ada._set.listener = Exhausted()  # type: ignore[assignment]
+    caller = pair.call()
+    pair.refused("files")
+    assert select.select([ada], [], [], 0)[0] == [], "the event loop would spin"
+    ada._set.listener = listener
+    caller.sendall(pair.hello())
+    pair.until(lambda: "mal" in ada.names)
 
 
 # ---------------------------------------------------------------------------- peers that misbehave

@@ -6,6 +6,7 @@ reach the port can open connections and send nothing.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import select
 import socket
@@ -25,6 +26,7 @@ ACCEPTS_MAX = 32
 PENDING_MAX = 256
 """Accepted connections whose peers are not known yet."""
 PENDING_PER_HOST_MAX = 64
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ChannelSet:
@@ -39,6 +41,7 @@ class ChannelSet:
         self._silent_ns = silent_ns
         self._counts = counts
         self._log = log
+        self._is_paused = False
         self._epoll = select.epoll()
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
@@ -47,7 +50,9 @@ class ChannelSet:
 
     def listen(self, listener: socket.socket) -> None:
         """Accept connections at this socket from now on."""
-        self._epoll.unregister(self.listener.fileno())
+        if not self._is_paused:
+            self._epoll.unregister(self.listener.fileno())
+        self._is_paused = False
         self.listener.close()
         self.listener = listener
         self._epoll.register(listener.fileno(), select.EPOLLIN)
@@ -82,7 +87,11 @@ class ChannelSet:
         for _ in range(ACCEPTS_MAX):
             try:
                 sock, source = self.listener.accept()
-            except OSError:
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._pause(now)
                 return
             pending = [c for c in self.all.values() if c.dialed is None and c.state != "up"]
             if sum(c.address[0] == source[0] for c in pending) >= PENDING_PER_HOST_MAX:
@@ -95,6 +104,20 @@ class ChannelSet:
                 self.remove(oldest)
             self._add(now, sock, source, None, tls)
 
+    def _pause(self, now: int) -> None:
+        """Accept nothing for a while: no descriptors are left, and a connection that waits would
+        make the event loop spin."""
+        self._counts["refused-files"] += 1
+        self._log.refused(now, "files", "a caller", "the process has no descriptors left")
+        self._epoll.unregister(self.listener.fileno())
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Accept again."""
+        if self._is_paused:
+            self._is_paused = False
+            self._epoll.register(self.listener.fileno(), select.EPOLLIN)
+
     def _refuse_crowd(self, now: int, source: SocketAddress) -> None:
         self._counts["refused-crowd"] += 1
         text = "too many connections have not said whose they are"
@@ -103,7 +126,10 @@ class ChannelSet:
     def dial(self, now: int, address: SocketAddress, tls: TlsIdentity | None) -> bool:
         """Open a connection. Returns False if the system refuses at once."""
         family = socket.AF_INET6 if len(address) == 4 else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError:  # no descriptors are left
+            return False
         try:
             sock.setblocking(False)
             bound = self.listener.getsockname()

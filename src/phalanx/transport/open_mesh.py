@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from contextlib import ExitStack
 from time import monotonic_ns
 
@@ -27,6 +28,9 @@ def open_mesh(
 ) -> MeshTransport:
     """A transport to `config.peers` and the members they know. Raises ConfigurationError or
     NetworkError, and then leaves nothing open. Its `now` is that of `time.monotonic_ns`."""
+    if not hasattr(select, "epoll"):
+        problem = "this system has no epoll, which a mesh needs"
+        raise NetworkError("network", "mesh", problem, "use Linux, or network = 'fanout'")
     parsed = [host_and_port("peers", peer) for peer in config.peers]
     seeds = [seed_address(*peer) for peer in parsed if literal(peer[0])]
     tls = None if config.tls is None else open_tls(config.tls)

@@ -428,6 +428,7 @@ class MeshTransport:
 
     def _check(self, now: int) -> None:
         self._check_ns = now + CHECK_NS
+        self._set.resume()
         self._isolated = {name: until for name, until in self._isolated.items() if until > now}
         self._reload_tls(now)
         host = self._set.listener.getsockname()[0]
