@@ -108,11 +108,11 @@ def shown(causes: DirectCauses, rows: PastDeliveries, parts: Parts, rising: bool
     if direct is None:
         direct = _pieces(causes, rows, at)
     # the sender's message before
-    due = sends.home[direct.row_before] == rows.v[direct.later]
+    due = (direct.row_before >= 0) & (sends.home[direct.row_before] == rows.v[direct.later])
     if ((direct.before < 0) | (direct.before >= direct.later))[due].any():
         return None
     delivery, cause = direct.delivery, direct.cause
-    due_cause = sends.home[direct.row_cause] == rows.v[delivery]
+    due_cause = (direct.row_cause >= 0) & (sends.home[direct.row_cause] == rows.v[delivery])
     if ((cause < 0) | (cause >= delivery))[due_cause].any():
         return None
     if (cause >= _batch_starts(rows)[delivery]).any():
@@ -149,13 +149,14 @@ def _whole_rows(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direc
     sends = causes.sends
     if (rows.first != sends.first[at]).any() or (rows.last != sends.last[at]).any():
         return None
-    place = np.full(len(sends.s), -1)
+    place = np.full(len(sends.s) + 1, -1)  # the last is that of no send row
     place[at] = np.arange(len(at))
     later = np.flatnonzero(rows.first > 1)
     row_before = at[later] - 1
+    row_before[sends.s[row_before] != rows.s[later]] = -1
     delivery = place[causes.row]
     there = np.flatnonzero(delivery >= 0)
-    mine = sends.s[causes.row] == rows.k
+    mine = (sends.s[causes.row] == rows.k) & (causes.cause >= 0)
     return _Direct(
         later=later,
         before=place[row_before],
@@ -184,7 +185,7 @@ def _pieces(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direct:
     delivery = np.repeat(np.arange(len(at)), counts)
     offset = np.arange(len(delivery)) - np.repeat(np.cumsum(counts) - counts, counts)
     dependency = sends.dep_at[at][delivery] + offset
-    mine = np.flatnonzero(sends.s[causes.row] == rows.k)
+    mine = np.flatnonzero((sends.s[causes.row] == rows.k) & (causes.cause >= 0))
     return _Direct(
         later=later,
         before=place(*numbers),
