@@ -154,7 +154,7 @@ def _whole_rows(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direc
     sends = causes.sends
     if (rows.first != sends.first[at]).any() or (rows.last != sends.last[at]).any():
         return None
-    place = np.full(len(sends.s), -1)
+    place = np.full(len(sends.s) + 1, -1)  # the last is that of no send row
     place[at] = np.arange(len(at))
     later = np.flatnonzero(rows.first > 1)
     row_before = at[later] - 1
