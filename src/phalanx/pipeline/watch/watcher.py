@@ -51,6 +51,7 @@ from phalanx.pipeline.watch.closed_views import (
 )
 from phalanx.pipeline.watch.open_metrics import MetricFamily
 from phalanx.pipeline.watch.unit_audit import (
+    CarriedExcerpts,
     LakeGroup,
     UnitVerdict,
     group_key,
@@ -104,6 +105,7 @@ class _Group:
         self.latest: dict[str, ViewStay] = {}
         """By label, its last stay."""
         self.alerts = alerts
+        self.carried = CarriedExcerpts()
         self.measured = Measured()
         self.open_ns = 0
         """When open views were judged last."""
@@ -214,7 +216,7 @@ class Watcher:
         due: list[JudgeView] = []
         forced: set[str] = set()
         if journals is not None:
-            lake_group = LakeGroup(snapshot, key, journals)
+            lake_group = LakeGroup(snapshot, key, journals, known.carried)
             forced = self._take(now, known, lake_group)
             known.has_new_rows = True
             yield from self._of_rows(known, lake_group)
@@ -231,7 +233,7 @@ class Watcher:
         if due:
             if lake_group is None:
                 mine = [f for f in snapshot.journals(groups=[key.group]) if group_key(f) == key]
-                lake_group = LakeGroup(snapshot, key, mine)
+                lake_group = LakeGroup(snapshot, key, mine, known.carried)
             yield from self._write(now, known, lake_group, due)
 
     def _take(self, now: int, known: _Group, group: LakeGroup) -> set[str]:
@@ -258,6 +260,7 @@ class Watcher:
         here = {facts.journal for facts in group.journals}
         for journal in known.seen.keys() - here:  # retention deleted it
             del known.seen[journal]
+        known.carried.forget(() if refilled else here)
         labels = {f"{f.member}.{f.incarnation}" for f in group.journals}
         for label in known.latest.keys() - labels:
             del known.latest[label]
