@@ -132,6 +132,8 @@ def measure(spark: SparkSession, folder: Path, given: argparse.Namespace) -> Non
     counter = Counter()
     read = spark.readStream.format("phalanx").option("table", given.table)
     read = read.option("maxBytesPerTrigger", given.trigger_bytes)
+    if given.columns:
+        read = read.option("columns", given.columns)
     query = read.load(str(folder)).writeStream.foreachBatch(counter)
     running = query.option("checkpointLocation", str(folder / "checkpoint")).start()
     began = time.monotonic()
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--rate", type=int, default=250_000, help="rows appended per second")
     parser.add_argument("--table", default="deliver")
+    parser.add_argument("--columns", help="names of columns; default all")
     parser.add_argument("--trigger-bytes", type=int, default=64 << 20)
     given = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

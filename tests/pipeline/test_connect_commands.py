@@ -73,7 +73,7 @@ def test_every_command_gives_the_same_through_connect(connect: str, tmp_path: Pa
     group = rows[0].group
     wall = max(path.stat().st_mtime for path in Path(journals).glob("*.phj"))
     lake, there = str(tmp_path / "lake"), str(tmp_path / "there")
-    assert result("ingest", journals, "--into", lake)[0] == 0
+    assert result("ingest", journals, "--into", lake, "--json")[0] == 0
     for command in (
         ("audit", journals),
         ("audit", lake, "--group", group),

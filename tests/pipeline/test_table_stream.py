@@ -204,3 +204,19 @@ def test_a_stream_that_begins_adds_nothing_to_what_the_tasks_of_others_are_sent(
     assert sorted(environment) == before
     stream_to(spark, source, tmp_path / "second")
     assert sorted(environment) == before
+
+
+def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    segment(tmp_path, rows(1, 5))
+    options = {"table": "stable", "path": str(tmp_path), "columns": "lseq, journal"}
+    source = JournalSource(options)
+    assert source.schema().names == ["lseq", "journal"]
+    reader = source.streamReader(source.schema())
+    end = reader.latestOffset({}, ReadAllAvailable())
+    (part,) = reader.partitions({}, end)
+    batch: Any
+    (batch,) = reader.read(part)
+    assert batch.to_pydict() == {"lseq": [1, 2, 3, 4, 5], "journal": ["00" * 16] * 5}
+    for wrong in ("lseq,nope", "lseq,lseq", ""):
+        with pytest.raises(PipelineError, match="is no column of the table, or is there twice"):
+            JournalSource(options | {"columns": wrong}).schema()

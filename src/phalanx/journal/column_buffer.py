@@ -62,12 +62,14 @@ def _are_named(to: Sequence[Any], incarnations: Sequence[Any], rows: int) -> boo
 
 
 class ColumnBuffer:
-    """Rows of one table, as columns that grow by a block at a time."""
+    """Rows of one table, as columns that grow by a block at a time; of all columns, or of some."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, names: Sequence[str] | None = None) -> None:
         self.table = table
         self.rows = 0
         self._schema = schema(table)
+        if names is not None:
+            self._schema = arrow().schema([self._schema.field(name) for name in names])
         self._counts: list[int] = []
         self._pieces: dict[str, list[Sequence[Any]]] = {name: [] for name in self._schema.names}
 

@@ -70,6 +70,8 @@ class Wanted(msgspec.Struct, frozen=True):
     low: int = 1
     high: int = NUMBER_MAX
     """The numbers of rows."""
+    columns: list[str] | None = None
+    """None: all."""
 
     def needs(self, offer: Offer) -> bool:
         header = offer.header
@@ -140,7 +142,7 @@ def parted(offers: Sequence[Offer]) -> list[list[Offer]]:
 
 def batches(offers: Sequence[Offer], wanted: Wanted) -> Iterator[Any]:
     """The rows of one table as Arrow batches."""
-    gathered = ColumnBuffer(wanted.table)
+    gathered = ColumnBuffer(wanted.table, wanted.columns)
     for offer in offers:
         for rows in ColumnarReader(offer.copies, (wanted.low, wanted.high), offer.after):
             if rows.table == wanted.table:
@@ -163,9 +165,9 @@ class SourcePartition(InputPartition):
 
 
 class JournalReader(DataSourceReader):
-    def __init__(self, paths: Sequence[str], table: str) -> None:
+    def __init__(self, paths: Sequence[str], table: str, columns: list[str] | None = None) -> None:
         self._paths = list(paths)
-        self._wanted = Wanted(table)
+        self._wanted = Wanted(table, columns=columns)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
         """Spark tests every row all the same: what is left out here is a matter of time only."""
@@ -191,19 +193,23 @@ class JournalSource(DataSource):
     def schema(self) -> StructType:
         if self.options.get("table") == MESSAGES:
             return from_arrow_schema(message_schema())
-        return spark_schema(table_of(self.options))
+        whole = spark_schema(table_of(self.options))
+        columns = columns_of_options(self.options)
+        return whole if columns is None else StructType([whole[name] for name in columns])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if self.options.get("table") == MESSAGES:
             problem = "the messages of a group are a stream"
             raise PipelineError(f"table = {MESSAGES!r}", problem, "use spark.readStream")
-        return JournalReader(paths_of(self.options), table_of(self.options))
+        columns = columns_of_options(self.options)
+        return JournalReader(paths_of(self.options), table_of(self.options), columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         paths, options = paths_of(self.options), stream_options(self.options)
         if self.options.get("table") == MESSAGES:
             return MessageStreamReader(paths, self.options.get("group"), options)
-        return TableStreamReader(paths, table_of(self.options), options)
+        columns = columns_of_options(self.options)
+        return TableStreamReader(paths, table_of(self.options), options, columns)
 
 
 def table_of(options: Mapping[str, str]) -> str:
@@ -211,6 +217,20 @@ def table_of(options: Mapping[str, str]) -> str:
     if table not in TABLES:
         raise PipelineError(f"table = {table!r}", "there is none", f"one of {', '.join(TABLES)}")
     return table
+
+
+def columns_of_options(options: Mapping[str, str]) -> list[str] | None:
+    """The columns that the option `columns` names, in this order; None without it."""
+    given = options.get("columns")
+    if given is None:
+        return None
+    known = spark_schema(table_of(options)).names
+    columns = [name.strip() for name in given.split(",")]
+    wrong = [name for name in columns if name not in known or columns.count(name) > 1]
+    if wrong:
+        problem = f"{wrong[0]!r} is no column of the table, or is there twice"
+        raise PipelineError(f"columns = {given!r}", problem, f"some of {', '.join(known)}")
+    return columns
 
 
 def paths_of(options: Mapping[str, str]) -> list[str]:

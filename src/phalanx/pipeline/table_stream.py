@@ -53,9 +53,11 @@ Offset = dict[str, list[int]]
 # ---------------------------------------------------------------------- reading, without Spark
 
 
-def table_batches(stretches: Sequence[Stretch], table: str) -> Iterator[Any]:
-    """The rows of one table in these stretches, as Arrow batches."""
-    gathered = ColumnBuffer(table)
+def table_batches(
+    stretches: Sequence[Stretch], table: str, names: Sequence[str] | None = None
+) -> Iterator[Any]:
+    """The rows of one table in these stretches, as Arrow batches of all or some columns."""
+    gathered = ColumnBuffer(table, names)
     headers: dict[str, Header] = {}
     for stretch in stretches:
         header = headers.get(stretch.path)
@@ -179,9 +181,16 @@ class StretchPartition(InputPartition):
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, paths: Sequence[str], table: str, options: StreamOptions) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        table: str,
+        options: StreamOptions,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self._paths = list(paths)
         self._table = table
+        self._columns = columns
         self._options = options
         self._list = SegmentList(paths)
         self._frozen: Segments | None = None
@@ -219,7 +228,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, StretchPartition)
         stretches = msgspec.msgpack.decode(partition.stretches, type=list[Stretch])
-        return table_batches(stretches, self._table)
+        return table_batches(stretches, self._table, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch is in the sink: what lies before the current segment may be deleted."""
