@@ -166,10 +166,10 @@ def _whole_rows(causes: DirectCauses, rows: PastDeliveries, at: Longs) -> _Direc
     mine = (sends.s[causes.row] == rows.k) & (causes.cause >= 0)
     return _Direct(
         later=later,
-        before=np.where(row_before >= 0, place[row_before], -1),
+        before=place[row_before],
         row_before=row_before,
         delivery=delivery[there],
-        cause=np.where(row_cause >= 0, place[row_cause], -1),
+        cause=place[row_cause],
         row_cause=row_cause,
         own=place[causes.cause[mine]],
     )
