@@ -26,7 +26,7 @@ from tests.pipeline.orders import NEXT_DAY, orders, stock, written_to
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.derived import derive as derive_module
-from phalanx.pipeline.derived.derive import derive
+from phalanx.pipeline.derived.derive import DeriveResult
 from phalanx.pipeline.derived.derived_tables import DERIVED
 from phalanx.pipeline.engine import run_plan
 from phalanx.pipeline.group_tables import read_groups
@@ -410,7 +410,7 @@ def test_a_group_may_have_any_name(tmp_path: Path, group: str) -> None:
 
 DYING = """
 import os, sys
-from phalanx.pipeline.derived.derive import derive
+from phalanx.pipeline.derived.derive import DeriveResult
 from phalanx.pipeline.lake.lake import Lake
 from phalanx.pipeline.lake.lake_schema import EPOCH
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction
