@@ -25,8 +25,10 @@ from tests.sweeps.mutant_files import FOLDER
 from phalanx.cli.main import main
 from phalanx.journal import schema as ev
 from phalanx.pipeline.audit import audit_plan, judge_group
+from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
 from phalanx.pipeline.audit.judge_views import OF_TWO_VIEWS, judge_views
-from phalanx.pipeline.audit.view_scope import WHOLE
+from phalanx.pipeline.audit.view_scope import WHOLE, carried_to, scope_of, scope_tables
+from phalanx.pipeline.audit.view_stays import StayIndex, stays_of
 from phalanx.pipeline.group_plan import plan_groups
 from phalanx.pipeline.group_tables import GroupTables
 from phalanx.pipeline.history.instant import parse
@@ -103,6 +105,25 @@ def test_liveness_is_not_asked_of_views(good: list[Played]) -> None:
     judged = judge_views(group, views_of(group))
     for name in needing(Needs.SETTLED_RUN):
         assert judged.properties[name].verdict == "unverifiable", name
+
+
+def test_what_is_carried_from_view_to_view_is_what_all_rows_before_say(good: list[Played]) -> None:
+    compared = 0
+    for group in groups_of(good):
+        index = StayIndex(stays_of(group["view_installed"]))
+        carried: dict[tuple[str, int], JournalExcerpt] = {}
+        for view in index.by_view:
+            scope = scope_of(group.key, group.journals, index, [view])
+            tables, excerpts = scope_tables(group, scope)
+            carried |= carried_to(view, tables, excerpts, index)
+        for view in index.by_view:
+            _, excerpts = scope_tables(group, scope_of(group.key, group.journals, index, [view]))
+            for journal, found in excerpts.items():
+                if (journal, found.begin) in carried:
+                    told = carried[journal, found.begin]
+                    assert msgspec.structs.replace(told, goes_on=found.goes_on) == found
+                    compared += found.begin > 1
+    assert compared > 20
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ from phalanx.pipeline.audit.view_stays import ViewStay
 from phalanx.pipeline.watch.closed_views import (
     VIEWS_KEPT,
     ClosedViews,
-    DeadlinePassed,
     JournalEnd,
     JudgeView,
     RowsTaken,
+    TimePassed,
     VerdictsWritten,
     has_grown,
 )
@@ -78,8 +78,8 @@ def test_a_silent_member_makes_the_view_incomplete_after_the_grace() -> None:
     machine = begun()
     machine.step(10, taken([stay("ada.1", "v1", 6, "ada.1", 1)], end("ada.1", 9)))
     assert machine.deadline() == GRACE
-    assert machine.step(GRACE - 1, DeadlinePassed()) == []
-    found = machine.step(GRACE, DeadlinePassed())
+    assert machine.step(GRACE - 1, TimePassed()) == []
+    found = machine.step(GRACE, TimePassed())
     assert found == [JudgeView("v0", "incomplete", "ada.1:left:6 bea.1:silent:5")]
 
 
@@ -87,15 +87,15 @@ def test_a_member_without_a_journal_makes_the_view_incomplete_after_the_grace() 
     machine = ClosedViews(GRACE)
     machine.step(0, taken([stay("ada.1", "v0", 1)], end("ada.1", 1)))
     machine.step(50, taken([stay("ada.1", "v1", 2, "ada.1", 1)], end("ada.1", 2)))
-    found = machine.step(GRACE, DeadlinePassed())
+    found = machine.step(GRACE, TimePassed())
     assert JudgeView("v0", "incomplete", "ada.1:left:2 bea.1:absent:0") in found
 
 
 def test_a_view_is_judged_again_when_late_rows_arrive_and_only_then() -> None:
     machine = begun()
     machine.step(10, taken([stay("ada.1", "v1", 6, "ada.1", 1)], end("ada.1", 9)))
-    (found,) = machine.step(GRACE, DeadlinePassed())
-    assert machine.step(GRACE, DeadlinePassed()) == [found], "until the verdict is written"
+    (found,) = machine.step(GRACE, TimePassed())
+    assert machine.step(GRACE, TimePassed()) == [found], "until the verdict is written"
     machine.step(GRACE, VerdictsWritten({"v0": found.evidence}))
     assert machine.step(GRACE + 1, taken([], end("ada.1", 20))) == []
     late = taken([stay("bea.1", "v1", 30, "bea.1", 1)], end("bea.1", 31))

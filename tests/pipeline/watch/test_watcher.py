@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
 from tests.pipeline.watch.live_journals import (
     LiveJournals,
     findings_of,
@@ -13,9 +16,10 @@ from tests.pipeline.watch.live_journals import (
     with_a_lost_message,
 )
 
-from phalanx.pipeline.group_tables import groups_of_rows
+from phalanx.pipeline.group_tables import each_batch, groups_of_rows
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.lake.lake import Lake
+from phalanx.pipeline.watch import unit_audit
 from phalanx.pipeline.watch.alerts import AlertChange
 from phalanx.pipeline.watch.fill_verdicts import fill_verdicts
 from phalanx.pipeline.watch.watcher import VerdictEvent, Watcher, WatchEvent, WatchSettings
@@ -42,11 +46,15 @@ def judged(events: Sequence[WatchEvent]) -> list[str]:
     return [event.unit.verdict.view for event in events if isinstance(event, VerdictEvent)]
 
 
-def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory_rows", [unit_audit.MEMORY_ROWS, 0], ids=["small", "large"])
+def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_rows: int
+) -> None:
     made = with_a_lost_message(simulated_journals(1))
     live, clock = LiveJournals(tmp_path / "journals", made), Clock()
     watcher = watched(tmp_path, clock)
     events: list[WatchEvent] = []
+    monkeypatch.setattr(unit_audit, "MEMORY_ROWS", memory_rows)
     for turn in range(1, 5):
         live.grow(turn / 4)
         clock.now += SECOND
@@ -56,6 +64,7 @@ def test_views_of_growing_journals_are_judged_as_the_whole_lake_is(tmp_path: Pat
     clock.now += 60 * SECOND
     events += watcher.trigger()
     live.close()
+    monkeypatch.undo()
     ingest([tmp_path / "journals"], tmp_path / "other")
     done = fill_verdicts(Lake(tmp_path / "other"))
     found, expected = verdicts_of(tmp_path / "lake"), verdicts_of(tmp_path / "other")
@@ -116,3 +125,42 @@ def test_once_judges_every_view(tmp_path: Path) -> None:
     }
     assert verdicts_of(tmp_path / "lake").keys() == expected
     assert judged(list(watched(tmp_path, Clock(), once=True).trigger())) == []
+
+
+def test_a_large_group_is_judged_without_the_files_of_earlier_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second segment of each journal begins three days later; the last views lie in it."""
+    made = with_a_lost_message(simulated_journals(4))
+    first, second = [], []
+    for header, rows in made:
+        half = len(rows) // 2
+        later = {"number": 2, "wall_ns": header.wall_ns + 3 * 86_400 * SECOND}
+        first.append((header, rows[:half]))
+        second.append((msgspec.structs.replace(header, **later), rows[half:]))
+    monkeypatch.setattr(unit_audit, "MEMORY_ROWS", 0)
+    days: list[set[str]] = []
+    real = each_batch
+
+    def recorded(key: Any, journals: Any, files: Any, rows: int) -> Any:
+        days.append({file.day for file in files.get("deliver", ())})
+        return real(key, journals, files, rows)
+
+    monkeypatch.setattr(unit_audit, "each_batch", recorded)
+    clock = Clock()
+    watcher = watched(tmp_path, clock)
+    for part, turns in ((first, 1), (second, 2)):
+        live = LiveJournals(tmp_path / "journals", part)
+        for turn in range(1, turns + 1):
+            live.grow(turn / turns)
+            clock.now += SECOND
+            list(watcher.trigger())
+        live.close()
+    clock.now += 60 * SECOND
+    list(watcher.trigger())
+    assert {"1970-01-04"} in days, "some views are judged by the second day alone"
+    monkeypatch.undo()
+    ingest([tmp_path / "journals"], tmp_path / "other")
+    fill_verdicts(Lake(tmp_path / "other"))
+    assert verdicts_of(tmp_path / "lake") == verdicts_of(tmp_path / "other")
+    assert findings_of(tmp_path / "lake") == findings_of(tmp_path / "other")

@@ -261,16 +261,65 @@ class ScopeReader:
                 submitted=None,
                 delivered=None,
             )
+        return self.counted(k, JournalExcerpt(), goes_on)
+
+    def counted(self, k: int, base: JournalExcerpt, goes_on: bool = False) -> JournalExcerpt:
+        """The excerpt that begins where the scope of a journal does, if the rows before it that
+        were added begin with `base`."""
+        sent = int(self._before["sent"][k])
+        if base.sent < FAR:
+            sent = max(sent, base.sent)
+        delivered = None
+        if base.delivered is not None:
+            delivered = dict(base.delivered)
+            for label, number in self._delivered[k].items():
+                delivered[label] = max(number, delivered.get(label, 0))
+        queue = self._queue[k][1] if k in self._queue else base.queue
+        submitted = base.submitted
+        if submitted is not None:
+            submitted += int(self._submitted[k])
         return JournalExcerpt(
-            begin=found.first,
+            begin=int(self._first[k]),
             goes_on=goes_on,
-            sent=int(self._before["sent"][k]),
-            stable=int(self._before["stable"][k]),
-            ordered=int(self._before["ordered"][k]),
-            queue=self._queue.get(k, (0, (0, 0, 0)))[1],
-            submitted=int(self._submitted[k]),
-            delivered=self._delivered[k],
+            sent=sent or base.sent,
+            stable=_higher(base.stable, int(self._before["stable"][k])),
+            ordered=_higher(base.ordered, int(self._before["ordered"][k])),
+            queue=None if submitted is None else queue,
+            submitted=submitted,
+            delivered=delivered,
         )
+
+
+def _higher(base: int | None, number: int) -> int | None:
+    if base is None:
+        return number or None
+    return max(base, number)
+
+
+def carried_to(
+    view: str, tables: GroupTables, excerpts: Mapping[str, JournalExcerpt], index: StayIndex
+) -> dict[tuple[str, int], JournalExcerpt]:
+    """Excerpts that begin where members installed a view, by journal and row, from the rows of a
+    scope that has them all: what a scope of the next view begins with."""
+    stays = {stay.journal: stay for stay in index.by_view.get(view, ())}
+    journals = [facts for facts in tables.journals if facts.journal in stays]
+    ranges = {journal: RowRange(stay.lseq, None) for journal, stay in stays.items()}
+    scope = ViewScope(
+        key=tables.key,
+        views=frozenset({view}),
+        context=frozenset({view}),
+        ranges=ranges,
+        journals=journals,
+        depth=1,
+    )
+    reader = ScopeReader(scope)
+    for name in _COUNTED:
+        reader.add(name, tables[name])
+    return {
+        (facts.journal, ranges[facts.journal].first): reader.counted(k, excerpts[facts.journal])
+        for k, facts in enumerate(journals)
+        if not facts.torn
+    }
 
 
 def scope_tables(

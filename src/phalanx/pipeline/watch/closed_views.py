@@ -60,11 +60,11 @@ class VerdictsWritten(msgspec.Struct, frozen=True):
     """By view, what each was judged by."""
 
 
-class DeadlinePassed(msgspec.Struct, frozen=True):
+class TimePassed(msgspec.Struct, frozen=True):
     """Time has passed: members may have become silent."""
 
 
-Given = RowsTaken | VerdictsWritten | DeadlinePassed
+Given = RowsTaken | VerdictsWritten | TimePassed
 
 
 class JudgeView(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class ClosedViews:
             case VerdictsWritten(evidence=evidence):
                 self._evidence.update(evidence)
                 self._forget()
-            case DeadlinePassed():
+            case TimePassed():
                 pass
             case _:
                 assert_never(given)

@@ -13,7 +13,7 @@ from phalanx.pipeline.lake.lake import Lake, Snapshot
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction, change
 from phalanx.pipeline.segment_stats import JournalFacts
 from phalanx.pipeline.time_window import TimeWindow
-from phalanx.pipeline.watch.closed_views import ClosedViews, DeadlinePassed, RowsTaken, ends_of
+from phalanx.pipeline.watch.closed_views import ClosedViews, RowsTaken, TimePassed, ends_of
 from phalanx.pipeline.watch.unit_audit import LakeGroup, UnitVerdict, group_key, put_verdicts
 
 WINDOW_ALL = TimeWindow()
@@ -86,6 +86,6 @@ def units_of(rows: LakeGroup, window: TimeWindow = WINDOW_ALL) -> Iterator[UnitV
     ends = ends_of((j.member, j.incarnation, j.journal, j.last, j.stopped) for j in rows.journals)
     stays = [stay for some in rows.index.by_journal.values() for stay in some]
     machine.step(0, RowsTaken(tuple(stays), ends))
-    for unit in machine.step(1, DeadlinePassed()):
+    for unit in machine.step(1, TimePassed()):
         if unit.view in views:
             yield rows.judge(unit)

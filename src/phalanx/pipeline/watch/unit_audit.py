@@ -21,7 +21,14 @@ from phalanx.pipeline.arrow_columns import codes
 from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
 from phalanx.pipeline.audit.judge_views import judge_scope
 from phalanx.pipeline.audit.verdicts import Result, RunVerdicts
-from phalanx.pipeline.audit.view_scope import ScopeReader, ViewScope, scope_of, scope_tables
+from phalanx.pipeline.audit.view_scope import (
+    LIVES,
+    ScopeReader,
+    ViewScope,
+    carried_to,
+    scope_of,
+    scope_tables,
+)
 from phalanx.pipeline.audit.view_stays import StayIndex, ViewStay, stays_of
 from phalanx.pipeline.group_tables import (
     GroupKey,
@@ -32,8 +39,9 @@ from phalanx.pipeline.group_tables import (
 )
 from phalanx.pipeline.history.clocks import WallClock, wall_clocks
 from phalanx.pipeline.lake.lake import Snapshot
+from phalanx.pipeline.lake.lake_file import LakeFile
 from phalanx.pipeline.lake.lake_groups import files_of_groups
-from phalanx.pipeline.lake.lake_schema import VIEWS, instant_of
+from phalanx.pipeline.lake.lake_schema import VIEWS, day_of, instant_of
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction
 from phalanx.pipeline.segment_stats import JournalFacts
 from phalanx.pipeline.verdict_tables import (
@@ -50,7 +58,40 @@ from phalanx.pipeline.watch.closed_views import JudgeView
 MEMORY_ROWS = 500_000
 """Groups of up to so many rows are read once for all of their units."""
 _BATCH_ROWS = 1 << 18
+CARRIED_MAX = 16
 _FOR_INDEX = ("view_installed", "clock", VIEWS)
+_EVERYWHERE = (*LIVES, "view_change_step", VIEWS)
+
+
+class CarriedExcerpts:
+    """Excerpts of journals that begin at recent installs, so that the next view can be judged
+    without the rows before. Bounded: the last few of each journal."""
+
+    def __init__(self) -> None:
+        self._by_journal: dict[str, dict[int, JournalExcerpt]] = {}
+
+    def put(self, found: Mapping[tuple[str, int], JournalExcerpt]) -> None:
+        for (journal, lseq), excerpt in found.items():
+            mine = self._by_journal.setdefault(journal, {})
+            mine[lseq] = excerpt
+            for old in sorted(mine)[:-CARRIED_MAX]:
+                del mine[old]
+
+    def of(self, scope: ViewScope) -> dict[str, JournalExcerpt] | None:
+        """Those that a scope begins with; None if one is not known."""
+        found: dict[str, JournalExcerpt] = {}
+        for journal, rows in scope.ranges.items():
+            if rows.first > 1:
+                excerpt = self._by_journal.get(journal, {}).get(rows.first)
+                if excerpt is None:
+                    return None
+                found[journal] = excerpt
+        return found
+
+    def forget(self, journals: Collection[str]) -> None:
+        """Those of journals that are not among these."""
+        for journal in self._by_journal.keys() - set(journals):
+            del self._by_journal[journal]
 
 
 class UnitVerdict(msgspec.Struct, frozen=True):
@@ -71,8 +112,16 @@ def group_key(facts: JournalFacts) -> GroupKey:
 class LakeGroup:
     """One group of a version of a lake."""
 
-    def __init__(self, snapshot: Snapshot, key: GroupKey, journals: Sequence[JournalFacts]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        key: GroupKey,
+        journals: Sequence[JournalFacts],
+        carried: CarriedExcerpts | None = None,
+    ) -> None:
+        """`carried`: excerpts that judging earlier views of the group left."""
         self._snapshot, self.key, self.journals = snapshot, key, list(journals)
+        self._carried = CarriedExcerpts() if carried is None else carried
         self.files = files_of_groups(snapshot, [key.group])
         for file in (file for some in self.files.values() for file in some):
             if not Path(file.path).is_file():
@@ -88,6 +137,10 @@ class LakeGroup:
     def rows(self) -> int:
         return sum(facts.rows for facts in self.journals)
 
+    def epoch(self, view: str) -> tuple[int, int, str]:
+        """By which views are ordered."""
+        return min((stay.joins, stay.removals, view) for stay in self.index.by_view[view])
+
     def judge(self, unit: JudgeView) -> UnitVerdict:
         """The verdict on one view."""
         scope = scope_of(self.key, self.journals, self.index, [unit.view])
@@ -97,6 +150,8 @@ class LakeGroup:
             nonlocal rows
             tables, excerpts = self._read(scope)
             rows = tables.rows
+            if self.rows > MEMORY_ROWS:
+                self._carried.put(carried_to(unit.view, tables, excerpts, self.index))
             return tables, excerpts
 
         found = judge_scope(scope, self.journals, self.index, read)
@@ -125,10 +180,26 @@ class LakeGroup:
     def _read(self, scope: ViewScope) -> tuple[GroupTables, dict[str, JournalExcerpt]]:
         if self.rows <= MEMORY_ROWS:
             return scope_tables(self._whole(), scope)
-        reader = ScopeReader(scope)
-        for name, batch in each_batch(self.key, scope.journals, self.files, _BATCH_ROWS):
+        carried = self._carried.of(scope)
+        reader = ScopeReader(scope, carried)
+        files = self._files_of(scope) if carried is not None else self.files
+        for name, batch in each_batch(self.key, scope.journals, files, _BATCH_ROWS):
             reader.add(name, batch)
         return reader.tables()
+
+    def _files_of(self, scope: ViewScope) -> dict[str, list[LakeFile]]:
+        """The files of the days at which segments with rows of the scope began, and those of
+        tables that are read wherever their rows are."""
+        days = {
+            day_of(segment.wall_ns)
+            for segment in self._snapshot.segments(groups=[self.key.group])
+            if (found := scope.ranges.get(segment.journal)) is not None
+            and segment.last >= found.first
+        }
+        return {
+            name: [file for file in files if name in _EVERYWHERE or file.day in days]
+            for name, files in self.files.items()
+        }
 
     def _rows_of(self, unit: JudgeView, found: RunVerdicts, rows: int) -> UnitVerdict:
         now = datetime.now(UTC)

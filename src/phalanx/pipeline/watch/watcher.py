@@ -43,14 +43,15 @@ from phalanx.pipeline.watch.alerts import (
 )
 from phalanx.pipeline.watch.closed_views import (
     ClosedViews,
-    DeadlinePassed,
     JudgeView,
     RowsTaken,
+    TimePassed,
     VerdictsWritten,
     ends_of,
 )
 from phalanx.pipeline.watch.open_metrics import MetricFamily
 from phalanx.pipeline.watch.unit_audit import (
+    CarriedExcerpts,
     LakeGroup,
     UnitVerdict,
     group_key,
@@ -104,6 +105,7 @@ class _Group:
         self.latest: dict[str, ViewStay] = {}
         """By label, its last stay."""
         self.alerts = alerts
+        self.carried = CarriedExcerpts()
         self.measured = Measured()
         self.open_ns = 0
         """When open views were judged last."""
@@ -214,13 +216,13 @@ class Watcher:
         due: list[JudgeView] = []
         forced: set[str] = set()
         if journals is not None:
-            lake_group = LakeGroup(snapshot, key, journals)
+            lake_group = LakeGroup(snapshot, key, journals, known.carried)
             forced = self._take(now, known, lake_group)
             known.has_new_rows = True
             yield from self._of_rows(known, lake_group)
-            due = known.machine.step(now, DeadlinePassed())
+            due = known.machine.step(now, TimePassed())
         elif self._is_due(now, key):
-            due = known.machine.step(now, DeadlinePassed())
+            due = known.machine.step(now, TimePassed())
         views = {unit.view for unit in due}
         if self._open_due(now, known):
             known.open_ns, known.has_new_rows = now, False
@@ -231,7 +233,7 @@ class Watcher:
         if due:
             if lake_group is None:
                 mine = [f for f in snapshot.journals(groups=[key.group]) if group_key(f) == key]
-                lake_group = LakeGroup(snapshot, key, mine)
+                lake_group = LakeGroup(snapshot, key, mine, known.carried)
             yield from self._write(now, known, lake_group, due)
 
     def _take(self, now: int, known: _Group, group: LakeGroup) -> set[str]:
@@ -258,6 +260,7 @@ class Watcher:
         here = {facts.journal for facts in group.journals}
         for journal in known.seen.keys() - here:  # retention deleted it
             del known.seen[journal]
+        known.carried.forget(() if refilled else here)
         labels = {f"{f.member}.{f.incarnation}" for f in group.journals}
         for label in known.latest.keys() - labels:
             del known.latest[label]
@@ -276,13 +279,14 @@ class Watcher:
     def _write(
         self, now: int, known: _Group, group: LakeGroup, due: Sequence[JudgeView]
     ) -> Iterator[WatchEvent]:
-        for begin in range(0, len(due), UNITS_MAX):
+        there = [unit for unit in due if unit.view in group.index.by_view]
+        there.sort(key=lambda unit: group.epoch(unit.view))
+        for begin in range(0, len(there), UNITS_MAX):
             units = []
-            for unit in due[begin : begin + UNITS_MAX]:
+            for unit in there[begin : begin + UNITS_MAX]:
                 if self._stopped():
                     break
-                if unit.view in group.index.by_view:
-                    units.append((unit, group.judge(unit)))
+                units.append((unit, group.judge(unit)))
             if not units:
                 return
             with change(self.lake, "watch") as transaction:
