@@ -410,9 +410,8 @@ def test_a_group_may_have_any_name(tmp_path: Path, group: str) -> None:
 
 DYING = """
 import os, sys
-from phalanx.pipeline.derived.derive import DeriveResult
+from phalanx.pipeline.derived.derive import derive
 from phalanx.pipeline.lake.lake import Lake
-from phalanx.pipeline.lake.lake_schema import EPOCH
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction
 apply, left = LakeTransaction._apply, [int(sys.argv[2])]
 def dying(self, *given):

@@ -22,6 +22,7 @@ from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.lake.lake import Lake
 from phalanx.pipeline.time_window import TimeWindow
 from phalanx.pipeline.verdict_tables import FINDINGS, VERDICTS, verdict_schema
+from phalanx.pipeline.watch import unit_audit
 from phalanx.pipeline.watch.fill_verdicts import fill_verdicts
 
 Said = dict[str, list[dict[str, Any]]]
@@ -137,6 +138,15 @@ def test_a_window_judges_the_views_in_it(lake: Path) -> None:
     assert said(lake) == {VERDICTS: [], FINDINGS: []}
     window = TimeWindow(since=parse("2000-01-01T00:00:00Z"))
     assert derive(Lake(lake), names=VERDICT_TABLES, window=window).violated == 1
+
+
+def test_large_groups_have_the_same_verdicts(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of them only the files of some days are read, which `segments` tells."""
+    derive(Lake(lake), names=VERDICT_TABLES)
+    small = said(lake, "rows", "judged", "lake_version")
+    monkeypatch.setattr(unit_audit, "MEMORY_ROWS", 0)
+    derive(Lake(lake), names=VERDICT_TABLES)
+    assert said(lake, "rows", "judged", "lake_version") == small
 
 
 def test_spark_gives_the_same_verdicts(spark: SparkSession, lake: Path) -> None:

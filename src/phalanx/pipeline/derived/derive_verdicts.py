@@ -18,6 +18,7 @@ from phalanx.pipeline.group_plan import GroupTask, by_group
 from phalanx.pipeline.group_tables import GroupKey
 from phalanx.pipeline.lake.lake import Snapshot
 from phalanx.pipeline.lake.lake_transaction import LakeTransaction
+from phalanx.pipeline.schemas import SEGMENTS
 from phalanx.pipeline.time_window import TimeWindow
 from phalanx.pipeline.verdict_tables import (
     FINDINGS,
@@ -56,12 +57,13 @@ def judged_plan(
     master: str | None = None,
 ) -> Iterator[UnitVerdict]:
     """The verdicts on all views of the groups of a plan that overlap the window."""
-    tasks = [
-        msgspec.msgpack.encode(
-            VerdictTask(str(snapshot.place), snapshot.version, key, group, window)
-        )
-        for key, group in by_group(plan).items()
-    ]
+    tasks = []
+    for key, group in by_group(plan).items():
+        # A large group is read by the days at which its segments began.
+        files = {**group.files, SEGMENTS: snapshot.files(SEGMENTS, groups=[key.group])}
+        whole = msgspec.structs.replace(group, files=files)
+        task = VerdictTask(str(snapshot.place), snapshot.version, key, whole, window)
+        tasks.append(msgspec.msgpack.encode(task))
     results = (
         run_encoded(tasks, judge_task, b"", master)
         if on_spark
