@@ -21,7 +21,7 @@ from phalanx.transport.resolver import Lookup, look_up
 from phalanx.transport.tcp import MeshTransport
 from phalanx.transport.udp import MulticastTransport, open_udp
 
-WAIT_NS = 5_000_000_000
+WAIT_NS = 20_000_000_000
 QUIET_NS = 50_000_000
 
 

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from phalanx.errors import ConfigurationError, NetworkError
 from phalanx.transport import channel_set, tcp
 from phalanx.transport import resolver as names
 from phalanx.transport.addresses import SocketAddress, host_and_port
+from phalanx.transport.channel import ChannelBroke
 from phalanx.transport.open_mesh import open_mesh
 from phalanx.transport.open_transport import open_transport
 from phalanx.transport.tcp import MeshTransport
@@ -118,6 +120,28 @@ def test_members_that_call_each_other_at_once_keep_one_channel(
     assert ada.counts["channel-up"] - ada.counts["channel-down"] == 1
 
 
+def test_a_mesh_of_six_settles_however_channels_break(meshed: Meshed, until: Until) -> None:
+    """All members start at once and know all addresses, so that every pair calls both ways; then
+    channels break at random. Each time one channel for each pair is left."""
+    ports = []
+    for _ in range(6):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    peers = [f"127.0.0.1:{port}" for port in ports]
+    members = [meshed(f"m{i}", here(*peers, port=port)) for i, port in enumerate(ports)]
+    dice = Random(7)
+    for _ in range(6):
+        until(members, know(*members))
+        for _ in range(dice.randrange(1, 8)):
+            member = dice.choice(members)
+            now = time.monotonic_ns()
+            for channel in dice.sample(list(member._set.all.values()), 1):
+                member._drop(now, channel, ChannelBroke("closed", "the test broke it"))
+    until(members, know(*members))
+    for member in members:
+        assert member.counts["refused-malformed"] == 0
+
+
 def test_a_member_does_not_call_itself(meshed: Meshed, until: Until, gathered: Gather) -> None:
     ada = meshed("ada", here(NOBODY))
     port = port_of(ada)
@@ -196,32 +220,36 @@ def test_a_peer_that_reads_nothing_delays_nobody_and_gets_the_rest_later(
     assert gathered(cyd, 1) == [b"after"]
 
 
-def test_a_silent_connection_is_closed_and_opened_again(
-    meshed: Meshed, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tcp, "SILENT_NS_MIN", 300_000_000)
-    fast = {"fail_ns": 50_000_000, "alive_idle_ns": 40_000_000}
-    ada = meshed("ada", here(NOBODY, **fast))
-    bea = meshed("bea", here(ada.address, **fast))
+def run_ahead(now: int, ms: int, *links: MeshTransport) -> int:
+    """Run the timers of these members for some time that does not pass. Returns the new time."""
+    for _ in range(ms // 50):
+        now += 50_000_000
+        for transport in links:
+            transport.receive(now)
+            transport.expire(now)
+    return now
+
+
+def test_a_silent_connection_is_closed_and_opened_again(meshed: Meshed, until: Until) -> None:
+    ada = meshed("ada", here(NOBODY))
+    bea = meshed("bea", here(ada.address))
     until([ada, bea], know(ada, bea))
-    until([ada], down(ada))  # bea does not run
+    now = run_ahead(time.monotonic_ns(), 3_000, ada)  # bea does not run
+    assert ada.counts["silent"] == 0
+    now = run_ahead(now, 600, ada)
     assert ada.counts["silent"] == 1
-    until([ada, bea], know(ada, bea))
-
-
-def test_beats_keep_a_quiet_connection_open(
-    meshed: Meshed, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tcp, "SILENT_NS_MIN", 300_000_000)
-    monkeypatch.setattr(tcp, "BEAT_NS", 50_000_000)
-    fast = {"fail_ns": 50_000_000, "alive_idle_ns": 40_000_000}
-    ada = meshed("ada", here(NOBODY, **fast))
-    bea = meshed("bea", here(ada.address, **fast))
-    until([ada, bea], know(ada, bea))
-    end = time.monotonic() + 0.8
-    until([ada, bea], lambda: time.monotonic() > end)
-    assert ada.counts["silent"] == bea.counts["silent"] == 0
+    assert ada.peers == []
+    run_ahead(now, 2_000, ada, bea)
     assert know(ada, bea)()
+
+
+def test_beats_keep_a_quiet_connection_open(meshed: Meshed, until: Until) -> None:
+    ada = meshed("ada", here(NOBODY))
+    bea = meshed("bea", here(ada.address))
+    until([ada, bea], know(ada, bea))
+    run_ahead(time.monotonic_ns(), 20_000, ada, bea)
+    assert ada.counts["silent"] == bea.counts["silent"] == 0
+    assert ada.counts["channel-down"] == bea.counts["channel-down"] == 0
 
 
 # ---------------------------------------------------------------------------- names that move

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,7 +26,13 @@ from phalanx.config import Certificates, Config, SharedKey, mesh
 from phalanx.core.ids import MemberId
 from phalanx.transport import channel_set, tcp
 from phalanx.transport.addresses import host_and_port
-from phalanx.transport.channel_hello import MAGIC, encode_hello, own_hello
+from phalanx.transport.channel_hello import (
+    MAGIC,
+    ToldPeer,
+    encode_hello,
+    encode_peers,
+    own_hello,
+)
 from phalanx.transport.record_codec import (
     BEAT,
     HELLO,
@@ -90,6 +97,13 @@ class Pair:
     def hello(self, name: str = "mal", config: Config | None = None, group: str = "") -> bytes:
         hello = own_hello(config or self.config, group or self.group, MemberId(name), b"m" * 8, 9)
         return encode_control(HELLO, encode_hello(hello))
+
+    def count_drops(self, stream: bytes) -> None:
+        """Send ada a stream and hang up; returns when ada has counted and closed the channel."""
+        before = sum(self.ada.counts.values())
+        with self.call() as caller:
+            caller.sendall(stream)
+        self.until(lambda: sum(self.ada.counts.values()) > before and len(self.ada._set.all) == 1)
 
     def refused(self, reason: str, times: int = 1) -> None:
         self.until(lambda: self.ada.counts[f"refused-{reason}"] >= times)
@@ -169,8 +183,8 @@ def test_packets_before_the_hello_are_refused(pair: Pair) -> None:
 
 
 def test_a_caller_that_says_nothing_is_closed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp, "HANDSHAKE_NS", 200_000_000)
     ada = pair.start()
+    monkeypatch.setattr(tcp, "HANDSHAKE_NS", 200_000_000)
     caller = pair.call()
     pair.refused("stalled")
     assert caller.recv(1) == b""
@@ -250,6 +264,34 @@ def test_a_member_that_breaks_the_rules_is_closed_and_isolated(
     again.sendall(pair.hello())
     pair.refused("isolated")
     assert ada.names == ["bea"]
+
+
+def test_no_bytes_of_a_peer_raise(pair: Pair) -> None:
+    """Streams of a member with bytes changed, left out, doubled and added, by seed."""
+    ada = pair.start()
+    for seed in range(80):
+        ada._isolated.clear()
+        dice = Random(seed)
+        stream = bytearray(
+            pair.hello(f"mal{seed}")
+            + encode_control(PEERS, encode_peers([ToldPeer("x", "127.0.0.1", 9)]))
+            + encode_datagrams([b"not of the core"])
+            + encode_control(BEAT)
+        )
+        for _ in range(dice.randrange(4)):
+            at = dice.randrange(len(stream))
+            match dice.randrange(4):
+                case 0:
+                    stream[at] = dice.randrange(256)
+                case 1:
+                    del stream[at : at + dice.randrange(1, 20)]
+                case 2:
+                    stream[at:at] = stream[at : at + dice.randrange(1, 20)]
+                case _:
+                    stream[at:at] = dice.randbytes(dice.randrange(1, 20))
+        pair.count_drops(bytes(stream))
+    assert ada.counts["channel-down"] > 10, "no stream passed for that of a member"
+    assert sum(n for reason, n in ada.counts.items() if reason.startswith("refused")) > 10
 
 
 def test_a_flood_of_packets_leaves_the_others_their_share(pair: Pair, gathered: Gather) -> None:
