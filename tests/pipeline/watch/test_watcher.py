@@ -19,10 +19,17 @@ from tests.pipeline.watch.live_journals import (
 from phalanx.pipeline.group_tables import each_batch, groups_of_rows
 from phalanx.pipeline.ingest import ingest
 from phalanx.pipeline.lake.lake import Lake
+from phalanx.pipeline.lake.lake_transaction import change
 from phalanx.pipeline.watch import unit_audit
 from phalanx.pipeline.watch.alerts import AlertChange
 from phalanx.pipeline.watch.fill_verdicts import fill_verdicts
-from phalanx.pipeline.watch.watcher import VerdictEvent, Watcher, WatchEvent, WatchSettings
+from phalanx.pipeline.watch.watcher import (
+    ProblemEvent,
+    VerdictEvent,
+    Watcher,
+    WatchEvent,
+    WatchSettings,
+)
 
 SECOND = 1_000_000_000
 
@@ -95,6 +102,19 @@ def test_a_late_journal_replaces_the_verdicts_of_its_views(tmp_path: Path) -> No
     ingest([tmp_path / "journals"], tmp_path / "other")
     fill_verdicts(Lake(tmp_path / "other"))
     assert verdicts_of(tmp_path / "lake") == verdicts_of(tmp_path / "other")
+
+
+def test_a_lake_that_another_process_writes_to_is_judged_later(tmp_path: Path) -> None:
+    live = LiveJournals(tmp_path / "journals", simulated_journals(1))
+    live.grow(1)
+    live.close()
+    ingest([tmp_path / "journals"], tmp_path / "lake")
+    watcher = Watcher(tmp_path / "lake", [], WatchSettings(open_s=0), now=Clock())
+    with change(Lake(tmp_path / "lake"), "something else"):
+        (problem,) = watcher.trigger()
+    assert isinstance(problem, ProblemEvent)
+    assert "another process writes" in problem.text
+    assert len(judged(list(watcher.trigger()))) >= 3
 
 
 def test_an_open_view_is_judged_while_it_lasts(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -112,6 +112,14 @@ class _Group:
         self.has_new_rows = False
 
 
+class _Judged(NamedTuple):
+    """A view that was judged, and whose verdict is not written yet."""
+
+    group: _Group
+    unit: JudgeView
+    found: UnitVerdict
+
+
 class Watcher:
     """One lake, and journals to ingest into it, if any."""
 
@@ -179,13 +187,17 @@ class Watcher:
         if snapshot.version != self._version:
             for facts in snapshot.journals():
                 by_group.setdefault(group_key(facts), []).append(facts)
-        every = dict.fromkeys([*sorted(by_group), *self._groups])
-        for key in every:
-            if self._stopped():
-                return
+        pending: list[_Judged] = []
+        for key in dict.fromkeys([*sorted(by_group), *self._groups]):
             if key in by_group or self._is_due(now, key):
-                yield from self._group(now, snapshot, key, by_group.get(key))
-        self._version = snapshot.version
+                yield from self._group(now, snapshot, key, by_group.get(key), pending)
+            if len(pending) >= UNITS_MAX:
+                yield from self._write(now, pending)
+            if self._stopped():
+                break
+        yield from self._write(now, pending)
+        if not self._stopped():
+            self._version = snapshot.version
 
     def _is_due(self, now: int, key: GroupKey) -> bool:
         """A member may have become silent, or open views are due."""
@@ -203,7 +215,10 @@ class Watcher:
         snapshot: Snapshot,
         key: GroupKey,
         journals: list[JournalFacts] | None,
+        pending: list[_Judged],
     ) -> Iterator[WatchEvent]:
+        """Judges what is due in one group; verdicts are added to `pending`, and written when there
+        are many."""
         grace_ns = 0 if self._settings.once else int(self._settings.grace_s * NS)
         known = self._groups.get(key)
         if known is None:
@@ -213,16 +228,13 @@ class Watcher:
         if journals is not None and ends == known.seen:
             journals = None
         lake_group: LakeGroup | None = None
-        due: list[JudgeView] = []
         forced: set[str] = set()
         if journals is not None:
             lake_group = LakeGroup(snapshot, key, journals, known.carried)
             forced = self._take(now, known, lake_group)
             known.has_new_rows = True
             yield from self._of_rows(known, lake_group)
-            due = known.machine.step(now, TimePassed())
-        elif self._is_due(now, key):
-            due = known.machine.step(now, TimePassed())
+        due = known.machine.step(now, TimePassed())  # also what could not be written before
         views = {unit.view for unit in due}
         if self._open_due(now, known):
             known.open_ns, known.has_new_rows = now, False
@@ -234,7 +246,14 @@ class Watcher:
             if lake_group is None:
                 mine = [f for f in snapshot.journals(groups=[key.group]) if group_key(f) == key]
                 lake_group = LakeGroup(snapshot, key, mine, known.carried)
-            yield from self._write(now, known, lake_group, due)
+            there = [unit for unit in due if unit.view in lake_group.index.by_view]
+            there.sort(key=lambda unit: lake_group.epoch(unit.view))
+            for unit in there:
+                if self._stopped():
+                    return
+                pending.append(_Judged(known, unit, lake_group.judge(unit)))
+                if len(pending) >= UNITS_MAX:
+                    yield from self._write(now, pending)
 
     def _take(self, now: int, known: _Group, group: LakeGroup) -> set[str]:
         """Gives new rows to the machine. Returns the views in which rows were added to the middle
@@ -276,26 +295,20 @@ class Watcher:
 
     # ------------------------------------------------------------------ verdicts
 
-    def _write(
-        self, now: int, known: _Group, group: LakeGroup, due: Sequence[JudgeView]
-    ) -> Iterator[WatchEvent]:
-        there = [unit for unit in due if unit.view in group.index.by_view]
-        there.sort(key=lambda unit: group.epoch(unit.view))
-        for begin in range(0, len(there), UNITS_MAX):
-            units = []
-            for unit in there[begin : begin + UNITS_MAX]:
-                if self._stopped():
-                    break
-                units.append((unit, group.judge(unit)))
-            if not units:
-                return
-            with change(self.lake, "watch") as transaction:
-                put_verdicts(transaction, [judged for _, judged in units])
-                transaction.commit()
-            final = {u.view: u.evidence for u, _ in units if u.status != "open"}
-            known.machine.step(now, VerdictsWritten(final))
-            for _, judged in units:
-                yield from self._told(judged)
+    def _write(self, now: int, pending: list[_Judged]) -> Iterator[WatchEvent]:
+        """One transaction for the views of all groups."""
+        if not pending:
+            return
+        with change(self.lake, "watch") as transaction:
+            put_verdicts(transaction, [judged.found for judged in pending])
+            transaction.commit()
+        for judged in pending:
+            if judged.unit.status != "open":
+                written = {judged.unit.view: judged.unit.evidence}
+                judged.group.machine.step(now, VerdictsWritten(written))
+        events = [event for judged in pending for event in self._told(judged.found)]
+        pending.clear()
+        yield from events
 
     def _told(self, judged: UnitVerdict) -> Iterator[WatchEvent]:
         verdict = judged.verdict
