@@ -22,7 +22,7 @@ import numpy as np
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.arrow_columns import Bools, Ints, codes, ints
 from phalanx.pipeline.audit.journal_excerpt import FAR, JournalExcerpt
-from phalanx.pipeline.audit.view_stays import StayIndex
+from phalanx.pipeline.audit.view_stays import StayIndex, ViewStay
 from phalanx.pipeline.group_tables import GroupKey, GroupTables
 from phalanx.pipeline.segment_stats import JournalFacts
 
@@ -36,11 +36,12 @@ _COUNTED = ("sent", "stable", "ordered", "queue", "accepted", "deliver")
 
 
 class RowRange(msgspec.Struct, frozen=True):
-    """Of a journal the rows from number `first` to the end of step `last_step`; None: to its
-    end."""
+    """Of a journal the rows from number `first` to `last`, and the rest of the step of `last`; to
+    its end if that is None."""
 
     first: int
-    last_step: int | None
+    last: int | None = None
+    last_step: int = -1
 
 
 class ViewScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +86,9 @@ def scope_of(
         if inside and depth < WHOLE:
             first = 1 if inside[0] is stays[0] and inside[0].previous is None else inside[0].lseq
             then = index.next(inside[-1])
-            ranges[journal] = RowRange(first, None if then is None else then.step)
+            ranges[journal] = _until(first, then)
     if depth >= WHOLE:
-        ranges = {facts.journal: RowRange(1, None) for facts in journals}
+        ranges = {facts.journal: RowRange(1) for facts in journals}
     people = index.members(chosen)
     kept = [
         facts
@@ -97,7 +98,7 @@ def scope_of(
     for facts in kept:  # members that did not install any of them: how they began
         if facts.journal not in ranges:
             mine = index.by_journal.get(facts.journal)
-            ranges[facts.journal] = RowRange(1, mine[0].step if mine else None)
+            ranges[facts.journal] = _until(1, mine[0] if mine else None)
     return ViewScope(
         key=key,
         views=chosen,
@@ -106,6 +107,11 @@ def scope_of(
         journals=kept,
         depth=depth,
     )
+
+
+def _until(first: int, then: ViewStay | None) -> RowRange:
+    """To the step that installs the next view."""
+    return RowRange(first) if then is None else RowRange(first, then.lseq, then.step)
 
 
 def deeper(scope: ViewScope, journals: Sequence[JournalFacts], index: StayIndex) -> ViewScope:
@@ -128,9 +134,10 @@ class ScopeReader:
         self._carried = dict(carried or {})
         size = len(self._names)
         ranges = [scope.ranges[name] for name in self._names]
-        lasts = [FAR if r.last_step is None else r.last_step for r in ranges]
+        lasts = [FAR if r.last is None else r.last for r in ranges]
         self._first = np.array([r.first for r in ranges] or [0], np.int64)
         self._last = np.array(lasts or [0], np.int64)
+        self._last_step = np.array([r.last_step for r in ranges] or [0], np.int64)
         self._rows = np.zeros(size, np.int64)
         self._rows_before = np.zeros(size, np.int64)
         self._lost = np.zeros(size, bool)
@@ -150,7 +157,8 @@ class ScopeReader:
         lseq, step = ints(table.column("lseq")), ints(table.column("step"))
         mine = journal >= 0
         at = np.where(mine, journal, 0)
-        inside = mine & (lseq >= self._first[at]) & (step <= self._last[at])
+        inside = mine & (lseq >= self._first[at])
+        inside &= (lseq <= self._last[at]) | (step == self._last_step[at])
         before = mine & (lseq < self._first[at])
         size = len(self._names)
         if size:
@@ -244,7 +252,7 @@ class ScopeReader:
 
     def _excerpt(self, k: int, facts: JournalFacts, first_sent: Ints) -> JournalExcerpt:
         found = self.scope.ranges[facts.journal]
-        goes_on = found.last_step is not None and int(self._high[k]) < facts.last
+        goes_on = found.last is not None and int(self._high[k]) < facts.last
         if found.first <= 1:
             return JournalExcerpt(goes_on=goes_on)
         if (carried := self._carried.get(facts.journal)) is not None:
@@ -303,7 +311,7 @@ def carried_to(
     scope that has them all: what a scope of the next view begins with."""
     stays = {stay.journal: stay for stay in index.by_view.get(view, ())}
     journals = [facts for facts in tables.journals if facts.journal in stays]
-    ranges = {journal: RowRange(stay.lseq, None) for journal, stay in stays.items()}
+    ranges = {journal: RowRange(stay.lseq) for journal, stay in stays.items()}
     scope = ViewScope(
         key=tables.key,
         views=frozenset({view}),
