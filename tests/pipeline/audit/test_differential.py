@@ -103,10 +103,11 @@ def _meets(example: AuditViolation, named: re.Match[str]) -> bool:
 @pytest.mark.slow
 def test_five_thousand_correct_runs_audited_together_raise_no_alarm(tmp_path: Path) -> None:
     """Played and judged by `phalanx sim sweep`, judged again by `phalanx audit`."""
-    for kind, count in zip(KINDS, (2000, 2000, 1000), strict=True):
+    for kind, count in (("fixed", 2000), ("membership", 2000), ("storm", 1000)):
         seeds = ["--kind", kind, "--seeds", f"1000:{1000 + count}"]
         phalanx("sim", "sweep", *seeds, "--journals", str(tmp_path / kind))
-    found = json.loads(phalanx("audit", *(str(tmp_path / kind) for kind in KINDS), "--json"))
+    places = [str(place) for place in sorted(tmp_path.iterdir())]
+    found = json.loads(phalanx("audit", *places, "--json"))
     assert len(found["runs"]) == 5000
     verdicts = {name: result["verdict"] for name, result in found["properties"].items()}
     wanted = dict.fromkeys(PROPERTIES, "holds") | dict.fromkeys(
