@@ -136,7 +136,7 @@ def _play(
 
     failed = 0
     with (
-        stopped(session(master, "phalanx campaign")) as spark,
+        stopped(session(master, "phalanx campaign", quick=True)) as spark,
         click.progressbar(length=todo, file=sys.stderr, show_pos=True, label="seeds") as bar,
     ):
 
