@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from tests.pipeline.audit.played import Played, apart, groups_of
 from tests.pipeline.audit.situations import claim_stable, kept, name_stranger, reported
+from tests.verify.trace_builder import TraceBuilder
 
 from phalanx.pipeline.audit import RunVerdicts, audit_groups
 
@@ -45,3 +46,19 @@ def test_a_receipt_for_messages_that_were_never_sent_is_false(seed: int, settled
     assert run.violated == ("receipt-truth",)
     texts = [found.text for found in run.properties["receipt-truth"].counterexamples]
     assert any("which was never sent" in text for text in texts) or len(texts) == 3
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_whom_a_message_is_for_is_what_its_sender_wrote(settled: bool) -> None:
+    """c has a message that was for a alone, in a range whose row names all. Nobody skipped it:
+    b is not blamed for it, whichever of the rows is looked at first."""
+    tale = TraceBuilder("abc").send("a", 1, service="SAFE").send("a", 2, service="SAFE", to="a")
+    tale.deliver("ab", "a", 1).deliver("c", "a", 1, 2).deliver("a", "a", 2)
+    tale.send("a", 3, service="SAFE").deliver("abc", "a", 3).install("abc", "v2", "abc", 1)
+    run = judged(Played("shown", tale.rows, settled, "flow"))
+    assert run.violated[:1] == ("integrity",)
+    assert "safe-prefix" not in run.violated
+    skipped = [found.text for found in run.properties["running-prefix"].counterexamples]
+    assert not [text for text in skipped if "skipped" in text]
+    texts = [found.text for found in run.properties["integrity"].counterexamples]
+    assert "a.1#2 for a.1 was shown to a stranger, c.1" in texts

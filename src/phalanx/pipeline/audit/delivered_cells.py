@@ -130,6 +130,10 @@ class DeliveredCells:
             ns=_least(np.where(own | (d.ns[row] == NONE), FAR, d.ns[row]), at),
             sent=sent,
         )
+        self.meant = self.ways.t.copy()
+        """Per way, the set that its messages are for: as the send row says, if it is there. A
+        member whose row names other receivers is wrong about that, and no one else is."""
+        self.meant[sent >= 0] = self.sends.t[sent[sent >= 0]]
         self.mask = united(bits, at)
         """Per way, who did it."""
         regular = np.where(d.regular[row][:, None], bits, np.uint64(0))

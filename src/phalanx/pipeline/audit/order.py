@@ -190,7 +190,7 @@ def _taken(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
 def _skipped(p: PreparedGroup, way: Longs, route: Longs, pos: Longs) -> None:
     """A hole below a position that a member has, where another has a message for it."""
     w, facts = p.cells.ways, p.facts
-    lack = facts.ordered[route] & facts.meant[w.t[way]] & ~p.cells.placed[way]
+    lack = facts.ordered[route] & facts.meant[p.cells.meant[way]] & ~p.cells.placed[way]
     holes = np.flatnonzero(some(lack) & (pos != NONE))
     for r in np.unique(route[holes]).tolist():
         mine = holes[route[holes] == r]

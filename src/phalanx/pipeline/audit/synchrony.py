@@ -114,7 +114,7 @@ def safe_prefix(p: PreparedGroup) -> None:
     w, facts, cells = p.cells.ways, p.facts, p.cells
     safe = np.flatnonzero((w.service == SAFE) & some(cells.regular))
     absent = facts.absent[w.v[safe]]
-    owe = facts.duty[w.v[safe]] & facts.meant[w.t[safe]]
+    owe = facts.duty[w.v[safe]] & facts.meant[cells.meant[safe]]
     lack = owe & ~cells.have[safe]
     p.out.asked("safe-prefix", (some(absent) | some(owe)).sum())
     for kind, whom in (("safe-prefix/absent", absent), ("safe-prefix/missing", lack)):

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from phalanx.verify.checkers.findings import Findings
-from phalanx.verify.checkers.member_names import Member, addressed, label
+from phalanx.verify.checkers.member_names import Member, label
 from phalanx.verify.checkers.range_map import RangeMap, agree
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
 from phalanx.verify.checkers.transitions import ViewTransition
@@ -125,7 +125,7 @@ def _holes(
                 continue
             for lo, hi, at in agreed.within(due, pos - 1) if pos > due else ():
                 other = agreed.values[at]
-                if other.member != member and addressed(member, other.row):
+                if other.member != member and other.is_for(member):
                     text = (
                         f"{label(member)} skipped {other} at position {lo}..{hi} of {route.view}, "
                         f"which {label(other.member)} delivered"

@@ -15,7 +15,7 @@ frame. docs/protocol/properties.md states the property in full.
 from __future__ import annotations
 
 from phalanx.verify.checkers.findings import Findings
-from phalanx.verify.checkers.member_names import Member, addressed, label, messages
+from phalanx.verify.checkers.member_names import Member, label, messages
 from phalanx.verify.checkers.receipt_truth import Inserted
 from phalanx.verify.checkers.trace import DeliveredRange, Trace
 
@@ -66,7 +66,7 @@ def _all_deliver(
                     out.violated(NAME, text, [part.row], other[0], part.sender[0])
             continue
         settled = trace.over and lives.alive(other) and trace.last_view(other) == view
-        if (settled or trace.closed(other, view)) and addressed(other, part.row):
+        if (settled or trace.closed(other, view)) and part.is_for(other):
             out.evaluated(NAME)
             _delivers(trace, part, other, reported, out)
 

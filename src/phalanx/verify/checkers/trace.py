@@ -35,7 +35,7 @@ from phalanx.journal.schema import (
 )
 from phalanx.journal.schema import Stable as StableRow
 from phalanx.verify.checkers.life_spans import LifeSpans
-from phalanx.verify.checkers.member_names import Member, messages
+from phalanx.verify.checkers.member_names import Member, addressed, messages
 from phalanx.verify.checkers.range_map import RangeMap
 from phalanx.verify.checkers.view_trace import ViewTrace
 
@@ -56,6 +56,11 @@ class DeliveredRange(NamedTuple):
     @property
     def pos(self) -> int | None:
         return None if self.row.pos is None else self.row.pos + self.first - self.row.first
+
+    def is_for(self, member: Member) -> bool:
+        """Whether these messages are for the member: as the send row says, if it is there. A
+        member whose row names other receivers is wrong about that, and no one else is."""
+        return addressed(member, self.row if self.send is None else self.send)
 
     def __str__(self) -> str:
         return messages(self.sender, self.first, self.last)
