@@ -120,7 +120,7 @@ def test_the_pace_follows_what_a_wave_took() -> None:
 def test_the_command_lists_failing_seeds_with_the_line_that_replays_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phalanx.pipeline.session.session", lambda *_: spark)
+    monkeypatch.setattr("phalanx.pipeline.session.session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)
     arguments = ["campaign", "run", "--seeds", "0:8", "--kind", "fixed", "--members", "3:4"]
     arguments += ["--mutant", MUTANT, "--into", str(tmp_path)]
@@ -136,7 +136,9 @@ def test_the_command_lists_failing_seeds_with_the_line_that_replays_them(
     shown = CliRunner().invoke(main, ["campaign", "show", str(tmp_path)])
     assert shown.exit_code == 1
     assert f"replay: {line}" in shown.stdout
-    monkeypatch.setattr("phalanx.pipeline.session.session", lambda *_: pytest.fail("not needed"))
+    monkeypatch.setattr(
+        "phalanx.pipeline.session.session", lambda *_, **__: pytest.fail("not needed")
+    )
     assert CliRunner().invoke(main, arguments).stdout == shown.stdout
     assert summary(tmp_path, store.waves_in(tmp_path)) == summaries(tmp_path)[0]
 
