@@ -140,7 +140,7 @@ class Member:
             case _:
                 assert_never(given)
         broadcast = self._active.state.broadcast
-        if broadcast.has_deferred or not broadcast.steady:
+        if (broadcast.has_deferred or not broadcast.steady) and not self._loses_its_name:
             self._view_change.advance(now, out)
         self._active.send_due(now, out)
         if self._leave_ns != NEVER:
@@ -196,7 +196,8 @@ class Member:
         """Nothing waits to be sent, no change is under way, and all messages known here are
         delivered and stable."""
         waiting = self._sender.outbox.messages
-        return self._active.settled and not waiting and self._active.state.queue.empty
+        quiet = self._active.settled and not self._protocol.changing
+        return quiet and not waiting and self._active.state.queue.empty
 
     @property
     def room(self) -> int:
@@ -221,7 +222,12 @@ class Member:
     def named(self) -> bool:
         """It has claimed its name and nobody objected: it takes part."""
         control_plane = self._control_plane
-        return not (control_plane.claim.pending or control_plane.lost_name or control_plane.repeats)
+        return not (control_plane.claim.pending or self._loses_its_name)
+
+    @property
+    def _loses_its_name(self) -> bool:
+        """This step ends with Stopped. Until then no view may change."""
+        return self._control_plane.lost_name or self._control_plane.repeats
 
     @property
     def changing(self) -> bool:
@@ -320,6 +326,8 @@ class Member:
                 self._active.entered(now, entered, out)
                 entered = []
                 self._receive_control(now, packet, out)  # type: ignore[arg-type]
+                if self._loses_its_name:
+                    return  # a view that is installed now would accept it (rule L-17)
                 state = self._active.state  # the view may have changed
                 broadcast = state.broadcast
         broadcast.overdue(now)

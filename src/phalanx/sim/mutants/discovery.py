@@ -10,6 +10,7 @@ from phalanx.core.failure_detector import FailureDetector, WatchedPeer
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.member import control_plane, member
 from phalanx.core.member.control_plane import ControlPlane
+from phalanx.core.member.member import Member
 from phalanx.core.member.view_state import ViewState
 from phalanx.core.membership.discovery import Discovery
 from phalanx.core.membership.instructions import Input, Instruction, Met
@@ -137,6 +138,10 @@ def namesakes_of_others_ignored(
     return []
 
 
+def goes_on_without_its_name(self: Member) -> bool:
+    return False
+
+
 _PACKET = ControlPlane.packet
 
 MUTANTS: dict[str, Mutant] = {
@@ -215,6 +220,11 @@ MUTANTS: dict[str, Mutant] = {
     "repeats-prove-life": Mutant(
         "L-18: let a member keep its name because others still repeat its frames",
         ((ControlPlane, "_stays", repeats_prove_life),),
+        "membership",
+    ),
+    "joins-without-its-name": Mutant(
+        "L-17: install a view with others in the step in which the name was lost",
+        ((Member, "_loses_its_name", property(goes_on_without_its_name)),),
         "membership",
     ),
     "dead-namesake-wins": Mutant(
