@@ -14,7 +14,7 @@ changes there is cause for, JN in a calm setting.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
 import msgspec
@@ -226,19 +226,18 @@ class LiveGroup:
 
     def pass_timer(self, p: int, timer: Timer) -> None:
         effects: list[Effect] = []
-        counted = self.members[p]._protocol.current.entries
+        watched = self._calm and timer in ("answer", "speak")
+        lost = self._lost_entries(p) if watched else ()
 
         def do(member: FrozenTimeMember) -> list[Effect]:
             effects.extend(member.pass_timer(timer))
             return effects
 
         self.act(p, f"{timer} {p}", do)
-        if self._calm and timer in ("answer", "speak"):
-            self._note_needless(p, counted, effects)
+        if watched:
+            self._note_needless(p, lost, effects)
 
-    def _note_needless(
-        self, p: int, counted: dict[MemberId, ViewId], effects: list[Effect]
-    ) -> None:
+    def _note_needless(self, p: int, lost: Sequence[int], effects: list[Effect]) -> None:
         """JN: a time-out removes a member that is alive and can be reached, and that is in the view
         it was counted from, or has left it, or may still come to it."""
         for effect in effects:
@@ -247,9 +246,18 @@ class LiveGroup:
                     q = self.index[who]
                     if q in self.gone or not self.reaches(p, q) or self.wrong is not None:
                         continue
-                    if who not in counted or not self._never_comes(q, counted[who]):
+                    if q not in lost:
                         text = f"m{p} leaves m{q} out, which is alive: time-out"
                         self.wrong = Finding("JN", text)
+
+    def _lost_entries(self, p: int) -> list[int]:
+        """The members that p counts from a view that they never come to."""
+        counted = self.members[p]._protocol.current.entries
+        return [
+            q
+            for who, view in counted.items()
+            if self._never_comes(q := self.index[who], view) or self._cannot_come(q, view)
+        ]
 
     def _note_issued(self, p: int) -> None:
         issued = self.members[p]._protocol.issued
@@ -264,6 +272,26 @@ class LiveGroup:
         waits = any(own.view.id == view for own in member._protocol.issued)
         lower = epoch(member.view.id) < epoch(view)
         return view in self._issued[q] and lower and not waits
+
+    def _cannot_come(self, q: int, view: ViewId) -> bool:
+        """Whether q has issued the proposal of a view that others installed, and lacks a frame of
+        its base that no live member has: the members that had it crashed, or went to views without
+        q. Members that are in the view must have its closing frames and, if they came from
+        the base of q, all that these follow."""
+        member = self.members[q]
+        if not any(own.view.id == view for own in member._protocol.issued):
+            return False
+        here = [r for r in self.live() if self.reaches(q, r) and self.members[r].view.id == view]
+        states = [self.members[r]._active.state for r in here]
+        if any(state.origin.entries.get(state.me) == member.view.id for state in states):
+            return False
+        found = {place for place, _ in self.wanted(q)}
+        closings = {
+            place
+            for state in states
+            for place in zip(state.view.members, state.openings, strict=True)
+        }
+        return any(place not in found | closings for place in member.missing())
 
     def late(self, p: int, q: int, number: int) -> None:
         """An earlier send of q arrives at p, perhaps for the second time."""

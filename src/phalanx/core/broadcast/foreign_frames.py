@@ -41,6 +41,8 @@ class ForeignFrames:
         self.me = me
         self._kept = past_frames.foreign
         """Per sender, frames by number; others may ask for them."""
+        self._aside: set[tuple[MemberId, int]] = set()
+        """Those of which a repeat is read again: their sender was unknown when they were read."""
         self.retransmission = Retransmission(config, prng)
         self._codec = codec
         self._config = config
@@ -90,7 +92,7 @@ class ForeignFrames:
         refused: Counter[str],
     ) -> tuple[Frame, MemberId] | None:
         known = self._tables.get((table, index))
-        if known == self.me or (known is not None and number in self._kept.get(known, ())):
+        if known is not None and (known == self.me or self._is_repeat(known, number)):
             return None
         frame = decode_frame(index, number, payload, size, table, MEMBERS_MAX)
         if isinstance(frame, Refusal):
@@ -107,6 +109,9 @@ class ForeignFrames:
         self._tables[table, index] = sender
         return None if sender == self.me else (frame, sender)
 
+    def _is_repeat(self, member: MemberId, number: int) -> bool:
+        return number in self._kept.get(member, ()) and (member, number) not in self._aside
+
     def sender(self, table: bytes, index: int) -> MemberId | None:
         """Whose frames these are, if one was read before."""
         return self._tables.get((table, index))
@@ -119,17 +124,33 @@ class ForeignFrames:
         limit = 4 * self._config.window_bytes_min
         if self._bytes + size > limit or self._count >= KEPT_MAX:
             self.clear()
+        self._aside.discard((sender, frame.number))
         frames = self._kept.setdefault(sender, {})
         if frame.number not in frames:
             frames[frame.number] = frame
             self._bytes += size
             self._count += 1
 
+    def set_aside(self, member: MemberId, number: int) -> None:
+        """Others may ask for the frame, but for this member a repeat of it is news again."""
+        if number in self._kept.get(member, ()):
+            self._aside.add((member, number))
+
+    def retain(self, places: frozenset[tuple[MemberId, int]]) -> None:
+        """Drop all kept frames but these, and set these aside."""
+        for member, frames in list(self._kept.items()):
+            for number in list(frames):
+                if (member, number) in places:
+                    self.set_aside(member, number)
+                else:
+                    self.drop(member, number)
+
     def drop(self, member: MemberId, number: int) -> None:
         """The frame is not needed, or was taken into the view: a repeat of it is news again."""
         frames = self._kept.get(member, {})
         frame = frames.pop(number, None)
         if frame is not None:
+            self._aside.discard((member, number))
             self._bytes -= len(frame.payload)
             self._count -= 1
             if not frames:
@@ -145,6 +166,7 @@ class ForeignFrames:
     def clear(self) -> None:
         if self._kept:
             self._kept.clear()
+            self._aside.clear()
             self._bytes = self._count = 0
 
     # -------------------------------------------------------------- fetching

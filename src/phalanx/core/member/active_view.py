@@ -155,7 +155,7 @@ class ActiveView:
             self._sender.deliveries.all_spoke()
             protocol.step(now, AllSpoke())
             if not protocol.changing:
-                self._resources.forget()
+                self._resources.forget(protocol.recorded_issues())
 
     # -------------------------------------------------------------- reports
 

@@ -82,7 +82,7 @@ class ViewChange:
             self._hear(now, statement_of(unread, state.sender_of(unread)), out)
         broadcast.has_deferred = False
         if not self._protocol.changing and not broadcast.awaiting_first_frames:
-            self._resources.forget()
+            self._resources.forget(self._protocol.recorded_issues())
 
     def _enter_frame(self, now: int, frame: Frame, out: list[Effect]) -> None:
         """A deferred frame enters: one of this view, or one that is carried into it."""
@@ -145,7 +145,10 @@ class ViewChange:
         foreign.keep(frame, sender)  # before it is heard: that may install the view it belongs to
         self._hear(now, statement_of(frame, sender), out)
         if not self._protocol.knows(sender):
-            foreign.drop(sender, frame.number)
+            if (sender, frame.number) in self._protocol.recorded_issues():
+                foreign.set_aside(sender, frame.number)
+            else:
+                foreign.drop(sender, frame.number)
 
     def _hear(self, now: int, statement: Statement, out: list[Effect]) -> None:
         """Give the protocol a statement. Nobody is joined before this member's name is its own."""

@@ -44,11 +44,12 @@ class MemberResources:
         self.past_frames = PastFrames()
         self.foreign = ForeignFrames(me, self.past_frames, codec, config, prng)
 
-    def forget(self) -> None:
+    def forget(self, issues: frozenset[tuple[MemberId, int]]) -> None:
         """No change is under way and all members have spoken in the view: frames of other views
-        are not needed any more (rule B-14)."""
+        are not needed any more (rule B-14), but for those that issued a proposal which this member
+        may still install (rule B-15)."""
         self.past_frames.clear()
-        self.foreign.clear()
+        self.foreign.retain(issues)
         self.foreign.forget_wants()
 
 

@@ -144,10 +144,15 @@ class Draft:
         ):
             return False  # R3: what closed that view is being fetched
         self.leave_out(said.member, view, "MOVED")  # R4
-        if just and self.can_take(said):
+        if just and not self._has_passed(said.member) and self.can_take(said):
             self.action = "FOLLOW"
             self.take(said)
         return True
+
+    def _has_passed(self, member: MemberId) -> bool:
+        """Whether a member has been in a view that this one issued and has not installed: it
+        refuses this base from then on (N.1)."""
+        return any(self._statements.has_spoken_from(member, own.view.id) for own in self._issued)
 
     def _unite_with(self, proposal: Proposal, said: Statement) -> bool:
         """Rule R5: unite with the proposal of an entry, unless that leaves this member out."""

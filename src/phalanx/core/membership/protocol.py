@@ -140,6 +140,10 @@ class MembershipProtocol:
             member in c.members for c in self.current.components.values()
         )
 
+    def recorded_issues(self) -> frozenset[tuple[MemberId, int]]:
+        """Sender and number of the frames of other views that count for rule R2."""
+        return self._statements.places(self.base.view)
+
     def closings(self) -> tuple[int, ...]:
         """Per member of the view that the current proposal makes, the frame that issued it, as far
         as it is here; 0 if it is not."""
@@ -207,9 +211,7 @@ class MembershipProtocol:
     def _on_met(self, now: int, given: Met) -> list[Instruction]:
         member, view = given.member, given.view
         known = self._history.has_been_in(view) or self._history.has_passed(member, view)
-        if known or member in self.view.members:
-            return []
-        return self._collect(now, own=True)
+        return [] if known or member in self.view.members else self._collect(now, own=True)
 
     def _on_attempted(self, now: int, given: Attempted) -> list[Instruction]:
         """An attempt to join in a steady view starts a collection."""
@@ -427,9 +429,7 @@ class MembershipProtocol:
             change_ns //= CHANGES_MAX
         self._answer_until = now + change_ns
         self._grace = False
-        out.append(self._report(draft.action or action, before))
-        out.append(IssueProposal(proposal))
-        return out
+        return [*out, self._report(draft.action or action, before), IssueProposal(proposal)]
 
     def _install(self, now: int, proposal: Proposal) -> list[Instruction]:
         issues: dict[MemberId, Issue] = {}

@@ -152,6 +152,15 @@ class Statements:
             else:
                 del self._issues[member]
 
+    def places(self, base: ViewId) -> frozenset[tuple[MemberId, int]]:
+        """The frames of other views that issued a recorded proposal: sender and number."""
+        return frozenset(
+            (member, issue.number)
+            for member, issues in self._issues.items()
+            for (view, _), (issue, _) in issues.items()
+            if view != base
+        )
+
     def newest(self, member: MemberId) -> Statement | None:
         return self._newest.get(member)
 

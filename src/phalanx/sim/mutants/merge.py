@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership import normal_form
+from phalanx.core.membership.draft import Draft
 from phalanx.core.membership.instructions import Expired, Instruction
 from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.proposals import Entry, epoch
@@ -55,6 +56,16 @@ def nobody_was_heard(self: Statements, then: int) -> list[Statement]:
     return []
 
 
+def no_issue_is_kept(self: MembershipProtocol) -> frozenset[tuple[MemberId, int]]:
+    """The frames with which strangers issued a proposal are dropped while they are strangers."""
+    return frozenset()
+
+
+def nobody_has_passed(self: Draft, member: MemberId) -> bool:
+    """A member is followed though it has been in a view that counts this base."""
+    return False
+
+
 def propose_alone(self: MembershipProtocol, now: int, given: Expired) -> list[Instruction]:
     """A collection that nobody answered ends in a proposal all the same."""
     if now < self._collect_until or self.collected:
@@ -94,6 +105,16 @@ MUTANTS: dict[str, Mutant] = {
     "earlier-waiting-forgotten": Mutant(
         "J: answer members that count this one from a view it has left only if they speak later",
         ((Statements, "heard_since", nobody_was_heard),),
+        "walk",
+    ),
+    "strangers-closing-frames-dropped": Mutant(
+        "B-15: drop the frame with which a stranger issued a proposal that counts this member",
+        ((MembershipProtocol, "recorded_issues", no_issue_is_kept),),
+        "walk",
+    ),
+    "followed-though-passed": Mutant(
+        "R4: follow a member to its view that will refuse this base",
+        ((Draft, "_has_passed", nobody_has_passed),),
         "walk",
     ),
     "join-of-nobody-proposed": Mutant(
