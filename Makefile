@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes. Without cached bytecode each would compile the package anew,
+# and each worker of pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python that is new enough; `make PYTHON=...` overrides.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \

@@ -6,11 +6,14 @@ stream must have kept up: the measure is how long after the last block the last 
 sink counts rows (`noop` would not show that any arrived).
 
     python bench/bench_stream.py [--rows 4000000] [--members 4] [--rate 250000] [--table deliver]
+
+With `--json` the last line is one object that has all of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
@@ -20,6 +23,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -120,7 +124,7 @@ class Counter:
         return max((at for _, at in self.batches.values()), default=0.0)
 
 
-def measure(spark: SparkSession, folder: Path, given: argparse.Namespace) -> None:
+def measure(spark: SparkSession, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     each = given.rows // given.members
     blocks = blocks_of(each)
     size = sum(map(len, blocks)) / each
@@ -163,6 +167,17 @@ def measure(spark: SparkSession, folder: Path, given: argparse.Namespace) -> Non
     print(f"{arrived - start:,} rows of {given.table} in {total:.1f} CPU seconds ({parts})")
     print(f"{every:,.0f} rows of {given.table} a CPU second, {len(counter.batches)} batches")
     running.stop()
+    return {
+        "backlog_rows": len(warm) * GATHER_ROWS * len(paths),
+        "backlog_s": took,
+        "rows": fed,
+        "appended_rows_per_s": fed / (ended - began),
+        "followed_rows_per_s": rate,
+        "behind_s": counter.last - ended,
+        "cpu_s": used,
+        "rows_per_cpu_s": every,
+        "batches": len(counter.batches),
+    }
 
 
 def main() -> None:
@@ -173,6 +188,7 @@ def main() -> None:
     parser.add_argument("--table", default="deliver")
     parser.add_argument("--columns", help="names of columns; default all")
     parser.add_argument("--trigger-bytes", type=int, default=64 << 20)
+    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     date = datetime.now(UTC).date().isoformat()
@@ -181,9 +197,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         spark = session()
         try:
-            measure(spark, Path(place), given)
+            found = measure(spark, Path(place), given)
         finally:
             spark.stop()
+    if given.json:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

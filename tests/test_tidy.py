@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -22,6 +23,15 @@ PACKAGE = PurePosixPath("src/phalanx")
 CORE = PACKAGE / "core"
 
 Rule = Callable[[str, PurePosixPath], list[str]]
+
+pytestmark = pytest.mark.xdist_group("tidy")
+"""One process parses each file, once."""
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """The syntax tree, which no rule changes."""
+    return ast.parse(source)
 
 
 def sources(under: PurePosixPath) -> list[PurePosixPath]:
@@ -91,7 +101,7 @@ CORE_MAY_USE_OF_OTHERS = frozenset({"msgspec"})
 
 def purity(source: str, path: PurePosixPath) -> list[str]:
     """The core has no sockets, clocks, threads, files or chance, and knows no outer package."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = []
     for line, name in imports(tree):
         top, _, rest = name.partition(".")
@@ -182,7 +192,7 @@ def direction(source: str, path: PurePosixPath) -> list[str]:
     if own not in ORDER:
         return [f"{path}:1: {own} has no place in the order of packages: give it one in ORDER"]
     found = []
-    for line, name in imports(ast.parse(source)):
+    for line, name in imports(parsed(source)):
         top, _, rest = name.partition(".")
         if top == "":
             found.append(f"{path}:{line}: relative import of {name}: write it from phalanx")
@@ -264,7 +274,7 @@ def production(source: str, path: PurePosixPath) -> list[str]:
         return []
     return [
         f"{path}:{line}: production code must not import {name}"
-        for line, name in imports(ast.parse(source))
+        for line, name in imports(parsed(source))
         if f"{name}.".startswith("phalanx.sim.")
     ]
 
@@ -305,7 +315,7 @@ def test_the_rule_of_production_lets_simulations_pass(path: str, snippet: str) -
 
 def eager_mutants(source: str, path: PurePosixPath) -> list[str]:
     """`phalanx explore` loads nothing of the simulator but mutants, and these when asked."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     at_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     eager = {line for node in at_top for line, _ in imports(node)}
     return [
@@ -352,7 +362,7 @@ def core_direction(source: str, path: PurePosixPath) -> list[str]:
     if own not in CORE_ORDER:
         return [f"{path}:1: {own} has no place in the order of the core: give it one in CORE_ORDER"]
     found = []
-    for line, name in imports(ast.parse(source)):
+    for line, name in imports(parsed(source)):
         parts = name.split(".")
         if parts[:2] == ["phalanx", "core"] and len(parts) > 2 and parts[2] in CORE_ORDER:
             if CORE_ORDER.index(parts[2]) > CORE_ORDER.index(own):
@@ -385,7 +395,7 @@ VALUES = frozenset({"ABC", "Enum", "Exception", "IntEnum", "NamedTuple", "Protoc
 
 def composition(source: str, path: PurePosixPath) -> list[str]:
     """In the core no class derives from a class of another module."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     local = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     found = []
     for node in ast.walk(tree):
@@ -451,7 +461,7 @@ def defined_classes() -> dict[str, list[str]]:
     parts = [(path, path.relative_to(PACKAGE)) for path in sources(PACKAGE)]
     parts.sort(key=lambda both: (order[both[1].parts[0].removesuffix(".py")], both[1]))
     for path, inside in parts:
-        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        for node in parsed((ROOT / path).read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 out.setdefault(node.name, []).append(str(inside))
     return out
@@ -501,7 +511,7 @@ def size(source: str, path: PurePosixPath) -> list[str]:
     lines = len(source.splitlines())
     if lines > FILE_LINES_MAX:
         found.append(f"{path}:1: {lines} lines, over {FILE_LINES_MAX}: find the second concern")
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             lines = node.end_lineno - node.lineno + 1
@@ -553,7 +563,7 @@ def determinism(source: str, path: PurePosixPath) -> list[str]:
     min, any) seldom minds.
     """
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         match node:
             case ast.Constant(value=float()):
                 found.append(f"{path}:{node.lineno}: float {node.value!r}: use integers")
@@ -611,7 +621,7 @@ def docstring(source: str, path: PurePosixPath) -> list[str]:
     """A module says what it is for; an empty __init__.py need not."""
     if path.name == "__init__.py" and not source.strip():
         return []
-    if ast.get_docstring(ast.parse(source)):
+    if ast.get_docstring(parsed(source)):
         return []
     return [f"{path}:1: the module has no docstring"]
 

@@ -5,6 +5,9 @@ For each check one test holds the tree to it, and one shows on a snippet that it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+
 import pytest
 from tools import traceability
 from tools.traceability import (
@@ -22,6 +25,19 @@ from tools.traceability import (
 )
 
 from phalanx.verify.properties import PROPERTIES
+
+pytestmark = pytest.mark.xdist_group("traceability")
+"""One process reads the tree, once."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def citations_are_read_once() -> Iterator[None]:
+    """Of the tree, which no test changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("cited_by_code", "cited_by_tests", "cited_by_docs"):
+            patch.setattr(traceability, name, cache(getattr(traceability, name)))
+        yield
+
 
 PAGE = """
 **B-1 gaps.** A gap is asked for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.sweeps.mutant_files import FOLDER
+from tests.sweeps.mutant_files import FOLDER, SHOWN_BY, seeds_for
 
 from phalanx.core.ids import MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import component_of, proposal_of, read_proposal
@@ -39,9 +39,15 @@ def test_what_was_written_for_a_mutant_catches_it_and_nothing_else(file: Path) -
 
 @pytest.mark.parametrize("mutant", BY_CHANCE)
 def test_a_broken_membership_is_caught(mutant: str) -> None:
-    result = run_mutant(mutant, range(SEEDS), play)
+    result = run_mutant(mutant, seeds_for(mutant, range(SEEDS)), play)
     assert not result.survived, f"{mutant} survived {result.seeds_needed} seeds"
     assert set(result.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
+
+
+def test_the_order_of_seeds_leaves_none_out() -> None:
+    for mutant in ("no-window-limit", *SHOWN_BY):
+        assert mutant in MUTANTS
+        assert sorted(seeds_for(mutant, range(SEEDS))) == [*range(SEEDS)]
 
 
 def test_a_mutant_leaves_nothing_behind() -> None:

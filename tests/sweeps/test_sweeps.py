@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.sweeps.mutant_files import seeds_for
 
 from phalanx.explore.random_walk import play
 from phalanx.sim.mutants import MUTANTS, apply
@@ -65,7 +66,7 @@ def test_kept_scenarios_fail_without_the_rule_that_mended_them() -> None:
 
 @pytest.mark.parametrize("mutant", [m for m, broken in MUTANTS.items() if broken.ground == "fixed"])
 def test_a_broken_protocol_is_caught(mutant: str) -> None:
-    result = run_mutant(mutant, range(60), play)
+    result = run_mutant(mutant, seeds_for(mutant, range(60)), play)
     assert result.seed is not None, f"{mutant} survived {result.seeds_needed} seeds"
     assert set(result.caught_by) - {"stuck", "exception"}, "no checker named what was violated"
 

@@ -61,7 +61,7 @@ class MutantResult(msgspec.Struct, frozen=True):
 
 def run_mutant(
     mutant: str,
-    seeds: range,
+    seeds: Sequence[int],
     walk: Walker,
     members: tuple[int, int] | None = None,
     directed: Path | None = None,

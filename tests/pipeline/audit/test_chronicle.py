@@ -48,9 +48,12 @@ def test_hand_made_traces_are_judged_as_by_the_checkers(monkeypatch: pytest.Monk
 
 
 def test_changed_traces_are_judged_as_by_the_checkers() -> None:
-    runs = situations.changed(200) + situations.misreported(100)
-    assert {r.name for r in runs if verdicts(r) != expected(r)} == set()
-    assert {v for r in runs for v in verdicts(r).values()} == {"holds", "violated", "unverifiable"}
+    """`test_differential` has many more, in its slow test."""
+    runs = situations.changed(100) + situations.misreported(70)
+    found = {run.name: verdicts(run) for run in runs}
+    assert {run.name for run in runs if found[run.name] != expected(run)} == set()
+    kinds = {kind for verdict in found.values() for kind in verdict.values()}
+    assert kinds == {"holds", "violated", "unverifiable"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
