@@ -4,7 +4,8 @@
 
 Plays short scenarios of three members by the simulator, two fifths with a fixed membership, two
 fifths with changes, one fifth with storms of them, exports their journals and audits all of them
-as one folder. Exit 1 if anything is violated, or if a run lacks its verdicts.
+as one folder. Runs that are in the folder are not played again, so that a program that was stopped
+can go on. Exit 1 if anything is violated, or if a run lacks its verdicts.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ FIRST_SEED = 100_000
 
 
 def play(task: tuple[Path, int, int]) -> int:
-    """Some runs into one set of files."""
+    """Some runs into one set of files, unless they are there."""
     folder, first, count = task
     name = f"runs-{first}"
+    told = folder / f"{name}-{count}.json"
+    if told.exists():
+        return count
     with JournalExporter(folder, name) as export:
         for number in range(first, first + count):
             kind = KINDS[number % len(KINDS)]
             result = run(scenario_of(FIRST_SEED + number, MEMBERS, MEMBERS, kind))
             export.add(result)
+    told.write_text(json.dumps({"first": first, "runs": count}))
     return count
 
 

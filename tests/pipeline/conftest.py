@@ -15,8 +15,6 @@ from tests.pipeline.daemons import Standalone, connect_server, standalone
 from phalanx.pipeline.session import session
 
 DAEMONS = {"machines", "cluster", "connect"}
-ALONE = {"daemons", "audit"}
-"""Groups of tests that a process of its own may run; all others are one group."""
 JUDGED = {"good", "bad", "judged", "runs", "traces"}
 """What one process plays and audits once for many tests (`audit/conftest.py`)."""
 
@@ -24,20 +22,20 @@ JUDGED = {"good", "bad", "judged", "runs", "traces"}
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs Spark is marked so. With `--dist loadgroup` the tests of a group are run by one
-    process: the audits, what needs daemons, and all others. So two processes have about as much
-    to do, and each starts Spark once. The tests that share an audit are of the group of audits."""
+    process: those that need daemons, those that need Spark in their process, which starts it once,
+    and those that share an audit."""
     spread = hasattr(config, "workerinput")  # only in a process that xdist started
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         given = getattr(item, "callspec", None)
         asked |= {given.params["place"]} if given and "place" in given.params else set()
-        if asked & {*DAEMONS, "spark"}:
+        group = "daemons" if asked & DAEMONS else "spark" if "spark" in asked else None
+        if group is not None:
             item.add_marker(pytest.mark.spark)
-            if spread:
-                group = "daemons" if asked & DAEMONS else item.path.parent.name
-                item.add_marker(pytest.mark.xdist_group(group if group in ALONE else "spark"))
-        elif spread and asked & JUDGED and item.path.parent.name == "audit":
-            item.add_marker(pytest.mark.xdist_group("audit"))
+        elif asked & JUDGED and item.path.parent.name == "audit":
+            group = "audit"
+        if spread and group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -89,10 +89,12 @@ def test_an_audit_says_the_same_everywhere(cluster: str, connect: str, tmp_path:
     assert audited(tmp_path, "--master", connect) == here
 
 
-@pytest.mark.parametrize("place", ["cluster", "connect"])
+@pytest.mark.parametrize("place", [pytest.param("cluster", marks=pytest.mark.slow), "connect"])
 def test_measures_and_the_report_say_the_same_elsewhere(
     place: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    """On a cluster the report is slow and shows nothing more: the command goes the same way as
+    through Connect, and the test above and `test_worker_kills` run on the cluster."""
     fleet = keep(tmp_path / "fleet", odyssey().rows)
     ingest([fleet], tmp_path / "lake")
     page = str(tmp_path / "report.html")

@@ -1,7 +1,7 @@
 """An archive of Java classes that takes a third off the start of Spark.
 
 Java writes the classes that it has loaded to the archive when it ends, after the first command that
-starts Spark on this machine: in the background, some ten seconds of a core, once for each version
+starts Spark on this machine: in the background, 20 to 30 CPU seconds, once for each version
 of Java and pyspark. Later sessions use the archive. Java ignores an archive that does not fit.
 
 An archive is written under a name of its own, its head last, and renamed by the next session that
