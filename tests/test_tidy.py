@@ -335,6 +335,7 @@ CORE_ORDER = [
     "deadline",
     "prng",
     "ids",
+    "roles",
     "effects",
     "submission",
     "wire",
