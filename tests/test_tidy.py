@@ -345,6 +345,7 @@ CORE_ORDER = [
     "deadline",
     "prng",
     "ids",
+    "roles",
     "effects",
     "submission",
     "wire",

@@ -48,6 +48,7 @@ MEANINGS: Sequence[Mapping[str, str]] = (
         "boot": "The first view of a process.",
         "removal": "The view lost members and gained none.",
         "join": "Members joined, or components merged.",
+        "role": "The same members, with other roles.",
     },
     {
         "OPERATIONAL": "Packets of it arrive directly.",
@@ -79,6 +80,12 @@ MEANINGS: Sequence[Mapping[str, str]] = (
         "FOLLOW": "Accepts the proposal of another member.",
         "CLOSED": "Closes the view; the next one follows.",
         "LEAVE": "Requests to leave the group.",
+    },
+    {
+        "UP": "A channel opened.",
+        "DOWN": "A channel that was up broke, or was closed.",
+        "REFUSED": "This member refused a channel.",
+        "REJECTED": "The peer refused this member.",
     },
     {"CLOSED": "Submitting stopped.", "OPENED": "Submitting may go on."},
     {

@@ -61,6 +61,7 @@ EXCEPTIONS = Exceptions(
         "them",
         "Stopped": "the owner of the member writes the last row: `life`, op `STOP`, the same "
         "`reason`",
+        "RolesInstalled": "columns of `view_installed`: `role_members` and the three after it",
         "SettingsDiffer": "settings are in the header of each journal, where `check` and the audit "
         "compare them; refused packets are in `refused`",
     },
@@ -95,6 +96,7 @@ EXCEPTIONS = Exceptions(
         ),
     },
     no_effect={
+        "channel_report": "the connections of a mesh, which its transport keeps",
         "queue": "the queue between the application and the member, which its owner keeps",
         "life": "start and end of the member, which its owner knows",
         "clock": "the wall clock, which the core never sees",
@@ -111,6 +113,10 @@ EXCEPTIONS = Exceptions(
         ("stable", "sender"): "the member itself: the receipt is for own messages",
         ("stable", "sender_incarnation"): "the member itself: the receipt is for own messages",
         ("window", "op"): "which of the two effects",
+        ("view_installed", "role_members"): "from the `RolesInstalled` of the same step",
+        ("view_installed", "role_incarnations"): "from the `RolesInstalled` of the same step",
+        ("view_installed", "role_serials"): "from the `RolesInstalled` of the same step",
+        ("view_installed", "role_operations"): "from the `RolesInstalled` of the same step",
         ("merged_component", "view"): "the view of the `ViewInstalled` that it is a part of",
     },
 )

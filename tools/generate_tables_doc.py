@@ -84,6 +84,7 @@ COLUMNS = {
     "op": "What happened.",
     "joined_incarnations": "Their incarnations.",
     "left_incarnations": "Their incarnations.",
+    "role_incarnations": "Their incarnations.",
     "delivered_incarnations": "Their incarnations.",
     "alone_incarnations": "Their incarnations.",
     "alone_first": "The first message of each.",
@@ -138,6 +139,7 @@ COLUMNS = {
 OF_TABLE = {
     ("peer_suspicion", "previous"): "What it held before.",
     ("not_sent", "member_incarnations"): "Their incarnations.",
+    ("channel_report", "op"): "What happened to the channel.",
     ("gap", "first"): "The number of the first row that was not kept.",
     ("gap", "last"): "The number of the last row that was not kept.",
     ("journals", "last"): "The number of the last row.",

@@ -30,12 +30,13 @@ PAGES = (
 PAGE = "docs/traceability.md"
 MUTANTS_FOLDER = "sim/mutants/"
 
-_NAME = r"(?:[A-Z]-\d+|R\d+|N(?:\.\d+)?|J|T|Cut|Early\s+delivery|LEAVE)(?![\w-])"
+_NAME = r"(?:[A-Z]-\d+|R\d+|N(?:\.\d+)?|J|T|Cut|Early\s+delivery|LEAVE|Roles)(?![\w-])"
 _GAP = r"(?:\s+(?:#\s*)?)"
 _JOIN = rf"(?:,{_GAP}and{_GAP}|,{_GAP}|{_GAP}(?:and|or|to){_GAP})"
 _CITATION = re.compile(rf"\b[Rr]ules?{_GAP}({_NAME}(?:{_JOIN}{_NAME})*)")
 _DEFINITION = re.compile(
-    r"^\*\*([A-Z]-\d+|R\d|N|J|T|Cut|Early delivery|LEAVE)\b ?([^.*]*)\.?\*\*(.*)", re.MULTILINE
+    r"^\*\*([A-Z]-\d+|R\d|N|J|T|Cut|Early delivery|LEAVE|Roles)\b ?([^.*]*)\.?\*\*(.*)",
+    re.MULTILINE,
 )
 _SUBRULE = re.compile(r"^(\d)\. ", re.MULTILINE)
 

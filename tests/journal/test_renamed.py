@@ -28,6 +28,13 @@ FILES = Path(__file__).with_name("schema7")
 SEGMENT = FILES / "every_table" / "g-ada-000003-000001.phj"
 OLD = FILES / "every_table" / "version7.jsonl"
 NEW = FILES / "every_table" / "version8.jsonl"
+LATER_TABLES: set[type] = {ev.ChannelReport}
+LATER_COLUMNS = {
+    (ev.ViewInstalled, f"role_{name}")
+    for name in ("members", "incarnations", "serials", "operations")
+}
+LATER_VALUES = {"role"}
+"""What came after version 8."""
 NOT_TESTED = {
     "no-view-crossing-inversion",
     "termination-of-delivery",
@@ -44,16 +51,17 @@ def expected() -> list[ev.Event]:
 
 def test_the_files_have_every_table_every_column_and_every_value() -> None:
     rows = expected()
-    assert {type(row) for row in rows} == set(ev.TABLES.values())
-    for kind in ev.TABLES.values():
+    assert {type(row) for row in rows} == set(ev.TABLES.values()) - LATER_TABLES
+    for kind in {type(row) for row in rows}:
         some = [row for row in rows if type(row) is kind]
         info = msgspec.inspect.type_info(kind)
         assert isinstance(info, msgspec.inspect.StructType)
         for field in info.fields:
             found = [getattr(row, field.name) for row in some]
-            assert any(value not in (None, []) for value in found), (kind, field.name)
+            later = (kind, field.name) in LATER_COLUMNS
+            assert any(value not in (None, []) for value in found) is not later, (kind, field.name)
             if isinstance(field.type, msgspec.inspect.LiteralType):
-                assert set(found) == set(field.type.values), (kind, field.name)
+                assert set(found) == set(field.type.values) - LATER_VALUES, (kind, field.name)
 
 
 def test_a_segment_of_version_7_is_read_row_for_row() -> None:

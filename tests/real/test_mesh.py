@@ -23,6 +23,7 @@ from phalanx.config import Config, SharedKey, Tls, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view, partition
 from phalanx.harness.loopback_host import loopback_host
 from phalanx.journal import reader
+from phalanx.journal import schema as ev
 from phalanx.verify.evidence import judge
 
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
@@ -221,11 +222,20 @@ def test_two_cliques_form_two_views_and_one_after_healing(one_mesh: Mesh) -> Non
     all_in_view(members, SETTLE_SECONDS)
     talk(members)
     leave(members)
+    journals = reader.read_all([one_mesh.journals]).journals.values()
+    found = [row for rows in journals for row in rows if isinstance(row, ev.ChannelReport)]
+    cut = {(row.member, row.peer) for row in found if row.op == "DOWN"}
+    pairs = {(a, b) for a in NAMES[:2] for b in NAMES[2:4]}
+    assert pairs | {(b, a) for a, b in pairs} <= cut, "each end of each channel that was cut"
+    for pair in cut:
+        ops = [row.op for row in found if (row.member, row.peer) == pair]
+        assert ops.index("UP") < ops.index("DOWN"), "a channel breaks after it opened"
+    assert {row.reason for row in found if row.op == "DOWN"} & {"fault injection"}
 
 
 def test_members_restart_in_turn_and_nothing_is_lost(one_mesh: Mesh) -> None:
-    members = one_mesh.start_all(3)
-    for at, name in enumerate(NAMES[:3]):
+    members = one_mesh.start_all(5)
+    for at, name in enumerate(NAMES):
         members[at].leave()
         rest = [member for member in members if member.name != name]
         all_in_view(rest, SETTLE_SECONDS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 
+from phalanx.transport.base import ChannelEvent
 from phalanx.transport.fault_injection import FaultInjector
 
 
@@ -15,6 +16,7 @@ class IdleTransport:
         self.receive_bytes = 1 << 20
         self.faults = FaultInjector()
         self.counts: Counter[str] = Counter()
+        self.channel_events: deque[ChannelEvent] = deque()
         self.sent: list[bytes] = []
         self.waiting: list[bytes] = []
         self.closed = False

@@ -3,7 +3,7 @@ process, without sockets and threads. Every run is the same."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from phalanx.runtime.events import Event, Message, NotSent
 from phalanx.runtime.identity import Identity
 from phalanx.runtime.member_runner import MemberRunner
 from phalanx.runtime.receipt_tracker import Outcome, PendingReceipt, State
+from phalanx.transport.base import ChannelEvent
 from phalanx.transport.fault_injection import FaultInjector
 
 MS = 1_000_000
@@ -32,6 +33,7 @@ class SimulatedTransport:
         self.receive_bytes = 1 << 20
         self.faults = FaultInjector()
         self.counts: Counter[str] = Counter()
+        self.channel_events: deque[ChannelEvent] = deque()
         self.inbox: list[tuple[str, bytes]] = []
         self._send = send
 

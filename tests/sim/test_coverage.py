@@ -45,6 +45,24 @@ def stepped(action: fx.Action, stage: fx.Stage, *failed: MemberId) -> fx.ViewCha
     return fx.ViewChangeStep(CTX, stage, action, (), (), failed)
 
 
+def test_first_proposals_of_two_members_that_differ_are_counted_once_for_a_view() -> None:
+    mine, other = stepped("FA", "IDLE", B), fx.ViewChangeStep(b"another", "IDLE", "FA", (), (), ())
+    assert counted(mine, (B, mine)) == {}
+    assert counted(mine, mine, (B, other), (B, other)) == {"concurrent_first": 1}
+    assert counted(mine, (B, other), (MemberId("c"), mine)) == {"concurrent_first": 1}
+
+
+def test_requests_and_repeats_are_counted_when_a_view_ends() -> None:
+    stats = fx.LinkStats(B, ONE, frames=9, upto=9, missed=2, asked=3, repeated=0)
+    more = fx.LinkStats(A, ONE, frames=9, upto=9, missed=0, asked=0, repeated=5)
+    assert counted(stats, (B, more)) == {"fetched": 3, "forwarded": 5}
+
+
+def test_messages_that_are_sent_in_a_change_are_counted() -> None:
+    late = fx.Sent(3, 5, 1, fx.Service.AGREED, None, TWO, 1)
+    assert counted(sent(1, 2), late) == {"sent_in_change": 3}
+
+
 def judged(state: fx.PeerState) -> fx.PeerSuspicion:
     return fx.PeerSuspicion(B, state, "OPERATIONAL", "SILENCE")
 

@@ -55,6 +55,7 @@ CODES: dict[type, int] = {
     fx.Stopped: 16,
     fx.Refused: 17,
     fx.SettingsDiffer: 18,
+    fx.RolesInstalled: 19,
 }
 """Numbers of effects. They stay when an effect gets another name."""
 

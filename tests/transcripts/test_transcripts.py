@@ -33,6 +33,7 @@ from phalanx.core.effects import (
     PeerSuspicion,
     Refused,
     Region,
+    RolesInstalled,
     Sent,
     Service,
     SettingsDiffer,
@@ -238,6 +239,8 @@ class Stage:
                 return ["window closed" if isinstance(effect, WindowClosed) else "window opened"]
             case Refused(reason, count):
                 return [f"refused {count} as {reason}"]
+            case RolesInstalled(_, roles):
+                return [f"role of {r.member.name}: {' '.join(r.operations)}" for r in roles]
             case SettingsDiffer(peer, theirs):
                 return [f"{peer.name} runs with {theirs}"]
 

@@ -133,3 +133,38 @@ def test_after_a_fault_has_ended_all_are_called_at_once(bea: PeerDirectory) -> N
     assert bea.due(100 * MS, (), 16) == []
     bea.hurry(100 * MS)
     assert bea.due(100 * MS, (), 16) == [A]
+
+
+def test_when_one_answers_again_all_others_are_called_soon(bea: PeerDirectory) -> None:
+    """Else each waits for the end of its own pause, of up to 2 s."""
+    bea.seeds(0, [A, C])
+    for address in (A, C):
+        for _ in range(9):
+            bea.failed(0, address)
+    assert bea.due(200 * MS, (), 16) == []
+    bea.connected(100 * MS, A, ADA)
+    assert bea.due(150 * MS, {ADA}, 16) == [C]
+    bea.failed(150 * MS, C)
+    assert bea.due(250 * MS, {ADA}, 16) == [C], "the pauses begin anew"
+
+
+def test_an_address_that_answers_as_usual_is_no_sign(bea: PeerDirectory) -> None:
+    """Else each channel that opens would call all that are down."""
+    bea.seeds(0, [A, C])
+    for _ in range(9):
+        bea.failed(0, C)
+    bea.failed(0, A)
+    bea.connected(100 * MS, A, ADA)
+    assert bea.due(200 * MS, {ADA}, 16) == []
+
+
+def test_an_address_that_a_connected_member_is_connected_to_is_called_soon(
+    bea: PeerDirectory,
+) -> None:
+    bea.told(0, "cyd", C)
+    for _ in range(9):
+        bea.failed(0, C)
+    bea.told(100 * MS, "cyd", C)
+    assert bea.due(150 * MS, (), 16) == [C]
+    bea.failed(150 * MS, C)
+    assert bea.due(1000 * MS, (), 16) == [], "once for each report"

@@ -303,6 +303,20 @@ def test_a_cut_closes_the_channel_and_a_heal_opens_it(
     until(everybody, know(*everybody))
     bea.send(time.monotonic_ns(), [b"y"])
     assert gathered(ada, 1) == [b"y"]
+    found = [(e.op, e.reason) for e in ada.channel_events if e.peer == "bea"]
+    assert found[0] == ("UP", None)
+    assert ("DOWN", "fault injection") in found
+    assert found[-1] == ("UP", None)
+    assert {e.address for e in ada.channel_events} == {bea.address, cyd.address}
+
+
+def test_refusals_are_events_of_both_ends_and_are_bounded(meshed: Meshed, until: Until) -> None:
+    """Anybody who reaches the port can be refused as often as he likes."""
+    ada = meshed("ada", here(NOBODY))
+    eve = meshed("eve", here(ada.address, cluster="another"))
+    until([ada, eve], lambda: ada.counts["refused-cluster"] >= 2)
+    assert [(e.op, e.reason) for e in ada.channel_events] == [("REFUSED", "cluster")]
+    assert [(e.op, e.reason) for e in eve.channel_events] == [("REJECTED", "cluster")]
 
 
 def test_a_cut_in_one_direction_drops_packets_and_keeps_the_channel(

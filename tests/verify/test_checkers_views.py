@@ -3,8 +3,10 @@ where the marker stands, what is safe, and how changes end."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.verify.trace_builder import TraceBuilder
+from tests.verify.trace_builder import TraceBuilder, incarnations, names
 
 from phalanx.journal import schema as ev
 from phalanx.verify.checkers import Mode
@@ -28,6 +30,50 @@ def test_one_view_has_one_cause_and_one_set_of_components() -> None:
     tale.install("a", "v1", "ab", joins=1, components=["va", "vb"])
     tale.install("b", "v1", "ab", joins=1, components=["vb"])
     assert tale.check().violated == ("vid-sanity",)
+
+
+def _roles(members: str, *serials: int, operations: str = "read") -> dict[str, Any]:
+    """The columns of a view with roles."""
+    return {
+        "role_members": names(members),
+        "role_incarnations": incarnations(members),
+        "role_serials": list(serials),
+        "role_operations": [operations for _ in members],
+    }
+
+
+def test_one_view_has_one_set_of_roles() -> None:
+    """V11: members that install one view have the same roles in it."""
+
+    def set_roles(**of_b: Any) -> TraceBuilder:
+        tale = TraceBuilder("ab").install("a", "v2", "ab", 1, **_roles("a", 1), transitional="ab")
+        return tale.install("b", "v2", "ab", 1, **of_b, transitional="ab")
+
+    assert set_roles(**_roles("a", 1)).check().violated == ()
+    assert set_roles().check().violated == ("vid-sanity",)
+    assert set_roles(**_roles("a", 2)).check().violated == ("vid-sanity",)
+    assert set_roles(**_roles("a", 1, operations="write")).check().violated == ("vid-sanity",)
+    assert set_roles(**_roles("ab", 1, 1)).check().violated == ("vid-sanity",)
+
+
+def test_roles_of_members_that_move_together_never_go_back() -> None:
+    def moved(**second: Any) -> TraceBuilder:
+        tale = TraceBuilder("ab").install("ab", "v2", "ab", 1, **_roles("ab", 1, 5))
+        return tale.install("ab", "v3", "ab", 2, **second)
+
+    assert moved(**_roles("ab", 1, 6)).check().violated == ()
+    report = moved(**_roles("ab", 1, 4)).check()
+    assert report.violated == ("local-monotonicity",)
+    assert "with b.1, whose role went back from number 5 to 4" in report.violations[0].text
+    assert moved(**_roles("b", 5)).check().violated == ("local-monotonicity",)
+
+
+def test_a_member_that_comes_from_elsewhere_brings_the_role_that_it_has_there() -> None:
+    tale = TraceBuilder("ab").install("a", "v2", "ab", 1, **_roles("b", 2))
+    tale.install("b", "w1", "b", 1)
+    tale.install("a", "v3", "ab", joins=1, components=["v2", "w1"], transitional="a")
+    tale.install("b", "v3", "ab", joins=1, components=["v2", "w1"], transitional="b")
+    assert "local-monotonicity" not in tale.check(settled=False).violated
 
 
 def test_two_components_that_join_each_other_join_in_one_view() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId
+from phalanx.core.roles import problem_with
 from phalanx.errors import ConfigurationError, InvalidSubmission, NoReceiver, NotBytes
 from phalanx.journal.settings import JournalSettings
 
@@ -121,6 +122,24 @@ def checked_receivers(to: object) -> tuple[str | MemberId, ...] | None:
     if not out:
         raise NoReceiver
     return out
+
+
+# ---------------------------------------------------------------------------- roles
+
+
+def checked_operations(operations: object) -> tuple[str, ...]:
+    """The operations of a role, sorted, each once."""
+    remedy = "give an iterable of names"
+    if isinstance(operations, str) or not isinstance(operations, Iterable):
+        raise ConfigurationError("operations", operations, remedy)
+    names = tuple(operations)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigurationError("operations", names, remedy)
+    found = tuple(sorted({str.__str__(name) for name in names}))
+    problem = problem_with(found)
+    if problem is not None:
+        raise ConfigurationError("operations", found, problem)
+    return found
 
 
 # ---------------------------------------------------------------------------- waiting

@@ -192,6 +192,25 @@ class Group(GroupBase):
         self._check_member()
         return runner.view
 
+    async def set_role(self, operations: Iterable[str], timeout: float | None = None) -> View:
+        """Set the role of this member: the names of the operations that it offers to the group,
+        in place of those before. All members of a view have the same roles in it (`View.roles`), so
+        a change is a view change: a new view with the same members, whose cause is `role`.
+        Changes by several members at once come into one view.
+
+        Returns the view in which the role is in force: the present one if it has these operations
+        already. If the role is set again meanwhile, that is the view that has the later one.
+        At most 16 names of up to 32 bytes, without blanks; none is a role too.
+
+        Raises TimedOut after `timeout` seconds, which undoes nothing; MemberClosed, or the error
+        that ended the membership, if this member has left or leaves meanwhile; ConfigurationError
+        for names that cannot be operations.
+        """
+        limit = Deadline(checked_timeout(timeout))
+        await limit.wait("the new role", self._begin_role(operations), self._unwatch)
+        self._check_member()
+        return self._runner.view
+
     async def _first_view(self, condition: ViewCondition, limit: Deadline) -> View:
         self._check_member()
         seen = self.view

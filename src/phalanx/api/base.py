@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NoReturn
 
@@ -24,9 +24,10 @@ from phalanx.api.arguments import (
     checked_group,
     checked_journal_settings,
     checked_name,
+    checked_operations,
 )
 from phalanx.config import Config, checked
-from phalanx.core.effects import Service
+from phalanx.core.effects import Service, SetRole
 from phalanx.core.ids import MemberId
 from phalanx.core.member.blocked import Wait
 from phalanx.errors import (
@@ -210,6 +211,13 @@ class GroupBase:
         return self._runner.view
 
     @property
+    def complete(self) -> bool:
+        """Whether all members of the view are known to have installed it: no view change is under
+        way here, and every member has sent a frame in the view. It may have changed by the time the
+        caller looks; other members may not know it yet."""
+        return not self._runner.stopped and self._runner.member.complete
+
+    @property
     def config(self) -> Config:
         """The settings in force. The window is limited by the receive buffer that the system
         granted."""
@@ -335,6 +343,14 @@ class GroupBase:
         if buffer.closed and buffer.error is not None:
             raise buffer.error
         return not buffer.closed
+
+    def _begin_role(self, operations: Iterable[str]) -> Subscribe:
+        """Set the role of this member; subscribes to the view that has it."""
+        wanted = SetRole(checked_operations(operations))
+        self._check_member()
+        runner = self._runner
+        self._loop.call_soon(lambda now: runner.step(now, wanted))
+        return self._until(lambda: runner.stopped or runner.member.role_is_set)
 
     def _begin_leaving(self) -> Subscribe:
         self._check_process()

@@ -10,6 +10,7 @@ import click
 from phalanx.config import CROWDED, LOCAL, MESH, Certificates, Config, SharedKey, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import MEMBERS_MAX
+from phalanx.core.roles import Role
 from phalanx.runtime.events import (
     Event,
     EventsLost,
@@ -160,6 +161,9 @@ def as_text(event: Event) -> str:
                 parts.append(f"(joined: {_names(event.joined)})")
             if event.left:
                 parts.append(f"(left: {_names(event.left)})")
+            if event.roles_set:
+                roles = (f"{_NAMES.of(r.member)}={_listed(r)}" for r in event.roles_set)
+                parts.append(f"(roles: {' '.join(roles)})")
             return " ".join(parts)
         case Message():
             text = event.body.decode("utf-8", "backslashreplace")
@@ -188,6 +192,8 @@ def as_row(event: Event) -> dict[str, Any]:
                 "transitional": [str(m) for m in event.transitional],
                 "cause": event.cause,
             }
+            if event.roles_set:
+                row["roles"] = {str(r.member): list(r.operations) for r in event.roles_set}
             if isinstance(event, Merged):
                 row["sides"] = [
                     {
@@ -228,3 +234,7 @@ def as_row(event: Event) -> dict[str, Any]:
 
 def _names(members: tuple[Any, ...]) -> str:
     return _NAMES.listed(members)
+
+
+def _listed(role: Role) -> str:
+    return ",".join(role.operations) or "none"

@@ -38,9 +38,23 @@ STABLE_SECONDS = 60.0
     default="agreed",
     help="The service of the messages; default agreed.",
 )
+@click.option(
+    "--operation",
+    "operations",
+    metavar="NAME",
+    multiple=True,
+    help="An operation that this member offers: its role; may be repeated.",
+)
 @click.option("--until-eof", is_flag=True, help="Leave at the end of the input.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any) -> None:
+def node(
+    group: str,
+    service: str,
+    operations: tuple[str, ...],
+    until_eof: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Join GROUP, print its events, and send each line of the input as a message.
 
     A message holds the bytes of its line, in any encoding, without the line end. Lines from a file
@@ -62,7 +76,7 @@ def node(group: str, service: str, until_eof: bool, as_json: bool, **given: Any)
     def show(event: Event) -> None:
         click.echo(json.dumps(as_row(event)) if as_json else one_line(as_text(event)))
 
-    _run_member(group, given, service, until_eof, show)
+    _run_member(group, given, service, until_eof, show, operations)
 
 
 @click.command("chat")
@@ -92,7 +106,12 @@ def chat(group: str, **given: Any) -> None:
 
 
 def _run_member(
-    group: str, given: dict[str, Any], service: str, until_eof: bool, show: Callable[[Event], None]
+    group: str,
+    given: dict[str, Any],
+    service: str,
+    until_eof: bool,
+    show: Callable[[Event], None],
+    operations: tuple[str, ...] = (),
 ) -> None:
     config = config_of(given)
     members, timeout = given.pop("members"), given.pop("timeout")
@@ -103,6 +122,8 @@ def _run_member(
             """Send the lines of the input, and leave at its end with `until_eof`. Any error ends
             the membership, so that the reader of events does not wait in vain."""
             try:
+                if operations:
+                    member.set_role(operations, timeout)
                 _wait_for_others(member, members, timeout)
                 _send_lines(member, Service[service.upper()], until_eof)
             except Exception as error:

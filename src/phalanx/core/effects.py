@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.roles import Roles
 
 
 class Service(IntEnum):
@@ -84,6 +85,13 @@ class ReaderLag(msgspec.Struct, frozen=True, gc=False):
     level: Literal[0, 1, 2]
 
 
+class SetRole(msgspec.Struct, frozen=True, gc=False):
+    """The application sets the operations of this member: its role from the next view on."""
+
+    operations: tuple[str, ...]
+    """Sorted, without repetition, as `roles.problem_with` allows them."""
+
+
 class AwaitDelivery(msgspec.Struct, frozen=True, gc=False):
     """The application waits until all members have delivered this own message: report it with
     AllDelivered."""
@@ -100,6 +108,7 @@ Input = (
     | SuspectMember
     | ReaderLag
     | AwaitDelivery
+    | SetRole
 )
 
 
@@ -282,10 +291,18 @@ class ViewInstalled(msgspec.Struct, frozen=True, gc=False):
     view: View
     previous: ViewId | None
     transitional: tuple[MemberId, ...]
-    cause: Literal["boot", "removal", "join"]
+    cause: Literal["boot", "removal", "join", "role"]
     joined: tuple[MemberId, ...] = ()
     left: tuple[MemberId, ...] = ()
     merged: tuple[MergedComponent, ...] = ()
+
+
+class RolesInstalled(msgspec.Struct, frozen=True, gc=False):
+    """The roles of the view that has just been installed, if it has any: right after
+    `ViewInstalled`."""
+
+    view: ViewId
+    roles: Roles
 
 
 class Transitional(msgspec.Struct, frozen=True, gc=False):
@@ -395,6 +412,7 @@ Effect = (
     | WindowClosed
     | WindowOpened
     | ViewInstalled
+    | RolesInstalled
     | Transitional
     | PeerSuspicion
     | ViewChangeStep
@@ -403,3 +421,9 @@ Effect = (
     | Refused
     | SettingsDiffer
 )
+
+
+def roles_among(effects: Sequence[Effect], installed: ViewInstalled) -> Roles:
+    """The roles of a view that one of these effects of a step installs."""
+    view = installed.view.id
+    return next((e.roles for e in effects if type(e) is RolesInstalled and e.view == view), ())

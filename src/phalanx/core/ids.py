@@ -84,9 +84,12 @@ def boot_digest(members: tuple[MemberId, ...]) -> bytes:
     return digest_of(b"boot", *map(encode_member, members))
 
 
-def view_digest(context: bytes, members: tuple[MemberId, ...]) -> bytes:
-    """Names the view of these members that the proposal `context` made (rule F-18)."""
-    return digest_of(b"view", context, *map(encode_member, members))
+def view_digest(
+    context: bytes, members: tuple[MemberId, ...], roles: tuple[bytes, ...] = ()
+) -> bytes:
+    """Names the view of these members that the proposal `context` made, and of its roles
+    (rule F-18)."""
+    return digest_of(b"view", context, *map(encode_member, members), *roles)
 
 
 def boot_view(members: tuple[MemberId, ...] | list[MemberId]) -> View:

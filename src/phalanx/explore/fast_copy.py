@@ -23,8 +23,10 @@ from phalanx.config import Config
 from phalanx.core.effects import Service
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.carryover import ViewOrigin
+from phalanx.core.membership.instructions import RoleSet
 from phalanx.core.membership.proposals import Proposal
 from phalanx.core.membership.statements import Issue, Statement
+from phalanx.core.roles import Role
 from phalanx.core.wire.frames import (
     Announce,
     Component,
@@ -42,7 +44,7 @@ SHARED = frozenset[type](
     (
         *(int, str, bytes, bool, type(None), frozenset, array, FunctionType, Service),
         *(MemberId, ViewId, View, Component, Announce, Propose, LeaveAnnounced, DeliveredVector),
-        *(Proposal, Statement, Issue, ViewOrigin),
+        *(Proposal, Statement, Issue, ViewOrigin, Role, RoleSet),
         *(Config, PacketCodec),
     )
 )

@@ -20,18 +20,21 @@ from typing import Any, Literal, assert_never
 from zlib import crc32
 
 from phalanx.core import effects as fx
+from phalanx.core.effects import roles_among
 from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.roles import Roles
 from phalanx.journal import schema as ev
 
 # By value: hashing an enum's member runs Python code, indexing with it does not.
 _SERVICES: tuple[ev.ServiceName, ...] = ("BASIC", "CAUSAL", "AGREED", "SAFE")
 _REGIONS: tuple[Literal["REGULAR", "TRANSITIONAL"], ...] = ("REGULAR", "TRANSITIONAL")
 
+ChannelOp = Literal["UP", "DOWN", "REFUSED", "REJECTED"]
+
 _Seldom = (
     fx.NotSent
     | fx.WindowClosed
     | fx.WindowOpened
-    | fx.ViewInstalled
     | fx.Transitional
     | fx.PeerSuspicion
     | fx.ViewChangeStep
@@ -94,6 +97,14 @@ class Recorder:
         """What the wall clock says now."""
         return ev.Clock(wall_ns=wall_ns, boot_id=boot_id, **self._alone(now, None))
 
+    def channel(
+        self, now: int, op: ChannelOp, address: str, peer: str | None, reason: str | None
+    ) -> ev.ChannelReport:
+        """What happened to a channel of the transport."""
+        return ev.ChannelReport(
+            op=op, address=address, peer=peer, reason=reason, **self._alone(now, None)
+        )
+
     def topology(
         self, now: int, component: Iterable[str], sim_ns: int | None = None
     ) -> ev.Topology:
@@ -109,7 +120,7 @@ class Recorder:
         lseq = self._lseq
         for effect in effects:
             match effect:
-                case fx.Transmit() | fx.Stopped() | fx.SettingsDiffer():
+                case fx.Transmit() | fx.Stopped() | fx.SettingsDiffer() | fx.RolesInstalled():
                     continue
                 case fx.Deliver():
                     row = self._deliver(effect, lseq + 1, common)
@@ -157,6 +168,8 @@ class Recorder:
                     )
                 case fx.Ordered(upto, view):
                     row = ev.Ordered(upto=upto, view=self._word(view), lseq=lseq + 1, **common)
+                case fx.ViewInstalled():
+                    row = self._install(effect, roles_among(effects, effect), lseq + 1, common)
                 case _:
                     row = self._seldom(effect, lseq + 1, common)
             lseq += 1
@@ -241,8 +254,6 @@ class Recorder:
                     lseq=lseq,
                     **common,
                 )
-            case fx.ViewInstalled():
-                return self._install(effect, lseq, common)
             case fx.Transitional():
                 return ev.Transitional(
                     view=self._word(effect.view),
@@ -291,7 +302,9 @@ class Recorder:
             case _:
                 assert_never(effect)
 
-    def _install(self, effect: fx.ViewInstalled, lseq: int, common: dict[str, Any]) -> ev.Event:
+    def _install(
+        self, effect: fx.ViewInstalled, roles: Roles, lseq: int, common: dict[str, Any]
+    ) -> ev.Event:
         view = effect.view
         return ev.ViewInstalled(
             view=self._word(view.id),
@@ -309,6 +322,10 @@ class Recorder:
             joined_incarnations=[m.incarnation for m in effect.joined],
             left=[m.name for m in effect.left],
             left_incarnations=[m.incarnation for m in effect.left],
+            role_members=[role.member.name for role in roles],
+            role_incarnations=[role.member.incarnation for role in roles],
+            role_serials=[role.serial for role in roles],
+            role_operations=[" ".join(role.operations) for role in roles],
             lseq=lseq,
             **common,
         )

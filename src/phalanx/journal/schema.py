@@ -27,14 +27,14 @@ import msgspec
 
 from phalanx.core.effects import Action, Evidence, PeerState, Stage
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """1: everything up to `corrupt`; 2: `gap`; 3: `link_stats`; 4: `accepted.digest`; 5: evidence
 `MOVED`; 6: the other reports to an application: `ordered`, `merged_component`, `queue`, the members
 that receipts, markers and lost receivers name, who joined and left, why a member stopped; 7:
 `all_delivered`; 8: tables and columns have the names of the effects and their fields
-(`renamed`)."""
+(`renamed`); 9: roles in `view_installed`, cause `role`, `channel_report`."""
 
-ViewCause = Literal["boot", "removal", "join"]
+ViewCause = Literal["boot", "removal", "join", "role"]
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
 ProfileName = Literal["T"]
 """The profile of the protocol that a group runs. There is one."""
@@ -136,6 +136,13 @@ class ViewInstalled(Row, frozen=True, kw_only=True, tag="view_installed"):
     left: list[str] | None = None
     """Members of the view before that are not in this one; null in older journals."""
     left_incarnations: list[int] | None = None
+    role_members: list[str] = []
+    """Members that have set a role, in the order of members."""
+    role_incarnations: list[int] = []
+    role_serials: list[int] = []
+    """Per role its serial number, which grows with each change."""
+    role_operations: list[str] = []
+    """Per role the operations that the member offers, divided by blanks."""
 
 
 class MergedComponent(Row, frozen=True, kw_only=True, tag="merged_component"):
@@ -306,6 +313,18 @@ class Gap(Row, frozen=True, kw_only=True, tag="gap"):
     reason: str
 
 
+class ChannelReport(Row, frozen=True, kw_only=True, tag="channel_report"):
+    """A channel of a mesh opened or broke, or this member or the peer refused one."""
+
+    op: Literal["UP", "DOWN", "REFUSED", "REJECTED"]
+    address: str
+    """Where the peer is, host:port."""
+    peer: str | None = None
+    """The name of the member at the other end; null where it has not said one."""
+    reason: str | None = None
+    """Why it broke or was refused; null of one that opened."""
+
+
 class LinkStats(Row, frozen=True, kw_only=True, tag="link_stats"):
     """What happened on the link with a peer since the view began: the last row of a view and a
     peer holds the whole. Written when the view or the life ends, and every few seconds."""
@@ -345,6 +364,7 @@ Event = (
     | Corrupt
     | Gap
     | LinkStats
+    | ChannelReport
 )
 
 EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
@@ -352,6 +372,7 @@ EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
     ViewInstalled: (
         ("members", "member_incarnations"),
         ("transitional", "transitional_incarnations"),
+        ("role_members", "role_incarnations", "role_serials", "role_operations"),
     ),
     MergedComponent: (
         ("members", "member_incarnations"),
@@ -396,4 +417,5 @@ TABLES: dict[str, type[Row]] = {
     "merged_component": MergedComponent,
     "queue": Queue,
     "all_delivered": AllDelivered,
+    "channel_report": ChannelReport,
 }

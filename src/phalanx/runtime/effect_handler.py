@@ -62,14 +62,14 @@ class EffectHandler:
                 self._receipts.stable(effect.upto, effect.view, members, ended)
             elif type(effect) is not fx.Accepted and type(effect) is not fx.Sent:
                 self._log.effect(now, effect)
-                put = self._handle_rare(effect) or put
+                put = self._handle_rare(effect, effects) or put
         return put
 
-    def _handle_rare(self, effect: fx.Effect) -> bool:
+    def _handle_rare(self, effect: fx.Effect, step: list[fx.Effect]) -> bool:
         """Effects that do not come with every message. Returns whether this put an event."""
         match effect:
             case fx.ViewInstalled():
-                self.view = events.view_of(effect)
+                self.view = events.view_of(effect, fx.roles_among(step, effect))
                 self.feeds.put(self.view)
                 self._buffer.put(self.view, MEMBER_BYTES * len(self.view.members))
             case fx.Transitional():

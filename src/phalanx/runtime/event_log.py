@@ -139,6 +139,9 @@ class EventLog:
                 self._debug("outbox has room: %d bytes in %d frames in the window", size, frames)
             case fx.NotSent(first, last, members):
                 self._debug("messages %d to %d do not go to %s", first, last, members)
+            case fx.RolesInstalled(_, roles):
+                for role in roles:
+                    self._debug("role of %s: %s", role.member, " ".join(role.operations))
             case fx.SettingsDiffer(peer, theirs):
                 self._settings_differ(peer, theirs)
 

@@ -27,8 +27,9 @@ from phalanx.core.effects import (
     ViewInstalled,
 )
 from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.roles import Role, Roles
 
-Cause = Literal["boot", "removal", "join"]
+Cause = Literal["boot", "removal", "join", "role"]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     transitional: tuple[MemberId, ...] = ()
     previous: ViewId | None = None
     cause: Cause = "boot"
+    roles_set: tuple[Role, ...] = ()
+    """The roles as they were agreed, with their serial numbers."""
+
+    @property
+    def roles(self) -> dict[MemberId, frozenset[str]]:
+        """The operations that members offer: of those that have called `set_role`."""
+        return {role.member: frozenset(role.operations) for role in self.roles_set}
 
 
 class Merged(View, frozen=True, kw_only=True):
@@ -55,8 +63,8 @@ class Merged(View, frozen=True, kw_only=True):
     sides: tuple[MergedComponent, ...] = ()
 
 
-def view_of(effect: ViewInstalled) -> View:
-    """The event for an installed view."""
+def view_of(effect: ViewInstalled, roles: Roles = ()) -> View:
+    """The event for an installed view with these roles."""
     view = effect.view
     common = {
         "id": view.id,
@@ -66,6 +74,7 @@ def view_of(effect: ViewInstalled) -> View:
         "transitional": effect.transitional,
         "previous": effect.previous,
         "cause": effect.cause,
+        "roles_set": roles,
     }
     if effect.merged:
         return Merged(**common, sides=effect.merged)  # type: ignore[arg-type]

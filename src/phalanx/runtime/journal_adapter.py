@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from phalanx.journal.journal_header import BODIES_KEPT, boot_id
 from phalanx.journal.recorder import Recorder
 from phalanx.journal.settings import JournalSettings
 from phalanx.journal.writer import Journal
+from phalanx.transport.base import ChannelEvent
 
 log = logging.getLogger("phalanx")
 
@@ -66,6 +68,12 @@ class JournalAdapter:
         accepted, or the member stops."""
         row = self._recorder.queue(now, accepted, submitted, refused, reason)
         self._journal.write([row])
+
+    def channels(self, now: int, events: deque[ChannelEvent]) -> None:
+        """Take the events of channels, and write them."""
+        while events:
+            op, address, peer, reason = events.popleft()
+            self._journal.write([self._recorder.channel(now, op, address, peer, reason)])
 
     def stop(self, now: int, reason: str, sound: bool) -> None:
         """Write the last rows. They may still be on their way to the disk until the journal is

@@ -199,9 +199,18 @@ class MemberRunner:
             if self._sampler.is_due(now) and not self.stopped:
                 waiting = self._submitter.waiting_bytes
                 self._sampler.sample(now, waiting, self.buffer.dropped)
+            self._record_channels(now)
             busy = self._more_packets
             self.watchers.check()
         return busy
+
+    def _record_channels(self, now: int) -> None:
+        """Write what happened to channels. Without a journal nobody asks for it."""
+        events = self.transport.channel_events
+        if events and not self.stopped:
+            if self._journal is not None:
+                self._journal.channels(now, events)
+            events.clear()
 
     @contextmanager
     def _ending_on_bugs(self, now: int) -> Iterator[None]:

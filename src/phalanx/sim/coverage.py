@@ -3,10 +3,15 @@
 A sweep that never merges three components or never loses a member during a join proves little;
 these counts show it. They only observe: they influence neither the run nor its verdict.
 
-    views_boot, views_removal, views_join      views installed, by cause
+    views_boot, views_removal, views_join,     views installed, by cause
+    views_role
     merges_2, merges_3_or_more                 joint views, by the components that went in
     joined_1, joined_2, joined_3_or_more       ... by how many were new to an installer
     restarted_joined                           ... with a process that had been restarted
+    concurrent_first                           views in which the first proposals of two members
+                                               differ: both began the change
+    sent_in_change                             messages sent in phase 1
+    fetched, forwarded                         requests for frames, and packets repeated for others
     attempts, commits, forgotten               joins begun, proposed, given up
     fault_in_join, judged_in_join              a failure reported, or detected, while joining
     leave_in_join                              a member left while joining
@@ -51,6 +56,7 @@ from phalanx.core.effects import (
     Accepted,
     Deliver,
     Effect,
+    LinkStats,
     NotSent,
     PeerSuspicion,
     Sent,
@@ -76,13 +82,24 @@ _ACTIONS = {"START": "attempts", "COMMIT": "commits", "FORGET": "forgotten", "FO
 class _Life:
     """State of one process that the counts depend on."""
 
-    __slots__ = ("accepted", "closed", "frame_max", "members", "stage", "view", "waiting")
+    __slots__ = (
+        "accepted",
+        "closed",
+        "frame_max",
+        "members",
+        "proposed",
+        "stage",
+        "view",
+        "waiting",
+    )
 
     def __init__(self, view: View, frame_max: int) -> None:
         self.view = view.id
         self.members = view.members
         self.frame_max = frame_max
         self.stage = "IDLE"
+        self.proposed = False
+        """It has issued a proposal in its view."""
         self.closed = False
         """Its window is closed."""
         self.accepted = 0
@@ -98,6 +115,8 @@ class ScenarioCoverage:
         self.counts: dict[str, int] = {}
         self._lives: dict[MemberId, _Life] = {}
         self._merges: set[ViewId] = set()
+        self._first: dict[ViewId, bytes | None] = {}
+        """Per view, the first proposal that a member issued in it; None once another differed."""
         self._crashed: set[MemberId] = set()
         self._large: dict[tuple[MemberId, int], ViewId] = {}
         self._subset: dict[tuple[MemberId, int], ViewId] = {}
@@ -107,6 +126,7 @@ class ScenarioCoverage:
         """Members in a long pause that have not been removed yet."""
         self._handlers: dict[type, Callable[[MemberId, _Life, Any], None]] = {
             Accepted: self._accepted,
+            LinkStats: lambda me, life, effect: self.linked([effect]),
             ViewChangeStep: self._stepped,
             NotSent: self._not_sent,
             PeerSuspicion: self._judged,
@@ -130,6 +150,14 @@ class ScenarioCoverage:
                 if life is None:
                     life = self._lives[process.me] = _Life(process.view, process.frame_max)
                 handler(process.me, life, effect)
+
+    def linked(self, links: Sequence[LinkStats]) -> None:
+        """A view, or a process, has ended with these statistics."""
+        for stats in links:
+            if stats.asked:
+                self._count("fetched", stats.asked)
+            if stats.repeated:
+                self._count("forwarded", stats.repeated)
 
     def crashed(self, member: MemberId) -> None:
         """This process has just crashed."""
@@ -185,6 +213,7 @@ class ScenarioCoverage:
     def _installed(self, me: MemberId, life: _Life, effect: ViewInstalled) -> None:
         self._count(f"views_{effect.cause}")
         life.view, life.members = effect.view.id, effect.view.members
+        life.proposed = False
         if len(life.members) >= _LARGE:
             self._count("large_group")
         if effect.previous is None:
@@ -217,12 +246,22 @@ class ScenarioCoverage:
     def _stepped(self, me: MemberId, life: _Life, effect: ViewChangeStep) -> None:
         joining = life.stage in _JOINING or effect.stage in _JOINING
         life.stage = effect.stage
+        if effect.action in ("COMMIT", "FA", "FOLLOW") and not life.proposed:
+            life.proposed = True
+            self._proposed(life, effect.context)
         if effect.action in _ACTIONS:
             self._count(_ACTIONS[effect.action])
         if joining and set(effect.failed_after) - set(effect.failed_before):
             self._count("fault_in_join")
         elif joining and effect.action == "LEAVE":
             self._count("leave_in_join")
+
+    def _proposed(self, life: _Life, proposal: bytes) -> None:
+        """A member has issued its first proposal in its view."""
+        first = self._first.setdefault(life.view, proposal)
+        if first is not None and first != proposal:
+            self._first[life.view] = None
+            self._count("concurrent_first")
 
     def _judged(self, me: MemberId, life: _Life, effect: PeerSuspicion) -> None:
         if effect.evidence in PROTOCOL_EVIDENCE:
@@ -254,6 +293,8 @@ class ScenarioCoverage:
                 self._subset[me, number] = life.view
 
     def _sent(self, me: MemberId, life: _Life, effect: Sent) -> None:
+        if effect.phase:
+            self._count("sent_in_change", effect.last - effect.first + 1)
         if effect.first <= life.waiting:
             self._count("held", min(effect.last, life.waiting) - effect.first + 1)
 

@@ -118,7 +118,9 @@ class Driver:
 
     def count_links(self, now: int, process: SimProcess) -> None:
         """Record the link statistics of a process that ends."""
-        self.rows += process.recorder.record(now + process.clock, process.member.links(), now)
+        links = process.member.links()
+        self.rows += process.recorder.record(now + process.clock, links, now)
+        self.cases.linked(links)
 
     def count_queue(self, now: int, process: SimProcess, reason: str | None = None) -> None:
         """Record the message counts of a process that ends, or that has refused a submission."""

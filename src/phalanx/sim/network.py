@@ -195,6 +195,9 @@ class Links:
                 if self._channels and link.cut and not was_cut:
                     self._lose_last(now, link, "break_loss")
                 link.one_way = link.cut and not is_severed(*reversed(link.name))
+                if self._channels and link.cut is not was_cut:
+                    broke = "break_one_way" if link.one_way else "break_both"
+                    self._faults[broke if link.cut else "reconnect"] += 1
                 if link.muted and not link.cut:
                     link.flaps, link.muted = link.flaps + 1, False
                 worst = max((chance(b.loss_ppm) for b in active if _hits(b, link)), default=0)

@@ -38,6 +38,9 @@ class Driven(Protocol):
     def settled(self) -> bool: ...
 
     @property
+    def role_is_set(self) -> bool: ...
+
+    @property
     def view(self) -> View: ...
 
     @property

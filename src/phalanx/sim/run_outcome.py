@@ -29,6 +29,9 @@ FAULTS = (
     "crash",
     "crash_loss",
     "break_loss",
+    "break_one_way",
+    "break_both",
+    "reconnect",
     "restart",
     "leave",
     "imposter",
@@ -36,6 +39,7 @@ FAULTS = (
     "reader",
     "clock",
     "busy",
+    "role",
     "replayed",
     "forged",
     "no_receiver",
@@ -46,8 +50,10 @@ FAULTS = (
 a channel broke), duplicate, reorder, overflow (lost at a member that did not read), garbage, and of
 that replayed and forged.
 Transmissions: jitter. Inputs: slow (waited for a busy member), batch (several packets at once).
+Directions of channels: break_one_way, break_both (the other direction was down or broke too),
+reconnect.
 Events of the tables: pause, partition, heal, cut, crash, restart, leave, imposter, break, reader (a
-level over 0 that a member was given), clock, busy.
+level over 0 that a member was given), clock, busy, role.
 Submissions: subset, outbox_full (refused for now), no_receiver (nobody of `to` was in the view),
 unsaid (their member was gone or going). Messages: large (over a frame). Times the window closed:
 window_closed."""

@@ -39,6 +39,7 @@ class Kind(IntEnum):
     BUSY = 16
     BREAK = 17
     READER = 18
+    ROLE = 19
 
 
 # Plain integers for the hot path, where a look-up in the enumeration costs too much.

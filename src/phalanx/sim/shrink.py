@@ -22,7 +22,7 @@ RUNS_MAX = 300
 
 _FAULT_TABLES = (
     *("garbage", "imposter", "break_", "pause", "reader", "busy", "clock", "burst", "link"),
-    "member",
+    *("member", "role"),
 )
 _LASTING = ("pause", "reader", "busy", "burst", "cut")
 _LASTING_NS_MIN = MS
@@ -103,7 +103,7 @@ def without_member(scenario: Scenario, name: str) -> Scenario:
     for key in ("link", "burst", "cut"):
         tables = [_with(t, from_=others(t.from_), to=others(t.to)) for t in getattr(scenario, key)]
         changed[key] = tuple(t for t in tables if t.from_ != () and t.to != ())
-    for key in ("pause", "reader", "clock", "busy", *LIVES):
+    for key in ("pause", "reader", "clock", "busy", "role", *LIVES):
         changed[key] = tuple(row for row in getattr(scenario, key) if row.member != name)
     partitions = []
     for partition in scenario.partition:

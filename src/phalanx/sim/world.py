@@ -18,7 +18,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from phalanx.core.effects import LeaveRequest, ReaderLag, SuspectMember
+from phalanx.core.effects import LeaveRequest, ReaderLag, SetRole, SuspectMember
 from phalanx.core.member import member as core
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.shared_settings import shared_digest
@@ -90,6 +90,7 @@ class World:
             Kind.READER: self._reader,
             Kind.CLOCK: self._clock,
             Kind.BUSY: self._busy,
+            Kind.ROLE: self._role,
         }
 
     # ------------------------------------------------------------------ the run
@@ -164,7 +165,8 @@ class World:
         processes = self._population.live
         for _ in processes:
             process = processes[self._unsettled % len(processes)]
-            if process.leaving or process.backlog or not process.member.settled:
+            member = process.member
+            if process.leaving or process.backlog or not (member.settled and member.role_is_set):
                 self._calm_from = -1
                 return False
             self._unsettled += 1
@@ -283,6 +285,13 @@ class World:
             if any(other.me == targets[0] for other in self._population.live):
                 self._driver.cases.operator_break()
             self._driver.order(now, process, SuspectMember(targets[0]))
+
+    def _role(self, now: int, machine: int, row: sc.PlannedRole) -> None:
+        """The application of a process sets its role."""
+        process = self._population.latest[machine]
+        if not process.gone:
+            self._faults["role"] += 1
+            self._driver.order(now, process, SetRole(row.operations))
 
     # ------------------------------------------------------------------ process lifetimes
 

@@ -8,8 +8,8 @@ a port in use) raise ConfigurationError or NetworkError when the transport is op
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Protocol
+from collections import Counter, deque
+from typing import Literal, NamedTuple, Protocol
 
 from phalanx.transport.fault_injection import FaultInjector
 
@@ -19,6 +19,16 @@ CHECK_NS = 3_000_000_000
 """How often a transport checks that the interface still has the address it is bound to."""
 CHECK_SOON_NS = 250_000_000
 """How often it checks after the network has refused a packet, and while the address is gone."""
+
+
+class ChannelEvent(NamedTuple):
+    """What happened to a channel, for the journal: one that opened (`UP`) or broke (`DOWN`), one
+    that this member refused, or a peer that refused this member (`REJECTED`)."""
+
+    op: Literal["UP", "DOWN", "REFUSED", "REJECTED"]
+    address: str
+    peer: str | None
+    reason: str | None
 
 
 class Transport(Protocol):
@@ -34,6 +44,10 @@ class Transport(Protocol):
     counts: Counter[str]
     """Packets that were not sent or received, by reason: `unsent`, `truncated`, `foreign`, ...; and
     how often the address was gone (`address-lost`) and was replaced (`address-changed`)."""
+
+    channel_events: deque[ChannelEvent]
+    """Events of channels, oldest first, until the owner takes them; of a transport without channels
+    there are none."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when `receive` has packets."""

@@ -108,7 +108,7 @@ class ChannelSet:
         """Accept nothing for a while: no descriptors are left, and a connection that waits would
         make the event loop spin."""
         self._counts["refused-files"] += 1
-        self._log.refused(now, "files", "a caller", "the process has no descriptors left")
+        self._log.refused(now, "files", "a caller", "the process has no descriptors left", "")
         self._epoll.unregister(self.listener.fileno())
         self._is_paused = True
 
@@ -121,7 +121,7 @@ class ChannelSet:
     def _refuse_crowd(self, now: int, source: SocketAddress) -> None:
         self._counts["refused-crowd"] += 1
         text = "too many connections have not said whose they are"
-        self._log.refused(now, "crowd", text_of(source), text)
+        self._log.refused(now, "crowd", text_of(source), text, text_of(source))
 
     def dial(self, now: int, address: SocketAddress, tls: TlsIdentity | None) -> bool:
         """Open a connection. Returns False if the system refuses at once."""

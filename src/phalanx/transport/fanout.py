@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter
+from collections import Counter, deque
 from contextlib import ExitStack
 from random import Random
 from time import monotonic_ns
@@ -23,7 +23,7 @@ from phalanx.config import Config
 from phalanx.errors import ConfigurationError, NetworkError, PhalanxError
 from phalanx.transport import sockets
 from phalanx.transport.addresses import SocketAddress, host_and_port, interfaces, text_of
-from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
+from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX, ChannelEvent
 from phalanx.transport.bound_address import (
     bind_address,
     local_address,
@@ -53,6 +53,7 @@ class FanoutTransport:
         now: int,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.channel_events: deque[ChannelEvent] = deque()
         self.faults = faults
         self._config = config
         self._seeds = seeds

@@ -2,8 +2,10 @@
 
 Addresses come from the configuration and the name service (seeds), and from connected peers. A call
 that fails is repeated after 50 ms, doubling up to 2 s, with jitter, without end for seeds and for a
-day for other addresses that were connected once. An address that turns out to be this member, or
-another address of a connected peer, is not called.
+day for other addresses that were connected once. Two signs that a fault of the network has ended
+shorten the wait: when a member that did not answer before is connected again, all others are called
+soon; when a connected member reports that it is connected to an address, that address is. An
+address that turns out to be this member, or another address of a connected peer, is not called.
 
 Of two members that learn of each other by a third one, the lower name calls at once and the other a
 little later, so that most pairs open one channel and not two.
@@ -26,6 +28,8 @@ RETRY_NS_MIN = 50 * MS
 RETRY_NS_MAX = 2 * SECOND
 YIELD_NS = 400 * MS
 """How much later the higher name calls."""
+FAULT_FAILURES = 3
+"""After so many failed calls, a channel to an address is a sign that a fault has ended."""
 UNPROVEN_NS = 60 * SECOND
 """An address that others report and that never answered is forgotten after this time."""
 FORGOTTEN_NS = 86_400 * SECOND
@@ -84,6 +88,8 @@ class PeerDirectory:
             self._add(address, DialEntry(now if calls_first else now + YIELD_NS, now))
         else:
             entry.named_ns = now
+            if entry.failures:
+                self._call_soon(now, entry)
 
     def _add(self, address: SocketAddress, entry: DialEntry) -> None:
         if len(self._entries) >= TABLE_MAX:
@@ -107,6 +113,9 @@ class PeerDirectory:
         entry.failures += 1
         entry.due_ns = now + pause * 3 // 4 + self._random.randrange(pause // 2)
 
+    def _call_soon(self, now: int, entry: DialEntry) -> None:
+        entry.due_ns = min(entry.due_ns, now + self._random.randrange(RETRY_NS_MIN))
+
     def is_self(self, now: int, address: SocketAddress) -> None:
         """This member answered its own call. Another one may have the address some day."""
         entry = self._entries.get(address)
@@ -121,6 +130,10 @@ class PeerDirectory:
         if entry is None:
             entry = DialEntry(now, now)
             self._add(address, entry)
+        if entry.failures >= FAULT_FAILURES:
+            for other in self._entries.values():
+                other.failures = 0
+                self._call_soon(now, other)
         entry.calling = False
         entry.failures = 0
         entry.key = key

@@ -114,6 +114,7 @@ class MeshTransport:
         self._hello = own_hello(config, group, me, nonce, port)
         self._hello_record = encode_control(HELLO, encode_hello(self._hello))
         self._log = ChannelLog(f"{group}/{me.name}")
+        self.channel_events = self._log.events
         self._random = Random(nonce)
         self._directory = PeerDirectory(self._hello.key, self._random)
         self._directory.counts = self.counts
@@ -240,7 +241,8 @@ class MeshTransport:
                     raise ChannelBroke("self", refusal.text)
                 reason = refusal.reason if refusal.reason in REJECTIONS else "other"
                 self.counts[f"rejected-{reason}"] += 1
-                self._log.rejected(now, reason, channel.who, one_line(refusal.text))
+                where = text_of(channel.address)
+                self._log.rejected(now, reason, channel.who, one_line(refusal.text), where)
                 raise ChannelBroke("rejected", refusal.text)
             case _:
                 raise ChannelBroke("malformed", "something else than a hello")
@@ -332,8 +334,8 @@ class MeshTransport:
             if self._up.get(hello.key) is channel:
                 del self._up[hello.key]
                 self._directory.lost(now, channel.address)
-            if why.reason not in QUIET:
-                self._log.broke(now, hello.name, text_of(channel.address), why.text)
+            is_news = why.reason not in QUIET
+            self._log.broke(now, hello.name, text_of(channel.address), why.text, is_news)
             if why.reason in OFFENCES and len(self._isolated) < ISOLATED_MAX:
                 self._isolated[hello.name] = now + ISOLATED_NS
         elif channel.dialed is not None:
@@ -356,7 +358,9 @@ class MeshTransport:
                 self.counts["silent"] += 1
         else:
             self.counts[f"refused-{why.reason}"] += 1
-            self._log.refused(now, why.reason, channel.who, why.text)
+            name = None if channel.peer is None else channel.peer.name
+            where = text_of(channel.address)
+            self._log.refused(now, why.reason, channel.who, why.text, where, name)
 
     def _close_cut(self, now: int) -> None:
         for channel in list(self._up.values()):

@@ -18,7 +18,7 @@ import ipaddress
 import select
 import socket
 import struct
-from collections import Counter
+from collections import Counter, deque
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -37,7 +37,7 @@ from phalanx.transport.addresses import (
     multicast_address,
     text_of,
 )
-from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX
+from phalanx.transport.base import CHECK_NS, CHECK_SOON_NS, PACKETS_MAX, ChannelEvent
 from phalanx.transport.fault_injection import FaultInjector
 from phalanx.transport.sockets import DatagramReceiver, SegmentedSender
 
@@ -69,6 +69,7 @@ class MulticastTransport:
 
     def __init__(self, config: Config, group: str, faults: FaultInjector) -> None:
         self.counts: Counter[str] = Counter()
+        self.channel_events: deque[ChannelEvent] = deque()
         self.faults = faults
         self._config = config
         self._group = group

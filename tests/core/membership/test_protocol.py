@@ -37,6 +37,7 @@ from phalanx.core.membership.instructions import (
     ReportStep,
     ReportSuspicion,
     Resumed,
+    RoleSet,
     SendLeave,
     Suspected,
 )
@@ -51,10 +52,9 @@ from phalanx.core.membership.proposals import (
 from phalanx.core.membership.protocol import (
     JOINED_MAX,
     SPEAK_FACTOR,
-    TABLE,
     MembershipProtocol,
-    ProtocolStage,
 )
+from phalanx.core.membership.stages import TABLE, ProtocolStage
 from phalanx.core.membership.statements import Issue, Statement
 from phalanx.core.wire.frames import Component, DeliveredVector
 
@@ -904,6 +904,7 @@ INPUTS: dict[type[Input], Input] = {
     Expired: Expired(),
     AllSpoke: AllSpoke(),
     Resumed: Resumed(),
+    RoleSet: RoleSet(("read",)),
     LeaveRequested: LeaveRequested(),
 }
 ENTRANCES: dict[ProtocolStage, Input | None] = {

@@ -50,12 +50,12 @@ def test_breaks_both_ways_and_one_way_and_every_shape_are_drawn() -> None:
         drawn.update({"lasting" if cut.for_ns is None else "brief" for cut in scenario.cut})
         drawn.update(
             name
-            for name in ("crash", "leave", "restart", "partition", "pause")
+            for name in ("crash", "leave", "restart", "partition", "pause", "role")
             if getattr(scenario, name)
         )
         drawn.update([f"{len(scenario.members)} members", str(scenario.config["mode"])])
     assert min(drawn.values()) >= 8
-    assert len(drawn) == 2 + 2 + 2 + 2 + 5 + 6 + 2
+    assert len(drawn) == 2 + 2 + 2 + 2 + 6 + 6 + 2
 
 
 @pytest.mark.parametrize("seed", range(1000, 1012))

@@ -360,8 +360,9 @@ class ControlPlane:
         return Hello(self.me, number, view_state.view.id, self.search.lately(now))
 
     def attempt(self, now: int, view_state: ViewState) -> JoinAttempt:
-        number = view_state.dag.have[view_state.rank]
-        return JoinAttempt(self.me, number, component_of(view_state.view), self.search.lately(now))
+        number, origin = view_state.dag.have[view_state.rank], view_state.origin
+        component = component_of(view_state.view, origin.roles)
+        return JoinAttempt(self.me, number, component, self.search.lately(now))
 
     def judge(
         self, member: MemberId, evidence: Evidence, view_state: ViewState

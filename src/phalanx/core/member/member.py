@@ -33,6 +33,7 @@ from phalanx.core.effects import (
     LeaveRequest,
     LinkStats,
     ReaderLag,
+    SetRole,
     Stopped,
     Submit,
     SuspectMember,
@@ -48,7 +49,7 @@ from phalanx.core.member.sender import Sender
 from phalanx.core.member.view_change import ViewChange
 from phalanx.core.member.view_state import MemberResources, ViewState
 from phalanx.core.membership.carryover import ViewOrigin
-from phalanx.core.membership.instructions import Expired, LeaveRequested, Suspected
+from phalanx.core.membership.instructions import Expired, LeaveRequested, RoleSet, Suspected
 from phalanx.core.membership.protocol import MembershipProtocol
 from phalanx.core.prng import Prng
 from phalanx.core.wire.frames import Frame
@@ -89,6 +90,8 @@ class Member:
         )
         self._leave_ns = NEVER
         self._stopped = False
+        self._unset_role: RoleSet | None = None
+        """Waits until the member has its name."""
         self._control_deadline_ns = -1
         """When something other than frames is due; -1 if that must be computed again."""
 
@@ -137,8 +140,13 @@ class Member:
                     self._active.send_control(now, None, out)
             case AwaitDelivery(number):
                 self._sender.deliveries.ask(number)
+            case SetRole(operations):
+                self._unset_role = RoleSet(operations)
             case _:
                 assert_never(given)
+        if self._unset_role is not None and self.named:
+            role, self._unset_role = self._unset_role, None
+            self._view_change.give(now, role, out)
         broadcast = self._active.state.broadcast
         if (broadcast.has_deferred or not broadcast.steady) and not self._loses_its_name:
             self._view_change.advance(now, out)
@@ -228,6 +236,18 @@ class Member:
     def _loses_its_name(self) -> bool:
         """This step ends with Stopped. Until then no view may change."""
         return self._control_plane.lost_name or self._control_plane.repeats
+
+    @property
+    def role_is_set(self) -> bool:
+        """The view has the operations that the application has set, and no change of them is under
+        way."""
+        return self._unset_role is None and self._protocol.role_is_set
+
+    @property
+    def complete(self) -> bool:
+        """No view change is under way, and every member of the view has sent a frame in it: all of
+        them have installed it."""
+        return not self._protocol.changing and not self._active.state.awaiting_first_frames
 
     @property
     def changing(self) -> bool:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections import deque
 
 from phalanx.core.delivery.receipts import lost_receivers
-from phalanx.core.effects import Effect, Transmit, ViewChangeStep, ViewInstalled
+from phalanx.core.effects import (
+    Effect,
+    RolesInstalled,
+    Transmit,
+    ViewChangeStep,
+    ViewInstalled,
+)
 from phalanx.core.ids import MemberId
 from phalanx.core.member.active_view import ActiveView
 from phalanx.core.member.control_plane import ControlPlane
@@ -240,6 +246,8 @@ class ViewChange:
         out.append(
             ViewInstalled(after.view, before.view.id, together, install.cause, joined, left, merged)
         )
+        if install.proposal.roles:
+            out.append(RolesInstalled(after.view.id, install.proposal.roles))
         out += lost
         failed = self._control_plane.any_faulty(left, before)
         self._control_plane.moved(now, after, bool(joined), failed)

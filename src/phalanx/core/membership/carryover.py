@@ -13,6 +13,7 @@ import msgspec
 
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.instructions import InstallView
+from phalanx.core.roles import Roles
 from phalanx.core.wire.frame_codec import decode_tag
 from phalanx.core.wire.frames import Frame
 
@@ -26,6 +27,7 @@ class ViewOrigin(msgspec.Struct, frozen=True):
     """Per member, the frame after which its frames of phase 1 are carried into the view."""
     closings: dict[MemberId, int] = {}
     """Per member, the frame with which it issued the view."""
+    roles: Roles = ()
 
     def carries(self, frame: Frame, sender: MemberId) -> bool:
         """Whether a frame with a tag of another view belongs here (rule Cut)."""
@@ -45,6 +47,7 @@ def origin_of(install: InstallView) -> ViewOrigin:
         install.proposal.entries,
         {member: issue.start for member, issue in issues.items()},
         {member: issue.number for member, issue in issues.items()},
+        install.proposal.roles,
     )
 
 

@@ -1,6 +1,6 @@
 """The next proposal while it grows: rules R4, R5 and N of docs/protocol/membership.md.
 
-A draft starts as the current proposal. Suspicions and components are added to it; `fixpoint` then
+A draft starts as the current proposal. Suspicions, components and roles are added; `fixpoint` then
 adds what follows from the newest statements of its entries, until nothing more does, and returns
 its normal form, which may be issued.
 """
@@ -15,6 +15,7 @@ from phalanx.core.membership.merge_history import MergeHistory
 from phalanx.core.membership.normal_form import normal_form
 from phalanx.core.membership.proposals import Entry, Proposal, epoch, fits
 from phalanx.core.membership.statements import Statement, Statements
+from phalanx.core.roles import Role, Roles, united
 from phalanx.core.wire.frames import Component
 
 
@@ -31,6 +32,7 @@ class Draft:
         "grown",
         "left_out",
         "reasons",
+        "roles",
     )
 
     def __init__(
@@ -50,6 +52,7 @@ class Draft:
         self._statements = statements
         self.components = dict(current.components)
         self.left_out = set(current.left_out)
+        self.roles = current.assigned
         self.grown = False
         """Something was added."""
         self.reasons: dict[MemberId, Evidence | None] = {}
@@ -67,8 +70,20 @@ class Draft:
         self.reasons.setdefault(member, reason)
         return True
 
-    def unite(self, components: Mapping[ViewId, Component], left_out: frozenset[Entry]) -> None:
+    def assign(self, role: Role) -> None:
+        """Give a member a role, unless it has a greater one."""
         self.grown = True
+        self.roles = united(self.roles, (role,))
+
+    def unite(
+        self,
+        components: Mapping[ViewId, Component],
+        left_out: frozenset[Entry],
+        roles: Roles = (),
+    ) -> None:
+        self.grown = True
+        if roles:
+            self.roles = united(self.roles, roles)
         for view, component in components.items():
             self.components.setdefault(view, component)
         for member, _ in left_out - self.left_out:
@@ -79,7 +94,11 @@ class Draft:
         """Add the view of a member, with its proposal."""
         self.unite({said.view: said.component}, frozenset())
         if said.proposal is not None:
-            self.unite(said.proposal.components, said.proposal.left_out)
+            self.join(said.proposal)
+
+    def join(self, theirs: Proposal) -> None:
+        """Add all of a proposal."""
+        self.unite(theirs.components, theirs.left_out, theirs.assigned)
 
     def can_take(self, said: Statement) -> bool:
         """Whether the view of a member can become a live component (rule N)."""
@@ -99,6 +118,7 @@ class Draft:
             self._me, self._base, self._current, self._issued, self._history, self._statements
         )
         trial.components, trial.left_out = dict(self.components), set(self.left_out)
+        trial.roles = self.roles
         trial.take(said)
         return said.view in trial.normal().live
 
@@ -163,7 +183,7 @@ class Draft:
             return False
         if self._names_me(theirs) or not self.has_room(theirs.components, theirs.left_out):
             return self.leave_out(said.member, said.view, "MOVED")
-        self.unite(theirs.components, theirs.left_out)
+        self.join(theirs)
         return True
 
     def normal(self) -> Proposal:
@@ -173,6 +193,7 @@ class Draft:
             self.components.values(),
             self.left_out,
             self._history.is_past,
+            self.roles,
         )
 
     def _names_me(self, theirs: Proposal) -> bool:

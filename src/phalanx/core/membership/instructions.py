@@ -69,12 +69,27 @@ class Resumed(msgspec.Struct, frozen=True):
     """The view that was to be installed is."""
 
 
+class RoleSet(msgspec.Struct, frozen=True):
+    """The application has set the operations of this member: sorted, without repetition."""
+
+    operations: tuple[str, ...]
+
+
 class LeaveRequested(msgspec.Struct, frozen=True):
     """This member shall leave."""
 
 
 Input = (
-    Suspected | Heard | Entered | Met | Attempted | Expired | AllSpoke | Resumed | LeaveRequested
+    Suspected
+    | Heard
+    | Entered
+    | Met
+    | Attempted
+    | Expired
+    | AllSpoke
+    | Resumed
+    | RoleSet
+    | LeaveRequested
 )
 
 # ------------------------------------------------------------------ instructions
@@ -105,8 +120,15 @@ class InstallView(msgspec.Struct, frozen=True):
         return tuple(m for m in self.view.members if entries[m] == self.before.id)
 
     @property
-    def cause(self) -> Literal["removal", "join"]:
-        return "removal" if len(self.proposal.live) == 1 else "join"
+    def cause(self) -> Literal["removal", "join", "role"]:
+        """`role`: nobody comes or goes. It is the same at all members of the view."""
+        proposal = self.proposal
+        if len(proposal.live) > 1:
+            return "join"
+        (came_from,) = proposal.live
+        component = proposal.components[came_from]
+        same = len(component.members) == len(proposal.entries)
+        return "role" if same and component.roles != proposal.roles else "removal"
 
 
 class Fetch(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.membership.proposals import EPOCH_MAX, Entry, Proposal, epoch
+from phalanx.core.roles import Roles
 from phalanx.core.wire.frames import Component
 
 JOINS_AHEAD_MAX = 1 << 20
@@ -28,8 +29,9 @@ def normal_form(
     components: Iterable[Component],
     left_out: Iterable[Entry],
     is_past: IsPast,
+    roles: Roles = (),
 ) -> Proposal:
-    """What `me`, in view `base`, issues for this union of components and left-out entries
+    """What `me`, in view `base`, issues for this union of components, left-out entries and roles
     (rule N)."""
     known = {c.view: c for c in components}
     out = set(left_out)
@@ -38,7 +40,7 @@ def normal_form(
             out.update((member, view) for member in component.members)
     _separate(base, known, out)
     _one_incarnation(me, known, out)
-    return Proposal(known, frozenset(out))
+    return Proposal(known, frozenset(out), roles)
 
 
 def _is_far(base: ViewId, view: ViewId) -> bool:

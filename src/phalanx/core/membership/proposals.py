@@ -1,9 +1,10 @@
 """Proposals: the values that the membership protocol agrees on (docs/protocol/membership.md).
 
 An *entry* (m, c) is member m as it stands in view c. A *proposal* names components, which are
-views, and entries of them that are left out. The entries that remain are the members of the view
-that the proposal makes; a proposal and that view are one value. Proposals are ordered by inclusion
-of both sets, and a member that changes its proposal only ever moves up.
+views, entries of them that are left out, and roles of members. The entries that remain are the
+members of the view that the proposal makes; a proposal and that view are one value. Proposals are
+ordered by inclusion of both sets and by the serials of the roles, and a member that changes its
+proposal only ever moves up.
 
 A component is *live* in a proposal if one of its entries remains. The epoch of a view is above
 those of its live components: epochs grow along every member's way.
@@ -26,7 +27,8 @@ from phalanx.core.ids import (
     digest_of,
     view_digest,
 )
-from phalanx.core.wire.frames import Component, ProposalBody
+from phalanx.core.roles import Roles, are_ahead, are_possible, covers, united
+from phalanx.core.wire.frames import Component, ProposalBody, encode_proposal
 
 Entry = tuple[MemberId, ViewId]
 """A member as it stands in a view."""
@@ -51,16 +53,36 @@ def epoch(view: ViewId) -> tuple[int, int]:
     return view.joins, view.removals
 
 
-def component_of(view: View) -> Component:
-    return Component(view.id, view.members, view.context)
+def named_roles(roles: Roles) -> tuple[bytes, ...]:
+    """What the name of a proposal or view has of its roles; nothing if there are none."""
+    return (b"roles", *map(_encode, roles)) if roles else ()
+
+
+def component_of(view: View, roles: Roles = ()) -> Component:
+    return Component(view.id, view.members, view.context, roles)
 
 
 class Proposal:
-    """Components and left-out entries. Immutable; equal by value."""
+    """Components, left-out entries and assigned roles. Immutable; equal by value."""
 
-    __slots__ = ("components", "digest", "encoded", "entries", "left_out", "live", "view")
+    __slots__ = (
+        "assigned",
+        "components",
+        "digest",
+        "encoded",
+        "entries",
+        "left_out",
+        "live",
+        "roles",
+        "view",
+    )
 
-    def __init__(self, components: Mapping[ViewId, Component], left_out: frozenset[Entry]) -> None:
+    def __init__(
+        self,
+        components: Mapping[ViewId, Component],
+        left_out: frozenset[Entry],
+        assigned: Roles = (),
+    ) -> None:
         order = sorted(components)
         self.components = {view: components[view] for view in order}
         self.left_out = left_out
@@ -80,14 +102,31 @@ class Proposal:
             for index, member in enumerate(components[view].members)
             if (member, view) in left_out
         ]
-        self.encoded = _encode(ProposalBody(tuple(self.components.values()), tuple(out)))
+        self.assigned = assigned
+        """Roles that the proposal changes."""
+        self.encoded = encode_proposal(self.components.values(), out, assigned)
         self.digest = digest_of(
             b"proposal",
             *map(_encode, order),
             b"without",
             *(_encode(pair) for pair in out),
+            *named_roles(assigned),
         )
+        self.roles = self._united_roles()
+        """Roles of the view that the proposal makes."""
         self.view = self._made()
+
+    def _united_roles(self) -> Roles:
+        """The roles that members bring from their components, and those that are assigned."""
+        brought = [
+            role
+            for view, component in self.components.items()
+            for role in component.roles
+            if self.entries.get(role.member) == view
+        ]
+        if not brought and not self.assigned:
+            return ()
+        return united(brought, (r for r in self.assigned if r.member in self.entries))
 
     def _made(self) -> View:
         """The view that the proposal makes (rule M-4)."""
@@ -97,7 +136,7 @@ class Proposal:
         else:
             joins, removals = 1 + max((v.joins for v in self.live), default=0), 0
         joins, removals = min(joins, EPOCH_MAX), min(removals, EPOCH_MAX)
-        digest = view_digest(self.digest, members)
+        digest = view_digest(self.digest, members, named_roles(self.roles))
         return View(ViewId(joins, removals, digest), members, self.digest)
 
     @property
@@ -106,7 +145,9 @@ class Proposal:
         return tuple(sorted({member for member, _ in self.left_out} - self.entries.keys()))
 
     def __le__(self, other: Proposal) -> bool:
-        return self.left_out <= other.left_out and self.components.keys() <= other.components.keys()
+        if not self.components.keys() <= other.components.keys():
+            return False
+        return self.left_out <= other.left_out and covers(other.assigned, self.assigned)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Proposal) and self.digest == other.digest
@@ -117,14 +158,18 @@ class Proposal:
     def __repr__(self) -> str:
         views = " ".join(map(str, self.components))
         out = " ".join(f"{m}@{c}" for m, c in sorted(self.left_out))
-        return f"Proposal({views}" + (f" without {out})" if out else ")")
+        roles = " ".join(f"{r.member}={','.join(r.operations)}/{r.serial}" for r in self.assigned)
+        without, having = (f" without {out}" if out else ""), (f" roles {roles}" if roles else "")
+        return f"Proposal({views}{without}{having})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Proposal, (self.components, self.left_out)
+        return Proposal, (self.components, self.left_out, self.assigned)
 
 
-def proposal_of(components: Iterable[Component], left_out: Iterable[Entry] = ()) -> Proposal:
-    return Proposal({c.view: c for c in components}, frozenset(left_out))
+def proposal_of(
+    components: Iterable[Component], left_out: Iterable[Entry] = (), roles: Roles = ()
+) -> Proposal:
+    return Proposal({c.view: c for c in components}, frozenset(left_out), roles)
 
 
 # ------------------------------------------------------------------ from the wire
@@ -133,7 +178,7 @@ def proposal_of(components: Iterable[Component], left_out: Iterable[Entry] = ())
 def read_proposal(encoded: bytes) -> Proposal | None:
     """The proposal in these bytes; None if they hold none, or one that nobody can have made: a view
     whose digest does not follow from its members and its proposal, lists out of order, more
-    components or members than there can be."""
+    components or members than there can be, roles that no member sets."""
     return _read_cached(encoded) if len(encoded) <= CACHED_BYTES else _read(encoded)
 
 
@@ -165,11 +210,22 @@ def _read(encoded: bytes) -> Proposal | None:
         if place >= len(components) or index >= len(components[place].members):
             return None
         out.add((components[place].members[index], components[place].view))
-    proposal = proposal_of(components, out)
+    if body.roles and not _can_assign(components, body.roles):
+        return None
+    proposal = proposal_of(components, out, body.roles)
     count = sum(len(c.members) for c in components) - len(out)
     if len({member.name for member in proposal.entries}) != count:
         return None
     return proposal
+
+
+def _can_assign(components: Collection[Component], roles: Roles) -> bool:
+    """Whether a proposal of these components can assign these roles (rule M-2)."""
+    listed = {member for component in components for member in component.members}
+    in_force = {
+        role.member: role.serial for role in united(*(component.roles for component in components))
+    }
+    return are_possible(roles, listed) and not are_ahead(roles, in_force)
 
 
 def fits(components: Collection[Component], left_out: int) -> bool:
@@ -182,13 +238,17 @@ def fits(components: Collection[Component], left_out: int) -> bool:
 
 @lru_cache(CACHED)
 def is_view(component: Component) -> bool:
-    """Whether the id can be that of a view of these members."""
+    """Whether the id can be that of a view of these members, with these roles."""
     view, members, context = component.view, component.members, component.context
     if not members or not _increases(list(members)):
         return False
+    if component.roles and not are_possible(component.roles, members):
+        return False
     if view.joins == view.removals == 0:
+        if component.roles:
+            return False
         return context == boot_digest(members) and view.digest == digest_of(b"view", context)
-    return view.digest == view_digest(context, members)
+    return view.digest == view_digest(context, members, named_roles(component.roles))
 
 
 def _increases(values: list[MemberId] | list[ViewId] | list[tuple[int, int]]) -> bool:

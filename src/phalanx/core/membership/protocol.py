@@ -4,14 +4,8 @@ A member is in a view, its *base*. To change it, it issues proposals, each large
 before. It installs its *current* proposal when it holds the frames with which every entry of it
 issued it (R2), or an older one of its own when a member that its current proposal still counts
 speaks from it (R3). It answers every proposal of the members that it counts (R5), and leaves out
-those that have moved to another view (R4) or do not answer in time (T).
-
-    stage        Suspected  Heard   Entered  Met      Attempted  Expired  AllSpoke  Resumed  Leave..
-    -----------  ---------  ------  -------  -------  ---------  -------  --------  -------  -------
-    STEADY       propose    weigh   weigh    collect  collect    speak    calm      again    leave
-    COLLECTING   propose    weigh   weigh    -        gather     propose  calm      again    leave
-    PROPOSED     propose    weigh   weigh    -        -          answer   calm      again    leave
-    LEAVING      -          count   count    -        -          -        -         -        -
+those that have moved to another view (R4) or do not answer in time (T). `stages` has the table of
+its stages.
 
 The rules are conditions, not reactions: after every input they are looked at again over the newest
 statements of all entries, until nothing more follows (`_weigh`). A step returns at most one
@@ -21,14 +15,13 @@ statements of all entries, until nothing more follows (`_weigh`). A step returns
 
 from __future__ import annotations
 
-from typing import Literal
-
 from phalanx.config import Config
 from phalanx.core.deadline import NEVER
 from phalanx.core.effects import Action, Stage
 from phalanx.core.ids import MemberId, View, ViewId
 from phalanx.core.membership.answer_timeout import AnswerTimeout
 from phalanx.core.membership.draft import Draft
+from phalanx.core.membership.goodbyes import Goodbyes
 from phalanx.core.membership.instructions import (
     AllSpoke,
     AnnounceView,
@@ -47,11 +40,14 @@ from phalanx.core.membership.instructions import (
     ReportStep,
     ReportSuspicion,
     Resumed,
+    RoleSet,
     SendLeave,
     Suspected,
 )
 from phalanx.core.membership.merge_history import MergeHistory
+from phalanx.core.membership.own_role import OwnRole
 from phalanx.core.membership.proposals import Proposal, component_of, proposal_of
+from phalanx.core.membership.stages import TABLE, ProtocolStage
 from phalanx.core.membership.statements import Issue, Statement, Statements
 from phalanx.core.wire.frames import Component
 
@@ -63,8 +59,6 @@ newcomers do not keep a dead member in a proposal."""
 SPEAK_FACTOR = 2
 """Members have so many times longer to speak in a new view than to answer a proposal: those that
 lag behind must fetch what closed the view before."""
-
-ProtocolStage = Literal["STEADY", "COLLECTING", "PROPOSED", "LEAVING"]
 
 
 class MembershipProtocol:
@@ -87,8 +81,8 @@ class MembershipProtocol:
         self._statements.protect(view.members)
         self._suspects: set[MemberId] = set()
         """Members of the base that this one itself suspects, or that leave."""
-        self._goodbyes: set[MemberId] = set()
-        """While leaving: members that need not be served any more."""
+        self._goodbyes = Goodbyes(me)
+        self._own_role = OwnRole(me)
         self._collect_until = NEVER
         self._answer_until = NEVER
         self._speak_until = NEVER
@@ -121,7 +115,7 @@ class MembershipProtocol:
     def has_left(self) -> bool:
         """All members that this one still counts have left it out, or leave too (rule LEAVE)."""
         rest = {m for m in self.view.members if self.counts(m)} - {self.me}
-        return self.leaving and rest <= self._goodbyes
+        return self.leaving and self._goodbyes.cover(rest)
 
     @property
     def joining(self) -> Stage:
@@ -129,6 +123,11 @@ class MembershipProtocol:
         if self.stage == "COLLECTING":
             return "COLLECT"
         return "COMMIT" if len(self.current.components) > 1 else "IDLE"
+
+    @property
+    def role_is_set(self) -> bool:
+        """The view has the operations that the application has set for this member."""
+        return self._own_role.is_in_force(self.base, self.current)
 
     def counts(self, member: MemberId) -> bool:
         """Whether a member of the base is an entry of the current proposal."""
@@ -292,6 +291,10 @@ class MembershipProtocol:
             return [AnnounceView()]
         return out
 
+    def _on_role_set(self, now: int, given: RoleSet) -> list[Instruction]:
+        self._own_role.operations = given.operations
+        return self._weigh(now, self._draft())
+
     def _on_leave(self, now: int, given: LeaveRequested) -> list[Instruction]:
         report = self._report("LEAVE", self.current)
         self.stage = "LEAVING"
@@ -299,14 +302,8 @@ class MembershipProtocol:
         return [report, SendLeave()]
 
     def _on_goodbye(self, now: int, given: Heard | Entered) -> list[Instruction]:
-        """While leaving: a member leaves this one out or is in a view without it; or it leaves too,
-        and all that it sent in this view is here."""
-        said = given.statement
-        gone = said.leaves and (isinstance(given, Entered) or said.view != self.base.view)
-        lists = (said.component.members, said.proposal.entries if said.proposal else ())
-        out = any(listed and self.me not in listed for listed in lists)
-        if said.member in self.view.members and (gone or out):
-            self._goodbyes.add(said.member)
+        """While leaving: nothing is answered any more."""
+        self._goodbyes.hear(given.statement, isinstance(given, Entered), self.view)
         return []
 
     # -------------------------------------------------------------- the rules
@@ -357,11 +354,13 @@ class MembershipProtocol:
         )
 
     def _is_due(self, proposal: Proposal) -> bool:
-        """Whether a proposal must be issued. The first must change members or live components,
-        unless it answers a member of the base (R5 always answers)."""
+        """Whether a proposal must be issued. The first must change members, live components or
+        roles, unless it answers a member of the base (R5 always answers)."""
         if self.issued:
             return proposal != self.current
         if proposal.live != (self.base.view,) or len(proposal.entries) < len(self.view.members):
+            return True
+        if proposal.roles != self.base.roles:
             return True
         return any(
             (said := self._statements.newest(member)) is not None
@@ -394,9 +393,14 @@ class MembershipProtocol:
         return len(draft.components) < JOINED_MAX and draft.can_take(said)
 
     def _draft(self) -> Draft:
-        return Draft(
+        """What the next proposal grows from: the current one, and the own role if that is due."""
+        draft = Draft(
             self.me, self.base.view, self.current, self.issued, self._history, self._statements
         )
+        role = self._own_role.due(self.base, self.current)
+        if role is not None:
+            draft.assign(role)
+        return draft
 
     # -------------------------------------------------------------- doing
 
@@ -419,6 +423,7 @@ class MembershipProtocol:
                 if reason is not None:
                     out.append(ReportSuspicion(member, reason))
         self.issued.append(proposal)
+        self._own_role.proposed(self.base, proposal)
         self.collected.clear()
         self.stage = "PROPOSED"
         self._collect_until = NEVER
@@ -442,7 +447,7 @@ class MembershipProtocol:
         self._history.add(proposal.entries, proposal.view.id)
         self._statements.forget_issues(proposal.view.id)
         self.view = proposal.view
-        self.base = component_of(self.view)
+        self.base = component_of(self.view, proposal.roles)
         self.unchanged = proposal_of((self.base,))
         self.issued = []
         self.collected.clear()
@@ -480,21 +485,3 @@ class MembershipProtocol:
 
     def _report(self, action: Action, before: Proposal) -> ReportStep:
         return ReportStep(action, self.current, before.absent, self.current.absent)
-
-
-_AT_ANY: dict[type[Input], str | None] = {
-    Suspected: "_on_suspected",
-    Heard: "_on_heard",
-    Entered: "_on_entered",
-    AllSpoke: "_on_all_spoke",
-    Resumed: "_on_resumed",
-    LeaveRequested: "_on_leave",
-}
-TABLE: dict[ProtocolStage, dict[type[Input], str | None]] = {
-    "STEADY": {**_AT_ANY, Met: "_on_met", Attempted: "_on_attempted", Expired: "_on_unspoken"},
-    "COLLECTING": {**_AT_ANY, Met: None, Attempted: "_gather", Expired: "_on_collected"},
-    "PROPOSED": {**_AT_ANY, Met: None, Attempted: None, Expired: "_on_unanswered"},
-    "LEAVING": dict.fromkeys([*_AT_ANY, Met, Attempted, Expired])
-    | {Heard: "_on_goodbye", Entered: "_on_goodbye"},
-}
-"""Stage and input to the handler; None where nothing follows."""

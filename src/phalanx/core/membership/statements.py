@@ -29,6 +29,8 @@ BYTES_MAX = 32 << 20
 """What strangers have said is kept up to about so many bytes; then some of them are forgotten."""
 MEMBER_BYTES = 128
 """What a member of a component or of a list of deliveries takes, about."""
+ROLE_MEMBERS = 8
+"""A role takes as much as so many members, at most."""
 BELIEVED_NS = 10_000_000_000
 
 
@@ -243,7 +245,8 @@ _Part = ViewId | bytes | tuple[MemberId, bytes]
 def _parts(statement: Statement) -> list[tuple[_Part, int]]:
     """What takes memory in a statement. Proposals of a usual size are read once and shared."""
     component, proposal = statement.component, statement.proposal
-    parts: list[tuple[_Part, int]] = [(component.view, MEMBER_BYTES * len(component.members))]
+    counted = len(component.members) + ROLE_MEMBERS * len(component.roles)
+    parts: list[tuple[_Part, int]] = [(component.view, MEMBER_BYTES * counted)]
     if proposal is not None:
         size, digest = len(proposal.encoded), proposal.digest
         own = (statement.member, digest)

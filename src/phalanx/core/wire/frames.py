@@ -12,7 +12,7 @@ the packet names by the digest in the view's id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Annotated
 
@@ -20,8 +20,9 @@ import msgspec
 
 from phalanx.core.effects import Service
 from phalanx.core.ids import MEMBERS_MAX, Counter, Digest, MemberId, ViewId
+from phalanx.core.roles import Role
 
-PROPOSAL_BYTES_MAX = 1 << 21
+PROPOSAL_BYTES_MAX = 1 << 24
 """More than the largest proposal of the largest group needs."""
 
 
@@ -111,15 +112,22 @@ class Frame(msgspec.Struct, gc=False):
 
 Members = Annotated[tuple[MemberId, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+RolesInView = Annotated[tuple[Role, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+RolesAssigned = Annotated[tuple[Role, ...], msgspec.Meta(max_length=4 * MEMBERS_MAX)]
 
 
 class Component(msgspec.Struct, frozen=True, array_like=True):
-    """A view that takes part in a change, with the digest of the proposal that made it: the id
-    follows from both, so that a made-up one is seen."""
+    """A view that takes part in a change, with the digest of the proposal that made it and its
+    roles: the id follows from these, so that a made-up one is seen."""
 
     view: ViewId
     members: Members
     context: Digest = bytes(8)
+    roles: RolesInView = ()
+
+    def as_sent(self) -> Component | tuple[ViewId, tuple[MemberId, ...], bytes]:
+        """What is encoded. A view without roles says nothing of them."""
+        return self if self.roles else (self.view, self.members, self.context)
 
 
 Components = Annotated[tuple[Component, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
@@ -127,11 +135,25 @@ LeftOut = Annotated[tuple[tuple[Counter, Counter], ...], msgspec.Meta(max_length
 
 
 class ProposalBody(msgspec.Struct, frozen=True, array_like=True):
-    """A proposal as it travels: components by their ids, and the entries that are left out, each as
-    the index of its component and the index of the member in that component."""
+    """A proposal as it travels: components by their ids; the entries that are left out, each as the
+    index of its component and the index of the member in that component; the roles it assigns."""
 
     components: Components
     left_out: LeftOut = ()
+    roles: RolesAssigned = ()
+
+
+def encode_proposal(
+    components: Iterable[Component],
+    left_out: Sequence[tuple[int, int]],
+    roles: Sequence[Role],
+) -> bytes:
+    """A `ProposalBody`. One without roles is encoded without that field."""
+    sent = [component.as_sent() for component in components]
+    return _encode((sent, left_out, roles) if roles else (sent, left_out))
+
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class DeliveredVector(msgspec.Struct, frozen=True, array_like=True):

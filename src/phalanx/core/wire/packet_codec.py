@@ -77,7 +77,7 @@ class PacketCodec:
 
     def encode(self, packet: ControlPacket) -> bytes:
         """An unnumbered packet as bytes (rule F-5)."""
-        body = _pack_plain(packet)
+        body = _pack_plain(_as_sent(packet) if type(packet) is JoinAttempt else packet)
         return self._plain + _CHECK.pack(crc32(body, self._plain_crc)) + body
 
     def encode_fragment(self, fragment: Fragment) -> bytes:
@@ -221,3 +221,9 @@ def _sender_of(body: bytes) -> MemberId | None:
             return sender
         case _:
             return None
+
+
+def _as_sent(attempt: JoinAttempt) -> object:
+    """An attempt to join as it is encoded: its view may have no roles (`Component.as_sent`)."""
+    component = attempt.component.as_sent()
+    return ("attempt", attempt.sender, attempt.number, component, attempt.heard)

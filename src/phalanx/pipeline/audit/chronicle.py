@@ -96,6 +96,9 @@ class Install(msgspec.Struct):
     sim_ns: int | None = None
     joined: list[str] | None = None
     left: list[str] | None = None
+    role_members: list[str] = []
+    role_serials: list[int] = []
+    role_operations: list[str] = []
 
 
 class Marker(msgspec.Struct):

@@ -186,6 +186,9 @@ class Summariser:
                 sim_ns=row["sim_ns"],
                 joined=labels(row["joined"], row["joined_incarnations"]),
                 left=labels(row["left"], row["left_incarnations"]),
+                role_members=labels(row["role_members"], row["role_incarnations"]) or [],
+                role_serials=row["role_serials"] or [],
+                role_operations=row["role_operations"] or [],
             )
         names = ("members", "member_incarnations")
         for m, i, n, view, pos, members, incs in each_row(

@@ -110,7 +110,8 @@ def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstalled:
         "joined": row.joined,
         "left": row.left,
     }
-    columns: dict[str, Any] = {}
+    names, incarnations = _split(row.role_members)
+    columns: dict[str, Any] = {"role_members": names, "role_incarnations": incarnations}
     for column, labels in lists.items():
         names, incarnations = _split(labels)
         columns[column] = names
@@ -126,6 +127,8 @@ def _install(run: Chronicle, m: MemberRecord, row: Install) -> ViewInstalled:
         cause=cast("Any", row.cause),
         previous=row.previous,
         components=row.components,
+        role_serials=row.role_serials,
+        role_operations=row.role_operations,
     )
 
 

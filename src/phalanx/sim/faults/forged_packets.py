@@ -44,6 +44,10 @@ VIEWS_MAX = 64
 _PLAIN = get_args(packets.ControlPacket)
 
 
+_DEFAULT = frozenset({"roles"})
+"""Fields that are not drawn, so that the packets of a seed stay the same."""
+
+
 class PacketForger:
     """Makes packets for one group from dice. Tell it the views that members install."""
 
@@ -145,7 +149,9 @@ class PacketForger:
 
     def _struct(self, info: Any, depth: int) -> Any:
         values = {
-            field.name: self._value(field.type, field.name, depth + 1) for field in info.fields
+            field.name: self._value(field.type, field.name, depth + 1)
+            for field in info.fields
+            if field.name not in _DEFAULT
         }
         return info.cls(**values)
 

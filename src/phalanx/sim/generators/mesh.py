@@ -8,7 +8,7 @@ channels always stays up both ways. Nobody crashes. Members reach each other aro
 channels, so there is no cause for any view change (`changes_max`).
 
 *Free*: any channels break, the mesh falls into cliques, members crash, leave, restart and pause,
-one after the other or at once.
+one after the other or at once. In half of them members set their roles meanwhile.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from phalanx.sim.scenario.model import (
     Partition,
     Pause,
     PlannedLeave,
+    PlannedRole,
     Restart,
     Scenario,
     Spoken,
@@ -39,6 +40,7 @@ MEMBERS_LO, MEMBERS_HI = 3, 8
 _MESSAGES = 6_000
 """Budget of a run, roughly: messages times the square of the number of members."""
 _SERVICES: tuple[Spoken, ...] = ("any", "agreed", "safe", "causal", "basic")
+_OPERATIONS = ("read", "write", "index", "audit")
 _SHAPES = ("line", "star", "random", "random")
 _BREAKS = ms(2, 20, 100, 500, 1000, 3000)
 """How long a channel is down."""
@@ -66,6 +68,7 @@ def random_mesh(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMBE
         network=_network(rng),
         link=_links(rng, names),
         traffic=_traffic(rng, names, begin, end),
+        role=() if around else _roles(seed, names, begin, end),
         **tables,
     )
 
@@ -163,6 +166,22 @@ def _break(rng: Random, names: tuple[str, ...], now: int, both: bool) -> Cut:
     sender, receiver = rng.sample(names, 2)
     lasting = None if often(rng, 30) else rng.choice(_BREAKS)
     return Cut(at_ns=now, for_ns=lasting, from_=(sender,), to=(receiver,), both=both)
+
+
+def _roles(seed: int, names: tuple[str, ...], begin: int, end: int) -> tuple[PlannedRole, ...]:
+    """Role changes of any members at any time, sometimes several at once. They have dice of their
+    own, so that the rest of a scenario does not depend on them."""
+    rng = Random(f"mesh roles {seed}")
+    if not often(rng, 50):
+        return ()
+    rows, now = list[PlannedRole](), begin
+    span = max(1, end - begin)
+    for _ in range(rng.randrange(1, 7)):
+        if not often(rng, 30):
+            now = begin + rng.randrange(span)
+        operations = tuple(sorted(rng.sample(_OPERATIONS, rng.randrange(len(_OPERATIONS)))))
+        rows.append(PlannedRole(member=rng.choice(names), at_ns=now, operations=operations))
+    return tuple(sorted(rows, key=lambda row: row.at_ns))
 
 
 def _traffic(rng: Random, names: tuple[str, ...], begin: int, end: int) -> tuple[Traffic, ...]:

@@ -10,6 +10,7 @@ outside tests and sweeps may import this package.
     merge       which components unite: rules N and J
     view_boundary  where a view ends and the next begins: cuts, early delivery, carried frames
     discovery   who is alive, who is sought, whose name it is
+    roles       which operations members offer
     reports     receipts, lost receivers, what comes with a view
 """
 
@@ -20,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 
 from phalanx.core.membership.proposals import forget_cached
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import agreement, reports
+from phalanx.sim.mutants import agreement, reports, roles
 from phalanx.sim.mutants import discovery as seeking
 from phalanx.sim.mutants import fixed_view as fixed
 from phalanx.sim.mutants import merge as components
@@ -36,6 +37,7 @@ MUTANTS: dict[str, Mutant] = {
     **boundary.MUTANTS,
     **seeking.MUTANTS,
     **reports.MUTANTS,
+    **roles.MUTANTS,
 }
 """Every mutant by name."""
 

@@ -16,6 +16,7 @@ import msgspec
 from phalanx.config import Config, lan
 from phalanx.core.effects import Service
 from phalanx.core.ids import Name
+from phalanx.core.roles import Operations
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -38,7 +39,7 @@ STEPS_MAX = 1_000_000_000
 
 CUTS = ("heal", "partition", "cut")
 LIVES = ("crash", "leave", "restart")
-CHANGES = (*CUTS, *LIVES, "imposter", "break_", "clock", "busy")
+CHANGES = (*CUTS, *LIVES, "imposter", "break_", "clock", "busy", "role")
 """Tables of what may change views. Of one instant, things happen in this order."""
 
 IMPOSTERS_FROM = 100_000
@@ -214,6 +215,14 @@ class Busy(_TomlTable, frozen=True, kw_only=True):
     cpu_ns: Span
 
 
+class PlannedRole(_TomlTable, frozen=True, kw_only=True):
+    """The application of the member sets its role to these operations."""
+
+    member: Name
+    at_ns: Span
+    operations: Operations = ()
+
+
 class Garbage(_TomlTable, frozen=True, kw_only=True):
     """Datagrams that no member sent: noise, damaged, foreign, old or forged packets."""
 
@@ -279,6 +288,7 @@ class Scenario(_TomlTable, frozen=True, kw_only=True, rename={"break_": "break"}
     break_: tuple[OperatorBreak, ...] = ()
     clock: tuple[ClockJump, ...] = ()
     busy: tuple[Busy, ...] = ()
+    role: tuple[PlannedRole, ...] = ()
     garbage: tuple[Garbage, ...] = ()
     traffic: tuple[Traffic, ...] = ()
 

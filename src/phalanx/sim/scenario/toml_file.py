@@ -31,6 +31,7 @@ from phalanx.sim.scenario.model import (
     Pause,
     Peculiarity,
     PlannedLeave,
+    PlannedRole,
     Reader,
     Restart,
     Scenario,
@@ -59,6 +60,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "break": OperatorBreak,
     "clock": ClockJump,
     "busy": Busy,
+    "role": PlannedRole,
     "garbage": Garbage,
     "traffic": Traffic,
 }

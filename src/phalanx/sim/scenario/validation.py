@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.config import lan
 from phalanx.core.ids import NAME_LENGTH_MAX
+from phalanx.core.roles import problem_with
 from phalanx.errors import ConfigurationError
 from phalanx.sim.scenario.model import HORIZON_NS_MAX, LIVES, SUBMISSION_BYTES_MAX, Scenario
 from phalanx.sim.scenario.toml_text import quoted, shown
@@ -46,6 +47,7 @@ def flaw_of(scenario: Scenario) -> Flaw | None:
         or _bad_life(scenario)
         or _bad_imposter(scenario)
         or _bad_break(scenario)
+        or _bad_role(scenario)
         or _too_long(scenario)
     )
 
@@ -88,6 +90,7 @@ _NAMING = {
     "break": ("member", "target"),
     "clock": ("member",),
     "busy": ("member",),
+    "role": ("member",),
 }
 """Where members are named: by table, the keys that hold a name or lists of names."""
 
@@ -108,6 +111,17 @@ def _names(path: Path, value: object) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, tuple):
         for i, inner in enumerate(value):
             yield from _names((*path, i), inner)
+
+
+def _bad_role(scenario: Scenario) -> Flaw | None:
+    for i, role in enumerate(scenario.role):
+        problem = problem_with(role.operations)
+        if problem is None and list(role.operations) != sorted(set(role.operations)):
+            problem = "name each operation once, in order"
+        if problem is not None:
+            shown = " ".join(map(quoted, role.operations))
+            return Flaw(("role", i, "operations"), f"no role: {shown}", problem)
+    return None
 
 
 def _bad_config(scenario: Scenario) -> Flaw | None:

@@ -1,7 +1,8 @@
 """Membership properties: view installations and the agreement of members on them.
 
 self-inclusion       A member belongs to every view it installs.
-local-monotonicity   Epochs of a member's views grow, and each view names the previous one.
+local-monotonicity   Epochs of a member's views grow, each view names the previous one, and no role
+                     of a member that moves together with this one is older than before.
 vid-sanity           A view id means the same view at all members.
 mutual-agreement     Members that keep each other install the same next view.
 transitional-set     A view names the members that came from the same previous view.
@@ -52,10 +53,35 @@ def _local_monotonicity(
         elif b.previous != a.view and not torn:
             text = f"{label(member)} says it came to {b.view} from {b.previous}, not from {a.view}"
             out.violated("local-monotonicity", text, [a, b], view=b.view)
+        for q, before, after in _older_roles(a, b):
+            text = (
+                f"{label(member)} came from {a.view} to {b.view} with {label(q)}, whose role "
+                f"went back from number {before} to {after}"
+            )
+            out.violated("local-monotonicity", text, [a, b], q[0], view=b.view)
     if installs and installs[0].previous is not None and not torn:
         row = installs[0]
         text = f"{label(member)} says it came to {row.view} from {row.previous}, which it never had"
         out.violated("local-monotonicity", text, [row], view=row.view)
+
+
+def _older_roles(a: ViewInstalled, b: ViewInstalled) -> list[tuple[Member, int, int]]:
+    """Members that move together from `a` to `b` whose role has a lower serial in `b`, 0 for none;
+    with both serials."""
+    if not a.role_members or b.previous != a.view:
+        return []
+    together = set(zip(b.transitional, b.transitional_incarnations, strict=True))
+    earlier, later = _serials(a), _serials(b)
+    return [
+        (member, serial, later.get(member, 0))
+        for member, serial in sorted(earlier.items())
+        if member in together and later.get(member, 0) < serial
+    ]
+
+
+def _serials(row: ViewInstalled) -> dict[Member, int]:
+    members = zip(row.role_members, row.role_incarnations, strict=True)
+    return dict(zip(members, row.role_serials, strict=True))
 
 
 def _vid_sanity(trace: ViewTrace, out: Findings) -> None:
@@ -71,7 +97,10 @@ def _vid_sanity(trace: ViewTrace, out: Findings) -> None:
 
 def _content(row: ViewInstalled) -> tuple[object, ...]:
     members = sorted(zip(row.members, row.member_incarnations, strict=True))
-    return members, row.joins, row.removals, row.context, row.cause, sorted(row.components)
+    epoch, components = (row.joins, row.removals), sorted(row.components)
+    columns = (row.role_members, row.role_incarnations, row.role_serials, row.role_operations)
+    roles = sorted(zip(*columns, strict=True))
+    return members, epoch, row.context, row.cause, components, roles
 
 
 def _mutual_agreement(trace: ViewTrace, out: Findings) -> None:
