@@ -1,0 +1,20 @@
+"""`phalanx ms`: commands for the wide-area membership service."""
+
+from __future__ import annotations
+
+import click
+
+from phalanx.cli.ms_rules import rules
+
+
+@click.group("ms")
+def ms() -> None:
+    """Use and inspect the wide-area membership service.
+
+    \b
+    Example:
+      phalanx ms rules check 'fraction > 0.5 or has ada'
+    """
+
+
+ms.add_command(rules)
