@@ -27,7 +27,7 @@ Comparison = Literal["<", "<=", "=", ">=", ">"]
 COMPARISONS: tuple[Comparison, ...] = ("<", "<=", "=", ">=", ">")
 AttributeValue = str | int | bool
 
-RULE_LENGTH_MAX = 1024
+RULE_LENGTH_MAX = 256
 """Characters of a rule: it travels in the attributes of the group."""
 RULE_DEPTH_MAX = 16
 """Parentheses and `not` around an atom."""
