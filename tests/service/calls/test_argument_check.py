@@ -80,7 +80,7 @@ def test_no_argument_of_a_wrong_type_is_accepted(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_unknown_argument_is_refused(call: str) -> None:
-    with pytest.raises(BadArgument, match="'wrong': .* has no such argument"):
+    with pytest.raises(BadArgument, match="has no such argument"):
         checked_call(call, GOOD[call] | {"wrong": 1})
 
 

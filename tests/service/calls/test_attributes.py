@@ -86,7 +86,8 @@ def test_limits_hold_for_the_attributes_after_a_change() -> None:
     assert before["k0"] == 0
 
 
-values = st.one_of(st.text("a1\"\\é😀{[", max_size=4), st.integers(-(1 << 62), 1 << 62), st.booleans())  # fmt: skip
+texts = st.text('a1"\\é😀{[', max_size=4)
+values = st.one_of(texts, st.integers(-(1 << 62), 1 << 62), st.booleans())
 
 
 @settings(deadline=None)
