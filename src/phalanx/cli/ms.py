@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from phalanx.cli.ms_example import example
 from phalanx.cli.ms_rules import rules
 
 
@@ -13,8 +14,10 @@ def ms() -> None:
 
     \b
     Example:
+      phalanx ms example > service.toml
       phalanx ms rules check 'fraction > 0.5 or has ada'
     """
 
 
+ms.add_command(example)
 ms.add_command(rules)
