@@ -31,7 +31,7 @@ def test_a_view_that_comes_before_the_answer_to_the_join_is_kept() -> None:
     outbox = NoticeOutbox()
     outbox.add(view(1, "h/1", "x/2"))
     assert outbox.members == {"h/1": ""}
-    outbox.open("h/1", "client-a")
+    outbox.open("h/1", "client-a", "u")
     assert outbox.members_of("client-a") == ("h/1",)
     [notice] = outbox.waiting("h/1")
     assert (notice.number, notice.kind, notice.members) == (1, "view", ("h/1", "x/2"))
@@ -41,7 +41,7 @@ def test_a_view_that_comes_before_the_answer_to_the_join_is_kept() -> None:
 
 def test_notices_wait_until_they_are_acknowledged() -> None:
     outbox = NoticeOutbox()
-    outbox.open("h/1", "client-a")
+    outbox.open("h/1", "client-a", "u")
     for number in (1, 2, 3):
         outbox.add(view(number))
     assert numbers(outbox, after=1) == [2, 3]
@@ -53,7 +53,7 @@ def test_notices_wait_until_they_are_acknowledged() -> None:
 
 def test_nothing_follows_the_end_of_a_membership_and_its_queue_goes() -> None:
     outbox = NoticeOutbox()
-    outbox.open("h/1", "client-a")
+    outbox.open("h/1", "client-a", "u")
     outbox.add(excluded())
     assert outbox.add(view(2)) == {}
     assert [notice.kind for notice in outbox.waiting("h/1")] == ["excluded"]
@@ -64,12 +64,27 @@ def test_nothing_follows_the_end_of_a_membership_and_its_queue_goes() -> None:
 
 def test_a_member_whose_client_reads_nothing_is_found() -> None:
     outbox = NoticeOutbox()
-    outbox.open("h/1", "client-a")
+    outbox.open("h/1", "client-a", "u")
     for number in range(1, NOTICES_MAX + 1):
         outbox.add(view(number))
     assert not outbox.is_overfull("h/1")
     outbox.add(view(NOTICES_MAX + 1))
     assert outbox.is_overfull("h/1")
+
+
+def test_the_queues_of_a_client_that_is_gone_end_with_its_memberships() -> None:
+    outbox = NoticeOutbox()
+    for member in ("h/1", "h/2"):
+        outbox.open(member, "client-a", "u")
+        outbox.add(view(1, member=member))
+    outbox.add(excluded("h/2"))
+    rows = outbox.depart("client-a")
+    assert rows[KEY + "h/2"] is None
+    assert outbox.waiting("h/1") == []
+    assert outbox.uid_of("h/1") == "u"
+    outbox.add(view(2))
+    assert outbox.waiting("h/1") == []
+    assert outbox.add(excluded()) == {KEY + "h/1": None}
 
 
 def one_step(
@@ -79,7 +94,7 @@ def one_step(
         case 0:
             return outbox.add(excluded(member))
         case 1 | 2 | 3:
-            return outbox.open(member, "client-a")
+            return outbox.open(member, "client-a", "u")
         case 4 | 5 | 6 | 7:
             return outbox.acknowledge("client-a", member, last)
         case _:

@@ -27,11 +27,15 @@ class NoticeQueue(msgspec.Struct, array_like=True):
     empty until the answer to its join names the member."""
 
     client: str = ""
+    uid: str = ""
+    """The group of the member."""
     last: int = 0
     """The number of the latest notice."""
     waiting: list[MemberNotice] = []
     over: bool = False
     """The membership has ended; the queue goes with the last acknowledgement."""
+    departed: bool = False
+    """The client is gone: nobody reads the notices."""
 
 
 class NoticeOutbox:
@@ -52,17 +56,22 @@ class NoticeOutbox:
     def members_of(self, client: str) -> tuple[str, ...]:
         return tuple(m for m, queue in self._queues.items() if queue.client == client)
 
+    def uid_of(self, member: str) -> str:
+        """The group of the member; empty if nobody has reported it."""
+        queue = self._queues.get(member)
+        return "" if queue is None else queue.uid
+
     def is_over(self, member: str) -> bool:
         """Whether the membership has ended."""
         queue = self._queues.get(member)
         return queue is None or queue.over
 
-    def open(self, member: str, client: str) -> dict[str, bytes | None]:
-        """A client has a member. Does nothing if that is known."""
+    def open(self, member: str, client: str, uid: str) -> dict[str, bytes | None]:
+        """A client has a member of a group. Does nothing if that is known."""
         queue = self._queues.setdefault(member, NoticeQueue())
         if queue.client:
             return {}
-        queue.client = client
+        queue.client, queue.uid = client, uid
         return self._row(member)
 
     def add(self, effect: Notify) -> dict[str, bytes | None]:
@@ -72,8 +81,10 @@ class NoticeOutbox:
         if queue.over:
             return {}
         queue.last += 1
-        queue.waiting.append(_notice(effect, queue.last))
+        queue.uid = effect.uid
         queue.over = effect.view is None
+        if not queue.departed:
+            queue.waiting.append(_notice(effect, queue.last))
         return self._row(effect.member)
 
     def is_overfull(self, member: str) -> bool:
@@ -95,6 +106,16 @@ class NoticeOutbox:
             return {}
         queue.waiting = kept
         return self._row(member)
+
+    def depart(self, client: str) -> dict[str, bytes | None]:
+        """The client is gone: drop its notices. Its queues go when the memberships end."""
+        rows: dict[str, bytes | None] = {}
+        for member in self.members_of(client):
+            queue = self._queues[member]
+            queue.departed = True
+            queue.waiting = []
+            rows |= self._row(member)
+        return rows
 
     def _row(self, member: str) -> dict[str, bytes | None]:
         queue = self._queues[member]

@@ -97,6 +97,10 @@ class ServiceProcess:
 
     def stop(self) -> None:
         """Stop at once, as a crash would. The caller closes link and records."""
+        if not self.failed.done():
+            self.failed.cancel()
+        if self._link.fileno() < 0:
+            return
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._link.fileno())
         if self._writing:
@@ -108,6 +112,10 @@ class ServiceProcess:
         """Give the machine an input, and carry out what follows from it."""
         self._guarded(lambda: self.perform(self.machine.step(time.monotonic_ns(), given)))
         self._arm()
+
+    def write(self, rows: Mapping[str, bytes | None]) -> None:
+        """Make rows durable outside a step of the machine."""
+        self._guarded(lambda: self._records.write(rows))
 
     # ------------------------------------------------------------------ effects
 
