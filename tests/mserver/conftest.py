@@ -56,7 +56,12 @@ class LocalGroups:
                 return []
             case "read":
                 names = json.dumps(list(self._members()))
-                return [Answer(CallResult(call.id, "u", values={"members": names}))]
+                vid = (
+                    self._vid(self.record.last_number)
+                    if call.arguments["call"] == "get_view"
+                    else None
+                )
+                return [Answer(CallResult(call.id, "u", vid=vid, values={"members": names}))]
             case _:
                 return [Answer(CallResult(call.id, error=f"denied({call.kind})"))]
 
@@ -136,6 +141,11 @@ class Host:
 
 
 Scenario = Callable[[Host], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def host_of() -> Callable[[Path], Host]:
+    return Host
 
 
 @pytest.fixture
