@@ -66,6 +66,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):
     vid: Vid
     isolated: Servers = ()
     state: SetState | None = None
+    priority: Annotated[int, msgspec.Meta(ge=1, le=5)] = 5
 
 
 class StableUpTo(msgspec.Struct, frozen=True, array_like=True, tag="stable"):
@@ -79,13 +80,15 @@ class StableUpTo(msgspec.Struct, frozen=True, array_like=True, tag="stable"):
 
 class CoordinatorFailed(msgspec.Struct, frozen=True, array_like=True, tag="coordfail"):
     """Its sender takes the coordinator of a change for failed and reports its own status with that
-    change. Whoever receives it answers with the same message (rules M7, M8)."""
+    change. Whoever receives it answers with the same message (`reply`), or with the commit if there
+    is one (rules M7, M8)."""
 
     set: Text
     base: Vid
     change: SetChange
     failed: Gid
-    status: Literal["unaware", "acked", "committed"]
+    status: Literal["unaware", "acked"]
+    reply: bool = False
     isolated: Servers = ()
 
 
@@ -361,6 +364,8 @@ LogMessage = (
     | MissingCommits
 )
 """Messages within one component of a set."""
+OnBase = Initiate | CoordinatorFailed | Monitor | MonitorReply | StableUpTo
+"""Those that mean something only on the state that they name (rule M5)."""
 ServiceMessage = (
     LogMessage
     | EnterSet

@@ -1,8 +1,8 @@
 """Values of the membership service: versions, group views, groups and the state of a set.
 
 A *set* is a few servers that agree on one sequence of changes, its log. What they agree on is a
-`SetState`. A *group* is owned by one set at a time; its `ServiceGroup` value carries its history, so that
-whoever receives it needs to ask nobody. All values are frozen. Those with dicts are never
+`SetState`. A *group* is owned by one set at a time; its `ServiceGroup` value carries its history,
+so that whoever receives it needs to ask nobody. All values are frozen. Those with dicts are never
 changed in place: `msgspec.structs.replace` makes the next one.
 
 Identities: a server is a `MemberId` (name and incarnation; a server that has lost its disk has a
