@@ -114,7 +114,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.place = str(folder / "mi.sock")
-        self.grace_seconds = 3.0
+        self.places = ClientPlaces(Path(self.place))
         self.records: RecordStore | None = None
 
     async def start(self) -> InterfaceProcess:
@@ -128,7 +128,7 @@ class Host:
             DatagramLink("127.0.0.1:0"),
             MessageCodec("test"),
             {},
-            ClientPlaces(Path(self.place), grace_seconds=self.grace_seconds),
+            self.places,
         )
         await self.process.start()
         return self.process

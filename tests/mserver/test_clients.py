@@ -7,6 +7,7 @@ import inspect
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from phalanx.mserver.client_messages import (
     frame_of,
     to_client,
 )
+from phalanx.mserver.interface_process import ClientPlaces
 from phalanx.service.calls.call_errors import BadArgument, Denied, Unavailable
 from phalanx.service.calls.call_table import CALLS
 
@@ -160,7 +162,7 @@ def test_a_client_that_does_not_come_back_after_a_restart_leaves(on_a_host: Run)
         await dying.join_group("orders")
         await host.stop()
         dying._task.cancel()
-        host.grace_seconds = 0.2
+        host.places = ClientPlaces(Path(host.place), grace_seconds=0.2)
         await host.start()
         async with await connect(host.place) as witness:
             assert (await witness.get_list("orders"))["members"] == ["h/1"]

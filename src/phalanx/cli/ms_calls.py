@@ -10,17 +10,26 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from phalanx.config import Certificates, SharedKey, Tls
 from phalanx.mserver.blocking_client import BlockingServiceClient, connect_blocking
 from phalanx.service.calls.call_errors import ServiceError
 from phalanx.service.calls.call_table import CALLS, CallArgument, CallSpec
 from phalanx.text import one_line
 
+TLS_OPTIONS: tuple[Callable[..., Any], ...] = (
+    click.option("--certificate", metavar="FILE", help="TLS over TCP: own certificate, PEM."),
+    click.option("--private-key", metavar="FILE", help="TLS: the private key, PEM."),
+    click.option("--authority", metavar="FILE", help="TLS: the certificate of the authority."),
+    click.option("--shared-key", metavar="FILE", help="TLS over TCP: a key that all have."),
+)
 INTERFACE = "PHALANX_INTERFACE"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def interface_option(command: Command) -> Command:
-    """The option that names the interface."""
+    """The options that name the interface, and how to encrypt the way to it."""
+    for option in reversed(TLS_OPTIONS):
+        command = option(command)
     return click.option(
         "--interface",
         metavar="PLACE",
@@ -30,10 +39,25 @@ def interface_option(command: Command) -> Command:
     )(command)
 
 
+def tls_of(given: dict[str, Any]) -> Tls | None:
+    """The certificates or the key for TLS_OPTIONS, which are removed from `given`."""
+    files = [given.pop(name) for name in ("certificate", "private_key", "authority")]
+    key = given.pop("shared_key")
+    if any(files) and not all(files):
+        raise click.UsageError("give all of --certificate, --private-key and --authority")
+    if any(files) and key:
+        raise click.UsageError("give either a certificate or --shared-key")
+    if all(files):
+        return Certificates(*files)
+    return SharedKey(key) if key else None
+
+
 @contextlib.contextmanager
-def client_of(interface: str, timeout: float) -> Iterator[BlockingServiceClient]:
-    """A client that is closed at the end."""
-    client = connect_blocking(interface, timeout=timeout)
+def client_of(
+    interface: str, timeout: float, given: dict[str, Any]
+) -> Iterator[BlockingServiceClient]:
+    """A client that is closed at the end. Takes the options of `interface_option` from `given`."""
+    client = connect_blocking(interface, tls=tls_of(given), timeout=timeout)
     try:
         yield client
     finally:
@@ -47,7 +71,7 @@ def call_command(spec: CallSpec) -> click.Command:
         arguments = {a.name: value(a, given[a.name]) for a in spec.arguments}
         arguments = {name: each for name, each in arguments.items() if each is not None}
         try:
-            with client_of(interface, timeout) as client:
+            with client_of(interface, timeout, given) as client:
                 result = client.call(spec.name, arguments, timeout)
                 show(result, as_json)
                 if spec.name == "join_group":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
@@ -25,7 +26,9 @@ VIEWS_MAX = 1_000_000
 )
 @click.option("--count", type=WholeNumber(1, VIEWS_MAX), help="End after this number of views.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one on each line.")
-def watch_group(group: str, interface: str, every: float, count: int | None, as_json: bool) -> None:
+def watch_group(
+    group: str, interface: str, every: float, count: int | None, as_json: bool, **given: Any
+) -> None:
     """Print each new view of GROUP, without being a member.
 
     It asks the interface repeatedly, so that views which are followed at once by others may be
@@ -38,7 +41,7 @@ def watch_group(group: str, interface: str, every: float, count: int | None, as_
     """
     last = ""
     shown = 0
-    with client_of(interface, 10.0) as client:
+    with client_of(interface, 10.0, given) as client:
         while True:
             try:
                 view = client.call("get_view", {"group": group}, 10.0)

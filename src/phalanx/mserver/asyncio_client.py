@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import uuid
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self
 
+from phalanx.config import Tls
 from phalanx.errors import ConfigurationError
 from phalanx.mserver.call_method import CALL_SECONDS, asyncio_method
 from phalanx.mserver.client_messages import (
@@ -35,6 +35,7 @@ from phalanx.mserver.client_state import ClientState
 from phalanx.service.calls.argument_check import checked_call
 from phalanx.service.calls.call_errors import Unavailable, error_from_wire
 from phalanx.transport.addresses import host_and_port
+from phalanx.transport.tls_identity import open_tls
 
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = (0.05, 1.0)
@@ -65,9 +66,11 @@ class ServiceClient:
     join_group = asyncio_method("join_group")
     leave_group = asyncio_method("leave_group")
 
-    def __init__(self, place: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, place: str, tls: Tls | None) -> None:
+        if "/" not in place:
+            host_and_port("interface", place)
         self._place = place
-        self._tls = tls
+        self._tls = open_tls(tls).client if tls is not None else None
         self._state = ClientState(uuid.uuid4().hex)
         self._writer: asyncio.StreamWriter | None = None
         self._answers: dict[int, asyncio.Future[CallReply]] = {}
@@ -195,7 +198,8 @@ class ServiceClient:
         if "/" in self._place:
             return await asyncio.open_unix_connection(self._place)
         host, port = host_and_port("interface", self._place)
-        return await asyncio.open_connection(host, port, ssl=self._tls)
+        name = host if self._tls is not None else None  # for SNI; certificates name no hosts
+        return await asyncio.open_connection(host, port, ssl=self._tls, server_hostname=name)
 
     def _take(self, body: bytes) -> None:
         news, messages = self._state.take(to_client(body))
@@ -216,10 +220,10 @@ class ServiceClient:
 
 
 async def connect(
-    interface: str, *, tls: ssl.SSLContext | None = None, timeout: float = CONNECT_SECONDS
+    interface: str, *, tls: Tls | None = None, timeout: float = CONNECT_SECONDS
 ) -> ServiceClient:
-    """A client of the interface at this place: the path of a Unix socket, or host:port.
-    Unavailable if it does not answer in time."""
+    """A client of the interface at this place: the path of a Unix socket, or host:port, with TLS
+    if its certificates or its shared key are given. Unavailable if it does not answer in time."""
     client = ServiceClient(interface, tls)
     try:
         await client.wait_connected(timeout)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import ssl
 import threading
 from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from phalanx.config import Tls
 from phalanx.mserver.asyncio_client import CONNECT_SECONDS, ServiceClient, connect
 from phalanx.mserver.call_method import CALL_SECONDS, blocking_method
 from phalanx.mserver.client_messages import MemberNotice
@@ -46,7 +46,7 @@ class BlockingServiceClient:
     join_group = blocking_method("join_group")
     leave_group = blocking_method("leave_group")
 
-    def __init__(self, interface: str, tls: ssl.SSLContext | None, timeout: float) -> None:
+    def __init__(self, interface: str, tls: Tls | None, timeout: float) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="phalanx-client", daemon=True)
         self._thread.start()
@@ -123,7 +123,7 @@ class BlockingServiceClient:
 
 
 def connect_blocking(
-    interface: str, *, tls: ssl.SSLContext | None = None, timeout: float = CONNECT_SECONDS
+    interface: str, *, tls: Tls | None = None, timeout: float = CONNECT_SECONDS
 ) -> BlockingServiceClient:
     """A client of the interface at this place: the path of a Unix socket, or host:port.
     Unavailable if it does not answer in time."""

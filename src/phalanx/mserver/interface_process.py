@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import ssl
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from phalanx.config import Tls
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, NetworkError, StateError
 from phalanx.mserver.datagram_link import Address, DatagramLink
@@ -25,6 +25,7 @@ from phalanx.mserver.service_process import ServiceMachine, ServiceProcess
 from phalanx.service.inputs import CallSubmitted
 from phalanx.service.message_codec import MessageCodec
 from phalanx.transport.addresses import host_and_port
+from phalanx.transport.tls_identity import open_tls
 
 CLIENT_GRACE_SECONDS = 3.0
 """A client that is gone for longer leaves all its groups."""
@@ -37,7 +38,8 @@ class ClientPlaces:
     unix: Path
     tcp: str = ""
     """host:port; none if empty."""
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
+    """How TCP clients are encrypted and prove that they belong here."""
     insecure: bool = False
     """Allow TCP without TLS beyond the loopback interface."""
     grace_seconds: float = CLIENT_GRACE_SECONDS
@@ -52,7 +54,7 @@ class ClientPlaces:
         except ValueError:
             loopback = host == "localhost"
         if not loopback:
-            remedy = "give --certificate and --private-key, or --insecure for plain TCP"
+            remedy = "give a certificate or a shared key, or --insecure for plain TCP"
             raise ConfigurationError("listen", self.tcp, remedy)
 
 
@@ -115,8 +117,8 @@ class InterfaceProcess:
             raise StateError(str(unix), error.strerror or str(error), remedy) from error
         if self.places.tcp:
             host, port = host_and_port("listen", self.places.tcp)
+            tls = open_tls(self.places.tls).server if self.places.tls is not None else None
             try:
-                tls = self.places.tls
                 listener = await asyncio.start_server(self.server.serve, host, port, ssl=tls)
                 self._listeners.append(listener)
             except OSError as error:
