@@ -72,6 +72,13 @@ class Send(msgspec.Struct, frozen=True):
     message: ServiceMessage
 
 
+class Multicast(msgspec.Struct, frozen=True):
+    """Send to the multicast address of a set: to all servers that listen there, members or not."""
+
+    set: str
+    message: ServiceMessage
+
+
 class Persist(msgspec.Struct, frozen=True):
     """Replace the record of that set or interface."""
 
@@ -149,4 +156,4 @@ LogEffect = (
     | LeftSet
     | Ignored
 )
-ServiceEffect = LogEffect | Answer | Notify
+ServiceEffect = LogEffect | Multicast | Answer | Notify
