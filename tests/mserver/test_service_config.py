@@ -58,6 +58,19 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     assert config.servers["be1"].address == "10.0.1.1:7200"
 
 
+def test_the_machines_get_the_same_tree(tmp_path: Path) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(GOOD)
+    config = read_service_config(file)
+    tree = config.set_tree
+    assert tree.sets_of("t1") == ("backbone", "berlin")
+    assert tree.above("berlin") == "backbone"
+    assert tree.sets["berlin"].parent == "t1"
+    assert tree.set_of_interface("host-1") == "berlin"
+    assert config.below("backbone") == ("t1", "t2", "be1")
+    assert config.below("berlin") == ("t1", "be1")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key", "part"),
     [

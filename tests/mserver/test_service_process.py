@@ -20,6 +20,7 @@ from phalanx.mserver.service_process import ServiceProcess, record_row, records_
 from phalanx.service.effects import (
     Ignored,
     InterfaceRecord,
+    Multicast,
     Persist,
     Send,
     ServiceEffect,
@@ -82,7 +83,13 @@ class Pair:
         self.records = WatchedRecords(self.peer)
         servers = {"b": self.peer.local}
         self.process = ServiceProcess(
-            ME, self.machine, self.records, self.link, self.codec, servers
+            ME,
+            self.machine,
+            self.records,
+            self.link,
+            self.codec,
+            servers,
+            listeners={"s": ("a", "b", "unresolved")},
         )
 
     def tell(self, data: bytes, source: DatagramLink | None = None) -> None:
@@ -195,6 +202,19 @@ def test_an_interface_is_answered_at_the_address_that_it_used_last() -> None:
             stranger.close()
 
     run([[Send(host, HELLO), Ignored("old", PEER)]], scenario)
+
+
+def test_a_multicast_goes_to_every_other_server_that_listens() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.process.start([Multicast("s", HELLO), Multicast("other", HELLO)])
+        [data] = await arrived(pair.peer, 1)
+        assert pair.codec.decode(data) == ServiceEnvelope(ME, HELLO)
+        await asyncio.sleep(0.05)
+        assert pair.peer.receive(0) == []
+        assert pair.link.receive(0) == []
+        assert pair.process.counts == {"sent": 1, "no-address": 1}
+
+    run([], scenario)
 
 
 def test_the_timer_follows_the_deadline_of_the_machine() -> None:

@@ -7,6 +7,7 @@ import click
 from phalanx.cli.ms_calls import COMMANDS
 from phalanx.cli.ms_example import example
 from phalanx.cli.ms_rules import rules
+from phalanx.cli.ms_tree import tree
 from phalanx.cli.ms_watch import watch_group
 
 
@@ -24,6 +25,7 @@ def ms() -> None:
 
 ms.add_command(example)
 ms.add_command(rules)
+ms.add_command(tree)
 ms.add_command(watch_group)
 for command in COMMANDS:
     ms.add_command(command)

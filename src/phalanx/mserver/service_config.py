@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import FileError
+from phalanx.service.set_tree import ConfiguredSet, SetTree
 
 
 class SetConfig(msgspec.Struct, frozen=True):
@@ -77,6 +78,22 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     @property
     def top(self) -> SetConfig:
         return next(each for each in self.sets.values() if each.parent is None)
+
+    @property
+    def set_tree(self) -> SetTree:
+        """The tree as the machines see it."""
+        sets = {
+            each.name: ConfiguredSet(each.name, each.level, each.members, each.parent, each.link)
+            for each in self.sets.values()
+        }
+        return SetTree(sets, {i.name: i.home for i in self.interfaces.values()})
+
+    def below(self, name: str) -> tuple[str, ...]:
+        """The servers of a set and of all sets below it: who may ever be a member of it."""
+        found = dict.fromkeys(self.sets[name].members)
+        for child in self.children_of(name):
+            found.update(dict.fromkeys(self.below(child.name)))
+        return tuple(found)
 
     def children_of(self, name: str) -> list[SetConfig]:
         """The sets directly below a set, in the order of the file."""

@@ -15,7 +15,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -26,6 +26,7 @@ from phalanx.service.effects import (
     DurableRecord,
     Ignored,
     InterfaceRecord,
+    Multicast,
     Persist,
     Send,
     ServiceEffect,
@@ -44,9 +45,9 @@ _decode = msgspec.msgpack.Decoder(DurableRecord).decode
 
 
 class ServiceMachine(Protocol):
-    """What the driver needs of `Mserver` and `MemberInterface`."""
+    """What the driver needs of a machine. Each takes messages and time; an interface calls too."""
 
-    def step(self, now: int, given: InterfaceInput) -> Sequence[ServiceEffect]: ...
+    def step(self, now: int, given: Any) -> Sequence[ServiceEffect]: ...
 
     def deadline(self) -> int | None: ...
 
@@ -68,6 +69,7 @@ class ServiceProcess:
         codec: MessageCodec,
         servers: Mapping[str, Address],
         *,
+        listeners: Mapping[str, Sequence[str]] | None = None,
         more_records: MoreRecords = lambda effects: {},
         take_effect: TakeEffect = lambda effect: None,
     ) -> None:
@@ -78,6 +80,8 @@ class ServiceProcess:
         self._link = link
         self._codec = codec
         self._servers = servers
+        self._listeners = listeners or {}
+        """The servers that a multicast to a set goes to, a copy to each."""
         self._interfaces: dict[str, Address] = {}
         self._more_records = more_records
         self._take_effect = take_effect
@@ -135,7 +139,10 @@ class ServiceProcess:
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    self._send(to, ServiceEnvelope(self.me, message))
+                    self._send((to.name,), ServiceEnvelope(self.me, message))
+                case Multicast(name, message):
+                    others = [s for s in self._listeners.get(name, ()) if s != self.me.name]
+                    self._send(others, ServiceEnvelope(self.me, message))
                 case Ignored(reason, _):
                     self.counts[f"ignored-{reason}"] += 1
                 case Persist():
@@ -143,13 +150,15 @@ class ServiceProcess:
                 case _:
                     self._take_effect(effect)
 
-    def _send(self, to: MemberId, envelope: ServiceEnvelope) -> None:
-        address = self._servers.get(to.name) or self._interfaces.get(to.name)
-        if address is None:
-            self.counts["no-address"] += 1
-            return
-        self._link.send(self._codec.encode(envelope), address)
-        self.counts["sent"] += 1
+    def _send(self, to: Sequence[str], envelope: ServiceEnvelope) -> None:
+        data = self._codec.encode(envelope)
+        for name in to:
+            address = self._servers.get(name) or self._interfaces.get(name)
+            if address is None:
+                self.counts["no-address"] += 1
+            else:
+                self._link.send(data, address)
+                self.counts["sent"] += 1
         if self._link.has_waiting and not self._writing:
             self._writing = True
             asyncio.get_running_loop().add_writer(self._link.fileno(), self._writable)
