@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = PurePosixPath("src/phalanx")
 CORE = PACKAGE / "core"
+SERVICE = PACKAGE / "service"
 
 Rule = Callable[[str, PurePosixPath], list[str]]
 
@@ -96,6 +97,9 @@ TOUCHES_THE_WORLD = frozenset(
 )
 CALLS_THAT_TOUCH_THE_WORLD = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 CORE_MAY_USE_OF_PHALANX = frozenset({"core", "errors", "config"})
+SERVICE_MAY_USE_OF_PHALANX = CORE_MAY_USE_OF_PHALANX | {"service"}
+SERVICE_OUTSIDE = frozenset[str]()
+"""Modules and packages of the service that are not pure: stores, processes, clients."""
 CORE_MAY_USE_OF_OTHERS = frozenset({"msgspec"})
 
 
@@ -103,10 +107,12 @@ def purity(source: str, path: PurePosixPath) -> list[str]:
     """The core has no sockets, clocks, threads, files or chance, and knows no outer package."""
     tree = parsed(source)
     found = []
+    in_service = path.is_relative_to(SERVICE)
+    may_use = SERVICE_MAY_USE_OF_PHALANX if in_service else CORE_MAY_USE_OF_PHALANX
     for line, name in imports(tree):
         top, _, rest = name.partition(".")
         if top == "phalanx":
-            allowed = rest.partition(".")[0] in CORE_MAY_USE_OF_PHALANX
+            allowed = rest.partition(".")[0] in may_use
         elif top in sys.stdlib_module_names:
             allowed = top not in TOUCHES_THE_WORLD
         else:  # a relative import has an empty top, and is refused with the strangers
@@ -120,8 +126,22 @@ def purity(source: str, path: PurePosixPath) -> list[str]:
     return found
 
 
+def of_the_service(rule: Rule) -> Rule:
+    """The rule for the modules of the service that are pure."""
+
+    def held(source: str, path: PurePosixPath) -> list[str]:
+        first = path.relative_to(SERVICE).parts[0].removesuffix(".py")
+        return [] if first in SERVICE_OUTSIDE else rule(source, path)
+
+    return held
+
+
 def test_the_core_imports_nothing_that_touches_the_world() -> None:
     assert problems(purity, CORE) == ""
+
+
+def test_the_machines_of_the_service_import_nothing_that_touches_the_world() -> None:
+    assert problems(of_the_service(purity), SERVICE) == ""
 
 
 @pytest.mark.parametrize(
@@ -144,6 +164,13 @@ def test_the_core_imports_nothing_that_touches_the_world() -> None:
 )
 def test_the_rule_of_purity_can_fail(snippet: str) -> None:
     assert purity(snippet, CORE / "x.py") != []
+    assert of_the_service(purity)(snippet, SERVICE / "x.py") != []
+
+
+def test_only_the_service_may_import_the_service() -> None:
+    snippet = "from phalanx.service.values import Vid"
+    assert purity(snippet, CORE / "x.py") != []
+    assert purity(snippet, SERVICE / "x.py") == []
 
 
 def test_the_core_may_import_pure_modules_and_its_own() -> None:
@@ -173,6 +200,7 @@ ORDER = [
     "explore",
     "transport",
     "runtime",
+    "mserver",
     "api",
     "blocking",
     "__init__",
@@ -251,6 +279,7 @@ PRODUCTION = frozenset(
         "verify",
         "transport",
         "runtime",
+        "mserver",
         "api",
         "blocking",
         "__init__",
@@ -409,6 +438,10 @@ def composition(source: str, path: PurePosixPath) -> list[str]:
 
 def test_no_class_of_the_core_derives_from_another_module() -> None:
     assert problems(composition, CORE) == ""
+
+
+def test_no_machine_of_the_service_derives_from_another_module() -> None:
+    assert problems(of_the_service(composition), SERVICE) == ""
 
 
 @pytest.mark.parametrize(
@@ -583,6 +616,10 @@ def determinism(source: str, path: PurePosixPath) -> list[str]:
 
 def test_the_core_knows_no_float_and_no_order_of_a_set() -> None:
     assert problems(determinism, CORE) == ""
+
+
+def test_the_machines_of_the_service_know_no_float_and_no_order_of_a_set() -> None:
+    assert problems(of_the_service(determinism), SERVICE) == ""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@
     ├── EngineFailed            a bug of Phalanx: this member is no longer in its group
     ├── PipelineError           Spark, or a location given to it, cannot be used
     ├── WorkerDied              a process that did part of the work ended early
+    ├── ServiceError            a refused call of the membership service (service/calls)
     └── SubmissionError         a message that was not accepted; nothing was sent
         ├── MessageTooLarge
         ├── UnknownMember

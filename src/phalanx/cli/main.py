@@ -31,6 +31,8 @@ try:  # importing takes long enough to be interrupted
     from phalanx.cli.journal import journal
     from phalanx.cli.lake import lake_group
     from phalanx.cli.measures import measures
+    from phalanx.cli.ms import ms
+    from phalanx.cli.mserver import mserver
     from phalanx.cli.node import chat, node
     from phalanx.cli.options import own_version
     from phalanx.cli.report import report
@@ -171,6 +173,8 @@ main.add_command(history)
 main.add_command(journal)
 main.add_command(lake_group)
 main.add_command(measures)
+main.add_command(ms)
+main.add_command(mserver)
 main.add_command(node)
 main.add_command(report)
 main.add_command(sim)

@@ -29,6 +29,7 @@ from phalanx.cli.sim_output import (
     replay_line,
     run_line,
 )
+from phalanx.cli.sim_service import service
 from phalanx.explore.random_walk import play
 from phalanx.journal import jsonl as eventfile
 from phalanx.sim.demo import INTRODUCTION, demo_scenario
@@ -74,6 +75,9 @@ def sim(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+sim.add_command(service)
 
 
 @sim.command("run")

@@ -1,0 +1,77 @@
+"""`phalanx sim service`: simulate the servers of the wide-area membership service."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from phalanx.cli.options import JOBS_MAX, SEED_MAX, IntRange, WholeNumber
+from phalanx.sim.service.service_mutants import service_mutant
+from phalanx.sim.service.service_run import ServicePlan
+from phalanx.sim.service.service_sweep import sweep_service
+
+
+@click.command("service")
+@click.option(
+    "--seeds",
+    type=IntRange(0, SEED_MAX, closed=False),
+    required=True,
+    metavar="A:B",
+    help="Seeds from A up to, not including, B.",
+)
+@click.option(
+    "--levels", type=WholeNumber(2, 4), help="Levels of sets; two or three, drawn from the seed."
+)
+@click.option("--faults", type=WholeNumber(0, 1000), default=8, help="Faults of each run; 8.")
+@click.option(
+    "--seconds", type=WholeNumber(1, 3600), default=30, help="Virtual time of the faults; 30."
+)
+@click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
+@click.option("--mutant", metavar="NAME", help="Break one rule of the service first.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def service(
+    seeds: tuple[int, int],
+    levels: int | None,
+    faults: int,
+    seconds: int,
+    jobs: int | None,
+    mutant: str | None,
+    as_json: bool,
+) -> None:
+    """Simulate trees of servers of the wide-area membership service.
+
+    Servers crash, with their disks or without, and come back; parts of the network are cut and
+    heal; messages are lost. Every state of every set is checked, and whether all comes to rest.
+
+    \b
+    Examples:
+      phalanx sim service --seeds 0:100
+      phalanx sim service --seeds 7:8 --mutant no-acting --json
+    """
+    with service_mutant(mutant):
+        pass  # an unknown mutant is reported before any worker starts
+    plan = ServicePlan(levels=levels or 0, faults=faults, seconds=seconds)
+    tally = sweep_service(seeds, plan, mutant, jobs)
+    facts = tally.summary()
+    if as_json:
+        click.echo(json.dumps(facts))
+    else:
+        counts = tally.counts
+        click.echo(f"{tally.runs} runs, {len(tally.failing_seeds)} failed")
+        click.echo(
+            f"{counts['commits']} commits applied, of them {counts['fork applied']} forks and "
+            f"{counts['union applied']} unions; {counts['founded']} components founded; at rest "
+            f"after at most {tally.slowest_rest_s:g} s"
+        )
+        if tally.first_failure:
+            click.echo(tally.first_failure)
+            lowest = min(tally.failing_seeds)
+            broken = f" --mutant {mutant}" if mutant else ""
+            tree = f" --levels {levels}" if levels else ""
+            click.echo(
+                f"replay: phalanx sim service --seeds {lowest}:{lowest + 1} --faults {faults} "
+                f"--seconds {seconds}{tree}{broken}"
+            )
+    if tally.failing_seeds:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,119 @@
+"""Breadth-first search of all states of a small set, with the checks of PROTOCOLS.md F.1.
+
+At the end of every path: DIV, a live member has another one in its view that has gone another way;
+LAG, it has one in its view that is behind, or ahead, and nobody brings them together; STUCK,
+somebody waits although nothing will come; SPLIT, the set forked although nothing failed; LOST, a
+change that a live member wants is not in its state. In every state: C4, a member takes a state for
+stable that another member of its view has not applied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter
+
+import msgspec
+
+from phalanx.explore.service.set_space import (
+    SetSearchOptions,
+    SetSearchState,
+    SetSpace,
+)
+from phalanx.sim.run import without_garbage_collection
+
+STATES_BETWEEN_LOOKS = 1024
+
+
+class SetSearchResult(msgspec.Struct):
+    """The result of a search; `complete` if every state was seen."""
+
+    options: SetSearchOptions
+    states: int = 0
+    transitions: int = 0
+    ends: int = 0
+    seconds: float = 0.0
+    complete: bool = False
+    violations: dict[str, int] = {}
+    paths: dict[str, list[str]] = {}
+    """The first path to each kind of violation, a shortest one."""
+
+
+def search_set(options: SetSearchOptions, seconds: float = 60.0) -> SetSearchResult:
+    """All states within the time, or as many as it allows."""
+    with without_garbage_collection():
+        return _search(options, seconds)
+
+
+def _search(options: SetSearchOptions, seconds: float) -> SetSearchResult:
+    space = SetSpace(options)
+    first = space.initial()
+    result = SetSearchResult(options)
+    came_from: dict[SetSearchState, tuple[SetSearchState, str] | None] = {first: None}
+    open_states = deque([first])
+    started = perf_counter()
+    while open_states:
+        if result.states % STATES_BETWEEN_LOOKS == 0 and perf_counter() - started > seconds:
+            break
+        state = open_states.popleft()
+        result.states += 1
+        following = space.successors(state)
+        result.transitions += len(following)
+        found = early_claims(space, state)
+        if not [line for line, _ in following if "crashes" not in line]:
+            result.ends += 1
+            found = found or verdict(space, state)
+        if found:
+            result.violations[found] = result.violations.get(found, 0) + 1
+            if found not in result.paths:
+                result.paths[found] = _path(came_from, state)
+        for line, after in following:
+            if after not in came_from:
+                came_from[after] = (state, line)
+                open_states.append(after)
+    result.complete = not open_states
+    result.seconds = perf_counter() - started
+    return result
+
+
+def _path(
+    came_from: dict[SetSearchState, tuple[SetSearchState, str] | None], state: SetSearchState
+) -> list[str]:
+    lines = []
+    while (step := came_from[state]) is not None:
+        state, line = step
+        lines.append(line)
+    return lines[::-1]
+
+
+def early_claims(space: SetSpace, state: SetSearchState) -> str | None:
+    """Rule C4, in every state."""
+    logs = [space.logs[number] for number in state.logs]
+    for log in logs:
+        stable = log.stable
+        for gid in stable.view if stable is not None else ():
+            other = logs[space.ids.index(gid)]
+            applied = {other.state.vid, *(commit.vid for commit in other.record().commits)}
+            if stable is not None and stable.vid not in applied:
+                if other.state.vid.number <= stable.vid.number:
+                    return "C4"
+    return None
+
+
+def verdict(space: SetSpace, state: SetSearchState) -> str | None:
+    """What is wrong at the end of a path."""
+    logs = [space.logs[number] for number in state.logs]
+    live = [i for i in range(space.options.members) if i not in state.dead]
+    if any(not logs[i].is_idle for i in live):
+        return "STUCK"
+    for p in live:
+        for q in live:
+            one, other = logs[p]._chain, logs[q]._chain
+            if space.ids[q] in one.view and one.vid != other.vid:
+                return "DIV" if one.relation(other.vid) == "diverged" else "LAG"
+    if space.options.undisturbed and any(
+        len(logs[i].state.view) != space.options.members for i in live
+    ):
+        return "SPLIT"
+    if any(name not in logs[i].state.names for i in live for name in space.wanted[i]):
+        return "LOST"
+    return None

@@ -1,0 +1,1 @@
+"""Processes of the wide-area membership service: mservers, interfaces and their clients."""

@@ -1,0 +1,138 @@
+"""One mserver as a process: its machine, its records and its sockets.
+
+It comes back from a crash with its records, at its old state; a stop on request is no different.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import ConfigurationError, StateError
+from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.open_records import OpenRecords, open_records
+from phalanx.mserver.service_config import ServiceConfig
+from phalanx.mserver.service_process import ServiceProcess, records_of
+from phalanx.mserver.status_socket import StatusSocket, status_path
+from phalanx.service.effects import SetRecord
+from phalanx.service.message_codec import MessageCodec
+from phalanx.service.server_machine import Mserver
+from phalanx.service.service_times import ServiceTimes
+from phalanx.service.values import SetState
+
+KIND = "mserver"
+
+
+class MserverProcess:
+    """An mserver on the current asyncio loop. NameInUse, StateError, NetworkError or
+    ConfigurationError if it cannot begin; nothing is left open then."""
+
+    def __init__(
+        self, config: ServiceConfig, name: str, state: Path, times: ServiceTimes | None = None
+    ) -> None:
+        if name not in config.servers:
+            known = ", ".join(config.servers)
+            raise ConfigurationError("name", name, f"no such mserver; the file has {known}")
+        self._opened = open_records(config.cluster, KIND, name, state)
+        self.me = self._opened.me
+        try:
+            self._link = DatagramLink(config.servers[name].address)
+        except BaseException:
+            self._opened.close()
+            raise
+        try:
+            records = set_records(self._opened, state)
+            times = ServiceTimes() if times is None else times
+            now = time.monotonic_ns()
+            self.machine = Mserver(self.me, config.set_tree, records, times, now)
+            self._codec = MessageCodec(config.cluster)
+            self.process = ServiceProcess(
+                self.me,
+                self.machine,
+                self._opened.records,
+                self._link,
+                self._codec,
+                addresses_of(config, self._link),
+                listeners={each: config.below(each) for each in config.sets},
+            )
+        except BaseException:
+            self._link.close()
+            self._opened.close()
+            raise
+        self._status = StatusSocket(status_path(state, name), self.status)
+
+    async def start(self) -> None:
+        """Take part, and answer questions about the status."""
+        try:
+            await self._status.start()
+        except BaseException:
+            await self.stop()
+            raise
+        self.process.start()
+
+    async def run(self, stop: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
+        """Take part until `stop` is set. Raises the error that ended the process, if one did."""
+        await self.start()
+        started()
+        waiting = asyncio.ensure_future(stop.wait())
+        try:
+            ends: set[asyncio.Future[Any]] = {waiting, self.process.failed}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if self.process.failed.done():
+                self.process.failed.result()
+        finally:
+            waiting.cancel()
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Release everything, as a crash would. Safe to call twice."""
+        self.process.stop()
+        await self._status.stop()
+        self._link.close()
+        self._opened.close()
+
+    def status(self) -> dict[str, Any]:
+        """What `phalanx ms tree` shows."""
+        host, port = self._link.local
+        counts = self.process.counts + self._link.counts
+        counts.update({f"refused-{why}": n for why, n in self._codec.refused.items()})
+        return {
+            "name": self.me.name,
+            "incarnation": self.me.incarnation,
+            "address": f"{host}:{port}",
+            "sets": {name: set_status(state) for name, state in self.machine.states().items()},
+            "counts": dict(counts),
+        }
+
+
+def set_status(state: SetState) -> dict[str, Any]:
+    """One set as one of its members sees it."""
+    return {
+        "vid": str(state.vid),
+        "lineage": state.lineage.hex(),
+        "view": [str(member) for member in state.view],
+        "parent": str(state.parent) if state.parent is not None else None,
+        "children": {child: [str(m) for m in kids] for child, kids in state.kids.items()},
+        "interfaces": {name: str(home.server) for name, home in state.homes.items()},
+        "names": state.names,
+        "groups": len(state.groups),
+    }
+
+
+def set_records(opened: OpenRecords, state: Path) -> dict[str, SetRecord]:
+    """The records of an mserver. StateError if they are of another version."""
+    try:
+        found = records_of(opened.records.load())
+    except ValueError as error:
+        remedy = "use the version of phalanx that wrote it"
+        raise StateError(str(state), str(error), remedy) from error
+    return {each.state.set: each for each in found if isinstance(each, SetRecord)}
+
+
+def addresses_of(config: ServiceConfig, link: DatagramLink) -> dict[str, Address]:
+    """The socket address of each mserver whose host name can be resolved now."""
+    found = {name: link.resolved(server.address) for name, server in config.servers.items()}
+    return {name: address for name, address in found.items() if address is not None}

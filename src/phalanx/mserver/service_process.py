@@ -1,0 +1,252 @@
+"""Drives one machine of the service: an mserver or an interface.
+
+The driver owns the parts and the order in which they run. A step of the machine returns effects;
+its durable records are written in one transaction before any of its messages leaves. A write that
+fails ends the process: what it would say next could be forgotten. The next start goes on from the
+last write.
+
+Messages of strangers, damaged messages and messages under the name of a server from another address
+are counted and dropped; none of them reaches the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from phalanx.core.ids import MemberId
+from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.record_store import RecordStore
+from phalanx.service.effects import (
+    DurableRecord,
+    Ignored,
+    InterfaceRecord,
+    Multicast,
+    Persist,
+    Send,
+    ServiceEffect,
+    SetForgotten,
+    SetRecord,
+)
+from phalanx.service.inputs import InterfaceInput, MessageReceived, TimerDue
+from phalanx.service.message_codec import MessageCodec
+from phalanx.service.messages import ServiceEnvelope
+
+INTERFACES_MAX = 4096
+"""Addresses of interfaces that are remembered."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(DurableRecord).decode
+
+
+class ServiceMachine(Protocol):
+    """What the driver needs of a machine. Each takes messages and time; an interface calls too."""
+
+    def step(self, now: int, given: Any) -> Sequence[ServiceEffect]: ...
+
+    def deadline(self) -> int | None: ...
+
+
+MoreRecords = Callable[[Sequence[ServiceEffect]], Mapping[str, bytes | None]]
+"""Records of the driver's owner that belong in one write with those of the step."""
+TakeEffect = Callable[[ServiceEffect], None]
+
+
+class ServiceProcess:
+    """One machine with its socket and its records, on an asyncio loop."""
+
+    def __init__(
+        self,
+        me: MemberId,
+        machine: ServiceMachine,
+        records: RecordStore,
+        link: DatagramLink,
+        codec: MessageCodec,
+        servers: Mapping[str, Address],
+        *,
+        listeners: Mapping[str, Sequence[str]] | None = None,
+        more_records: MoreRecords = lambda effects: {},
+        take_effect: TakeEffect = lambda effect: None,
+    ) -> None:
+        self.me = me
+        self.machine = machine
+        self.counts: Counter[str] = Counter()
+        self._records = records
+        self._link = link
+        self._codec = codec
+        self._servers = servers
+        self._listeners = listeners or {}
+        """The servers that a multicast to a set goes to, a copy to each."""
+        self._interfaces: dict[str, Address] = {}
+        self._more_records = more_records
+        self._take_effect = take_effect
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_ns: int | None = None
+        self._writing = False
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Completes with the error that ended the process."""
+
+    # ------------------------------------------------------------------ life
+
+    def start(self, effects: Sequence[ServiceEffect] = ()) -> None:
+        """Begin: carry out the effects of the machine's start, listen and set the timer."""
+        self._guarded(lambda: self.perform(effects))
+        asyncio.get_running_loop().add_reader(self._link.fileno(), self._readable)
+        self._arm()
+
+    def stop(self) -> None:
+        """Stop at once, as a crash would. The caller closes link and records."""
+        if not self.failed.done():
+            self.failed.cancel()
+        if self._link.fileno() < 0:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._link.fileno())
+        if self._writing:
+            loop.remove_writer(self._link.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def feed(self, given: InterfaceInput) -> None:
+        """Give the machine an input, and carry out what follows from it."""
+        self._guarded(lambda: self.perform(self.machine.step(time.monotonic_ns(), given)))
+        self._arm()
+
+    def write(self, rows: Mapping[str, bytes | None]) -> None:
+        """Make rows durable outside a step of the machine."""
+        self._guarded(lambda: self._records.write(rows))
+
+    # ------------------------------------------------------------------ effects
+
+    def perform(self, effects: Sequence[ServiceEffect]) -> None:
+        """Write all records of the step, then carry out the other effects in their order."""
+        if not effects:
+            return
+        changes: dict[str, bytes | None] = {}
+        for effect in effects:
+            if isinstance(effect, Persist):
+                key, body = record_row(effect.record)
+                changes[key] = body
+        changes.update(self._more_records(effects))
+        if changes:
+            self._records.write(changes)
+            self.counts["writes"] += 1
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    self._send((to.name,), ServiceEnvelope(self.me, message))
+                case Multicast(name, message):
+                    others = [s for s in self._listeners.get(name, ()) if s != self.me.name]
+                    self._send(others, ServiceEnvelope(self.me, message))
+                case Ignored(reason, _):
+                    self.counts[f"ignored-{reason}"] += 1
+                case Persist():
+                    pass
+                case _:
+                    self._take_effect(effect)
+
+    def _send(self, to: Sequence[str], envelope: ServiceEnvelope) -> None:
+        data = self._codec.encode(envelope)
+        for name in to:
+            address = self._servers.get(name) or self._interfaces.get(name)
+            if address is None:
+                self.counts["no-address"] += 1
+            else:
+                self._link.send(data, address)
+                self.counts["sent"] += 1
+        if self._link.has_waiting and not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().add_writer(self._link.fileno(), self._writable)
+
+    # ------------------------------------------------------------------ events
+
+    def _readable(self) -> None:
+        self._guarded(self._receive)
+        self._arm()
+
+    def _receive(self) -> None:
+        now = time.monotonic_ns()
+        for source, data in self._link.receive(now):
+            envelope = self._codec.decode(data)
+            if envelope is not None and self._is_from(envelope.sender, source):
+                self.counts["received"] += 1
+                given = MessageReceived(envelope.sender, envelope.message)
+                self.perform(self.machine.step(now, given))
+
+    def _is_from(self, sender: MemberId, source: Address) -> bool:
+        """Whether the sender has this address. Servers have theirs in the configuration; the latest
+        address of an interface is remembered."""
+        expected = self._servers.get(sender.name)
+        if expected is not None:
+            if expected != source:
+                self.counts["foreign-address"] += 1
+            return expected == source
+        self._interfaces.pop(sender.name, None)
+        if len(self._interfaces) >= INTERFACES_MAX:
+            del self._interfaces[next(iter(self._interfaces))]
+        self._interfaces[sender.name] = source
+        return True
+
+    def _writable(self) -> None:
+        self._link.flush()
+        if not self._link.has_waiting:
+            self._writing = False
+            asyncio.get_running_loop().remove_writer(self._link.fileno())
+
+    def _timer_due(self) -> None:
+        self._timer = self._armed_ns = None
+        # Packets first: one of them may be the answer whose absence the timer would report.
+        self._guarded(self._receive)
+        due = self.machine.deadline()
+        if due is not None and due <= time.monotonic_ns():
+            self.feed(TimerDue())
+        else:
+            self._arm()
+
+    def _arm(self) -> None:
+        """Set the timer again if the deadline has moved."""
+        due = None if self.failed.done() else self.machine.deadline()
+        if due == self._armed_ns and (self._timer is None) == (due is None):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_ns = due
+        if due is not None:
+            wait_ns = max(0, due - time.monotonic_ns())
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(wait_ns / 1e9, self._timer_due)
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do it; any error ends the process, since records and machine may differ afterwards."""
+        if self.failed.done():
+            return
+        try:
+            action()
+        except Exception as error:
+            self.failed.set_exception(error)
+
+
+def record_row(record: DurableRecord) -> tuple[str, bytes | None]:
+    """The key and the bytes of a record; no bytes if it is to be removed."""
+    match record:
+        case SetRecord(state=state):
+            return f"set/{state.set}", _encode(record)
+        case SetForgotten(set=name):
+            return f"set/{name}", None
+        case InterfaceRecord():
+            return "interface", _encode(record)
+
+
+def records_of(rows: Mapping[str, bytes]) -> list[DurableRecord]:
+    """The records of a machine among all rows of a store. ValueError for one of another version."""
+    keys = [key for key in rows if key == "interface" or key.startswith("set/")]
+    try:
+        return [_decode(rows[key]) for key in keys]
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"a record is of another version: {error}") from error

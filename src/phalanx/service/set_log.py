@@ -1,0 +1,499 @@
+"""One server's membership in one set: S3's Initiate, Ack, Commit, repaired (PROTOCOLS.md C.4).
+
+    a change is proposed -> Initiate to all -> Ack of all -> Commit -> applied by all -> stable
+
+Rules: the first Commit on a base wins, whatever else was acknowledged. A decision needs an answer
+of every member; who does not answer is isolated, and left out by the same commit (a fork). A
+message on an older base is answered with the commits that its sender lacks, one on a newer base
+with a question for them; two ids of one number that differ isolate each other. After a
+coordinator's failure the members elect another one (`coordinator_election`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+from msgspec.structs import replace
+
+from phalanx.core.deadline import NEVER
+from phalanx.service import effects, inputs, messages
+from phalanx.service.change_queue import ChangeQueue
+from phalanx.service.commit_chain import CommitChain
+from phalanx.service.coordination import Coordination, decided, goes_before, joiners, key
+from phalanx.service.coordinator_election import CoordinatorElection, Status
+from phalanx.service.effects import AckedChange, LogEffect, Send, SetRecord
+from phalanx.service.entries import RemoveServer, SetChange
+from phalanx.service.isolation import Isolation
+from phalanx.service.log_messages import LogMessages
+from phalanx.service.messages import Commit, LogMessage
+from phalanx.service.service_times import ServiceTimes
+from phalanx.service.set_monitor import SetMonitor, successor
+from phalanx.service.values import NOWHERE, Gid, SetState, Vid
+
+Effects = list[LogEffect]
+TimerName = Literal["ack", "commit", "election", "monitor"]
+
+
+class SetLog:
+    """See the module. Every attribute is an immutable value or is replaced as a whole, so that a
+    shallow copy is a copy."""
+
+    def __init__(self, me: Gid, record: SetRecord, times: ServiceTimes, now: int) -> None:
+        """A member that comes back with its record, or is installed with one (rule C6)."""
+        self.me = me
+        self.set = record.state.set
+        self._times = times
+        self._chain = CommitChain(record.state, record.stable, record.commits)
+        self._acked = record.acked
+        self._work: Coordination | None = None
+        self._election: CoordinatorElection | None = None
+        self._queue = ChangeQueue()
+        self._isolation = Isolation()
+        self._monitor = SetMonitor(frozenset({me}))
+        self._waiting: tuple[tuple[Gid, messages.OnBase], ...] = ()
+        self._timers: dict[TimerName, int] = {"monitor": now + times.ack_ns}
+        if record.acked is not None:
+            self._arm("commit", now + times.commit_wait_ns)
+
+    # -------------------------------------------------------------- what the owner may read
+
+    @property
+    def state(self) -> SetState:
+        """The last applied state."""
+        return self._chain.state
+
+    @property
+    def stable(self) -> SetState | None:
+        """The last state that all of its view had applied, as far as known here."""
+        return self._chain.stable
+
+    @property
+    def is_member(self) -> bool:
+        return self.me in self._chain.view
+
+    def welcome(self, server: Gid) -> Effects:
+        """The last state again, for a joiner to which the Commit that added it was lost."""
+        if server not in self._chain.view or not self._chain.commits:
+            return []
+        return [Send(server, replace(self._chain.commits[-1], state=self._chain.state))]
+
+    @property
+    def isolated(self) -> tuple[Gid, ...]:
+        """Members of the view that this one does not hear, or that have gone another way."""
+        return self._isolation.servers
+
+    @property
+    def is_idle(self) -> bool:
+        """No change is known to be under way, and nobody is to be left out."""
+        busy = self._work or self._acked or self._election
+        return not (busy or self._queue.changes or self.isolated)
+
+    def record(self) -> SetRecord:
+        chain = self._chain
+        return SetRecord(chain.state, chain.stable, chain.commits, self._acked)
+
+    def deadline(self) -> int:
+        asked = [question.deadline for question in self._monitor.questions]
+        return min([*self._timers.values(), *asked], default=NEVER)
+
+    # -------------------------------------------------------------- inputs
+
+    def step(self, now: int, given: inputs.LogInput) -> Effects:
+        """Carry out one input."""
+        match given:
+            case inputs.MessageReceived(sender, message):
+                return self._received(now, sender, message)
+            case inputs.ProposeChange(change):
+                if not self.is_member:
+                    return [effects.ChangeDropped(change.id)]
+                self._queue = self._queue.with_change(change)
+                return self._start(now)
+            case inputs.ProposeUnion(change, other, united):
+                if not self.is_member or not self.is_idle:
+                    return [effects.ChangeDropped(change.id)]
+                others = tuple(m for m in united.view if m != self.me)
+                work = Coordination(change, others, other=other, united=united)
+                return self._coordinate(now, work)
+            case inputs.ConfirmAnswers(token):
+                return self._confirm(now, token)
+            case inputs.ServerSuspected(server):
+                return self._isolate(now, (server,))
+            case inputs.TimerDue():
+                return self._due(now)
+            case _:
+                assert_never(given)
+
+    def _received(self, now: int, sender: Gid, message: object) -> Effects:
+        if not isinstance(message, LogMessage):
+            return [effects.Ignored("not a message of the log", sender)]
+        if not self.is_member:
+            return []
+        if self.me in message.isolated and sender in self._chain.view:
+            return self._isolate(now, (sender,))
+        if sender in self.isolated:
+            return [effects.Ignored("isolated", sender)]
+        self._monitor = self._monitor.heard(sender)
+        match message:
+            case Commit():
+                return self._commits(now, sender, (message,))
+            case messages.MissingCommits(commits=commits):
+                return self._commits(now, sender, commits)
+            case messages.Ack():
+                return self._ack(now, sender, message)
+            case _:
+                pass
+        base = message.base
+        if isinstance(message, messages.Initiate) and message.other == self._chain.vid:
+            base = message.other
+        match self._chain.relation(base):
+            case "behind":
+                return [Send(sender, self._say.missing(self._chain.missing_from(base)))]
+            case "ahead" if isinstance(message, messages.Initiate | messages.CoordinatorFailed):
+                others = tuple(w for w in self._waiting if w[0] != sender)
+                self._waiting = (*others, (sender, message))  # until its base is mine (rule M5)
+                return []
+            case "ahead":
+                return [Send(sender, self._say.question())]
+            case "diverged":
+                return self._isolate(now, (sender,))
+            case "same":
+                out = self._on_my_base(now, sender, message)
+                return [*out, *self._isolate(now, message.isolated)]
+
+    def _on_my_base(self, now: int, sender: Gid, message: messages.OnBase) -> Effects:
+        match message:
+            case messages.Initiate():
+                return self._initiate(now, sender, message)
+            case messages.CoordinatorFailed():
+                return self._coordinator_failed(now, sender, message)
+            case messages.Monitor(token=token):
+                out = self._is_at(sender, message.stable)
+                return [*out, Send(sender, self._say.reply(token))]
+            case messages.MonitorReply(token=number):
+                out = self._is_at(sender, message.stable)
+                self._monitor, done = self._monitor.answered(sender, number, self._chain.view)
+                return [*out, *(effects.AnswersConfirmed(token, self._chain.vid) for token in done)]
+            case messages.StableUpTo():
+                return self._is_at(sender, message.vid)
+            case _:
+                assert_never(message)
+
+    # -------------------------------------------------------------- a change as its coordinator
+
+    def _start(self, now: int) -> Effects:
+        """Begin the change that goes first, unless one that goes before it is under way."""
+        if self._work is not None or self._election is not None or not self.is_member:
+            return []
+        view = self._chain.view
+        change = self._queue.first(self.me, view, self._isolation.removal(self.me))
+        if change is None:
+            return []
+        if self._acked is not None:
+            theirs = key(self._acked.change, self._acked.coordinator, view)
+            if not goes_before(key(change, self.me, view), theirs):
+                return []
+        return self._begin(now, change)
+
+    def _begin(self, now: int, change: SetChange) -> Effects:
+        targets = (*self._others(), *joiners(change, self._chain.view))
+        return self._coordinate(now, Coordination(change, targets))
+
+    def _coordinate(self, now: int, work: Coordination) -> Effects:
+        self._work = work
+        self._acked = AckedChange(work.change, self.me, work.other)
+        self._disarm("commit")
+        self._arm("ack", now + self._times.ack_ns)
+        return [effects.Persist(self.record()), *self._send_initiate(work), *self._try_commit(now)]
+
+    def _send_initiate(self, work: Coordination) -> Effects:
+        message = self._say.initiate(work)
+        return [Send(to, message) for to in work.targets if to not in self.isolated]
+
+    def _ack(self, now: int, sender: Gid, message: messages.Ack) -> Effects:
+        if message.status == "applied":
+            return self._is_at(sender, NOWHERE) if message.base == self._chain.vid else []
+        work = self._work
+        if work is None or message.id != work.change.id or sender not in work.targets:
+            return [effects.Ignored("answer to no question", sender)]
+        if message.base not in (self._chain.vid, work.other):
+            return [effects.Ignored("answer on another base", sender)]
+        if message.status == "busy":
+            self._work = replace(work, busy=work.busy | {sender})
+            return []
+        self._work = replace(work, acks=work.acks | {sender})
+        return self._try_commit(now)
+
+    def _try_commit(self, now: int) -> Effects:
+        work = self._work
+        if work is None or work.missing(self.isolated):
+            return []
+        commit = decided(work, self._chain.state, self.isolated)
+        return self._apply(now, commit, self.me, joiners(work.change, self._chain.view))
+
+    def _answers_late(self, now: int, work: Coordination) -> Effects:
+        """The time for answers is over: ask again, or go on without the silent members."""
+        self._work = work = work.next_round(self.isolated)
+        self._arm("ack", now + self._times.ack_ns)
+        if work.tries <= self._times.ack_retries:
+            return self._send_initiate(work)
+        silent = work.silent(self.isolated)
+        if work.united is not None:
+            return [*self._abandon_union(), *self._isolate(now, silent)]
+        kept = tuple(t for t in work.targets if t in self._chain.view or t not in silent)
+        self._work = replace(work, targets=kept)
+        return [*self._isolate(now, silent), *self._try_commit(now)]
+
+    def _abandon_union(self) -> Effects:
+        assert self._work is not None
+        id_ = self._work.change.id
+        self._work = self._acked = None
+        self._disarm("ack")
+        return [effects.ChangeDropped(id_), effects.Persist(self.record())]
+
+    # -------------------------------------------------------------- a change of another member
+
+    def _initiate(self, now: int, sender: Gid, message: messages.Initiate) -> Effects:
+        view, change = self._chain.view, message.change
+        if sender not in view and message.other is None:
+            return [effects.Ignored("coordinator is not in the view", sender)]
+        if self._election is not None:
+            return [effects.Ignored("in an election", sender)]
+        acked, out = self._acked, Effects()
+        if acked is not None and acked.change.id != change.id:
+            mine = key(acked.change, acked.coordinator, view)
+            if not goes_before(key(change, sender, view), mine):
+                return [Send(sender, self._say.answer(change.id, "busy"))]
+        if self._work is not None and self._work.united is not None:
+            out.append(effects.ChangeDropped(self._work.change.id))
+        self._work = None
+        self._disarm("ack")
+        self._arm("commit", now + self._times.commit_wait_ns)
+        self._acked = AckedChange(change, sender, message.other)
+        if self._acked != acked:
+            out.append(effects.Persist(self.record()))
+        return [*out, Send(sender, self._say.answer(change.id, "acked"))]
+
+    def _commits(self, now: int, sender: Gid, commits: tuple[Commit, ...]) -> Effects:
+        out: Effects = []
+        for commit in commits:
+            if self.is_member:
+                out += self._commit(now, sender, commit)
+        return out
+
+    def _commit(self, now: int, sender: Gid, commit: Commit) -> Effects:
+        """The first commit on a base wins (rule M2), unless it leaves this member out."""
+        match self._chain.place(commit):
+            case "next" if self._leaves_me_out(commit):
+                return self._isolate(now, commit.members)
+            case "next":
+                return self._apply(now, commit, sender, ())
+            case "last":
+                return [Send(sender, self._say.answer(commit.id, "applied"))]
+            case "later":
+                return [Send(sender, self._say.question())]
+            case "rival":
+                return self._isolate(now, (sender,))
+            case "earlier" | "unknown":
+                return []
+
+    def _leaves_me_out(self, commit: Commit) -> bool:
+        mine = any(isinstance(e, RemoveServer) and e.server == self.me for e in commit.entries)
+        return self.me not in commit.members and not mine
+
+    def _apply(self, now: int, commit: Commit, source: Gid, joined: tuple[Gid, ...]) -> Effects:
+        """A new last state: what belonged to the one before goes."""
+        chain = self._chain.followed_by(commit)
+        if chain is None:
+            return [effects.Ignored("commit whose id is not its own", source)]
+        self._chain, view, work = chain, chain.view, self._work
+        dropped = [work.change.id] if work is not None and work.united is not None else []
+        self._acked = self._work = self._election = None
+        self._isolation = self._isolation.within(view)
+        self._queue, outdated = self._queue.after(commit.id, view)
+        dropped += outdated
+        unanswered = self._monitor.questions
+        self._monitor = SetMonitor(frozenset({self.me, source}))
+        self._timers = {"monitor": now + self._times.ack_ns}
+        out: Effects = [effects.Persist(self.record())]
+        if source == self.me:
+            whole = replace(commit, state=self._chain.state)
+            others = [m for m in view if m != self.me]
+            out += [Send(to, whole if to in joined else commit) for to in others]
+        else:
+            out.append(Send(source, self._say.answer(commit.id, "applied")))
+        out.append(effects.StateApplied(self._chain.state, commit))
+        out += [effects.ChangeDropped(id_) for id_ in dropped]
+        out += [effects.AnswersMissing(question.token) for question in unanswered]
+        if not self.is_member:
+            self._timers = {}
+            return [*out, effects.LeftSet(self.set)]
+        waiting, self._waiting = self._waiting, ()
+        out += self._note_stability()
+        for sender, message in waiting:
+            out += self._received(now, sender, message)
+        return [*out, *self._start(now)]
+
+    # -------------------------------------------------------------- who is where
+
+    @property
+    def _say(self) -> LogMessages:
+        stable = self._chain.stable
+        known = stable.vid if stable is not None else NOWHERE
+        return LogMessages(self.set, self._chain.vid, known, self.isolated)
+
+    def _is_at(self, sender: Gid, stable: Vid) -> Effects:
+        """The sender has applied my last state, and knows that `stable` is stable."""
+        known = self._chain.view if stable == self._chain.vid else (sender,)
+        self._monitor = self._monitor.with_applied(known)
+        return self._note_stability()
+
+    def _note_stability(self) -> Effects:
+        """Stable once all of the view have applied it (rule C4)."""
+        chain = self._chain
+        if chain.is_stable or not self._monitor.applied_by_all(chain.view):
+            return []
+        self._chain = replace(chain, stable=chain.state)
+        told: Effects = []
+        if chain.commits and chain.commits[-1].id.origin == self.me:
+            told = [Send(to, self._say.stable_up_to(chain.vid)) for to in self._others()]
+        return [effects.Persist(self.record()), *told, effects.StateStable(chain.state)]
+
+    def _others(self) -> tuple[Gid, ...]:
+        return tuple(m for m in self._chain.view if m != self.me and m not in self.isolated)
+
+    def _isolate(self, now: int, servers: tuple[Gid, ...]) -> Effects:
+        """Do not wait for these members any more (rule C3)."""
+        new = self._isolation.new_among(servers, self.me, self._chain.view)
+        if not new:
+            return []
+        self._isolation = self._isolation.with_servers(new)
+        self._monitor, tokens = self._monitor.without_questions()
+        out: Effects = [effects.AnswersMissing(token) for token in tokens]
+        if self._work is not None and self._work.united is not None:
+            out += self._abandon_union()
+        return [*out, *self._try_commit(now), *self._try_elect(now), *self._start(now)]
+
+    def _confirm(self, now: int, token: int) -> Effects:
+        """Ask everybody for an answer at this state (rule C5)."""
+        if not self.is_member or self.isolated:
+            return [effects.AnswersMissing(token)]
+        if self._chain.view == (self.me,):
+            return [effects.AnswersConfirmed(token, self._chain.vid)]
+        wait = self._times.reply_ns * (self._times.reply_retries + 1)
+        self._monitor, number = self._monitor.with_question(self.me, token, now + wait)
+        return [Send(to, self._say.question(number)) for to in self._others()]
+
+    # -------------------------------------------------------------- election of a coordinator
+
+    def _wait_for_commit_ended(self, now: int) -> Effects:
+        acked = self._acked
+        if acked is None or acked.coordinator == self.me:
+            self._acked = None  # of an earlier life: its answers may have been lost with it
+            return self._start(now)
+        if acked.other is not None:  # nothing depends on a union: each side goes on as it was
+            self._acked = None
+            return [effects.Persist(self.record()), *self._start(now)]
+        return self._elect(now, acked.change, acked.coordinator)
+
+    def _elect(self, now: int, change: SetChange, failed: Gid) -> Effects:
+        """Treat the coordinator as failed, and report to all (rule M7)."""
+        knows = self._acked is not None and self._acked.change.id == change.id
+        self._work = self._acked = None
+        self._disarm("ack")
+        self._disarm("commit")
+        self._arm("election", now + self._times.ack_ns)
+        status: Status = "acked" if knows else "unaware"
+        self._election = run = CoordinatorElection(change, failed, status, frozenset({self.me}))
+        self._isolation = self._isolation.with_coordinator(failed)
+        report = [Send(to, self._say.report(run)) for to in self._others() if to != failed]
+        return [*report, *self._isolate(now, (failed,)), *self._try_elect(now)]
+
+    def _coordinator_failed(
+        self, now: int, sender: Gid, message: messages.CoordinatorFailed
+    ) -> Effects:
+        if message.failed == self.me:
+            return self._isolate(now, (sender,))
+        acked, change = self._acked, message.change
+        over = acked is not None and acked.change.id == change.id
+        if self._election is None and over and message.failed in self.isolated:
+            return self._report_to(sender, message)
+        out: Effects = []
+        if self._election is None:
+            out += self._elect(now, change, message.failed)
+        run = self._election
+        if run is None or run.change.id != change.id:
+            return [*out, *self._report_to(sender, message)]
+        self._election = replace(run, answered=run.answered | {sender})
+        return [*out, *self._try_elect(now)]
+
+    def _report_to(self, sender: Gid, message: messages.CoordinatorFailed) -> Effects:
+        """This member is in another election, or done with this one: only the sender waits."""
+        if message.reply or sender in self.isolated:
+            return []
+        return [Send(sender, self._say.reply_to(message))]
+
+    def _try_elect(self, now: int) -> Effects:
+        """All who are expected have reported: the most senior one coordinates."""
+        run, view = self._election, self._chain.view
+        if run is None or run.missing(view, self.isolated):
+            return []
+        self._election = None
+        self._disarm("election")
+        winner = run.winner(view, self.isolated)
+        if winner == self.me:
+            return self._elected(now, run.change)
+        self._acked = AckedChange(run.change, winner)
+        self._arm("commit", now + self._times.commit_wait_ns)
+        return [effects.Persist(self.record())]
+
+    def _elected(self, now: int, change: SetChange) -> Effects:
+        """Ask everybody again, in three phases (rule M7)."""
+        self._queue = self._queue.with_change(change)
+        return self._begin(now, change)
+
+    def _election_late(self, now: int, run: CoordinatorElection) -> Effects:
+        missing = run.missing(self._chain.view, self.isolated)
+        self._election = replace(run, tries=run.tries + 1)
+        self._arm("election", now + self._times.ack_ns)
+        if run.tries >= self._times.ack_retries:
+            return self._isolate(now, missing)
+        return [Send(to, self._say.report(run)) for to in missing]
+
+    # -------------------------------------------------------------- time
+
+    def _due(self, now: int) -> Effects:
+        out: Effects = []
+        self._monitor, late = self._monitor.expired(now)
+        out += [effects.AnswersMissing(token) for token in late]
+        for name in [n for n, at in self._timers.items() if at <= now]:
+            if self._timers.get(name, NEVER) > now:
+                continue  # another timer has ended what it was for
+            self._disarm(name)
+            match name:
+                case "ack" if self._work is not None:
+                    out += self._answers_late(now, self._work)
+                case "commit":
+                    out += self._wait_for_commit_ended(now)
+                case "election" if self._election is not None:
+                    out += self._election_late(now, self._election)
+                case "monitor":
+                    out += self._watch(now)
+        return out
+
+    def _watch(self, now: int) -> Effects:
+        """Ask the successor, or all while the last state is not stable (rules M1, M11)."""
+        silent = self._monitor.silent(self._times.reply_retries)
+        everybody = not self._chain.is_stable or bool(self._monitor.questions)
+        ring = successor(self.me, self._chain.view, (*self.isolated, *silent))
+        targets = [m for m in self._others() if m not in silent] if everybody else ring
+        waits = self._times.reply_ns if self._monitor.unanswered else self._times.monitor_ns
+        self._arm("monitor", now + waits)
+        self._monitor = self._monitor.asked(targets)
+        asked = [Send(to, self._say.question()) for to in targets]
+        return [*asked, *self._isolate(now, silent)]
+
+    def _arm(self, name: TimerName, at: int) -> None:
+        self._timers = {**self._timers, name: at}
+
+    def _disarm(self, name: TimerName) -> None:
+        self._timers = {n: at for n, at in self._timers.items() if n != name}

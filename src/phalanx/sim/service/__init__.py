@@ -1,0 +1,1 @@
+"""Simulation of the wide-area membership service (`phalanx.service`)."""

@@ -1,0 +1,167 @@
+"""A machine in place of `MemberInterface`: groups of one interface, without any mserver."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.core.ids import MemberId
+from phalanx.mserver.datagram_link import DatagramLink
+from phalanx.mserver.interface_process import ClientPlaces, InterfaceProcess
+from phalanx.mserver.record_store import RecordStore, SqliteRecords
+from phalanx.mserver.service_process import records_of
+from phalanx.service.effects import (
+    Answer,
+    HeldMembership,
+    InterfaceRecord,
+    Notify,
+    Persist,
+    ServiceEffect,
+)
+from phalanx.service.inputs import CallSubmitted, InterfaceInput
+from phalanx.service.message_codec import MessageCodec
+from phalanx.service.messages import CallResult, GroupCall
+from phalanx.service.values import GroupView, Vid
+
+
+class LocalGroups:
+    """Joins and leaves take effect at once; a repeated call gives the same answer. What it keeps is
+    in its record, so that it comes back after a restart."""
+
+    def __init__(self, rows: Mapping[str, bytes]) -> None:
+        self.record = InterfaceRecord("h", 0, MemberId("home", 1), bytes(8))
+        for record in records_of(rows):
+            assert isinstance(record, InterfaceRecord)
+            self.record = record
+        self.seen: list[GroupCall] = []
+
+    def deadline(self) -> int | None:
+        return None
+
+    def step(self, now: int, given: InterfaceInput) -> Sequence[ServiceEffect]:
+        assert isinstance(given, CallSubmitted)
+        call = given.call
+        self.seen.append(call)
+        match call.kind:
+            case "join":
+                return self._join(call)
+            case "leave":
+                return self._leave(call)
+            case "read" if call.name == "silent":
+                return []
+            case "read":
+                names = json.dumps(list(self._members()))
+                vid = (
+                    self._vid(self.record.last_number)
+                    if call.arguments["call"] == "get_view"
+                    else None
+                )
+                return [Answer(CallResult(call.id, "u", vid=vid, values={"members": names}))]
+            case _:
+                return [Answer(CallResult(call.id, error=f"denied({call.kind})"))]
+
+    def _members(self) -> dict[str, HeldMembership]:
+        return {m: held for m, held in self.record.members.items() if not held.excluded}
+
+    def _join(self, call: GroupCall) -> list[ServiceEffect]:
+        if call.id in self.record.bound:
+            return [self._answer(call, self.record.bound[call.id])]
+        number = self.record.last_number + 1
+        member = f"h/{number}"
+        members = {**self.record.members, member: HeldMembership(member, "u")}
+        bound = {**self.record.bound, call.id: member}
+        return [*self._view(members, bound, number, "join"), self._answer(call, member)]
+
+    def _leave(self, call: GroupCall) -> list[ServiceEffect]:
+        held = self.record.members[call.member]
+        members = {
+            **self.record.members,
+            call.member: HeldMembership(held.member, "u", excluded=True),
+        }
+        number = self.record.last_number + 1
+        effects = self._view(members, self.record.bound, number, "leave")
+        over = Notify(call.member, "u", None, None)
+        return [*effects, over, Answer(CallResult(call.id, "u", vid=self._vid(number)))]
+
+    def _view(
+        self, members: dict[str, HeldMembership], bound: dict[str, str], number: int, cause: str
+    ) -> list[ServiceEffect]:
+        before = self._vid(self.record.last_number)
+        self.record = InterfaceRecord(
+            "h", 0, MemberId("home", 1), bytes(8), members, bound=bound, last_number=number
+        )
+        live = tuple(self._members())
+        view = GroupView(self._vid(number), (before,), live, {}, cause)
+        return [Persist(self.record), *(Notify(member, "u", view, before) for member in live)]
+
+    def _answer(self, call: GroupCall, member: str) -> Answer:
+        vid = self._vid(self.record.last_number)
+        return Answer(CallResult(call.id, "u", vid=vid, values={"member": member}))
+
+    @staticmethod
+    def _vid(number: int) -> Vid:
+        return Vid(number, number.to_bytes(8, "big"))
+
+
+class Host:
+    """One host with its interface, which can be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place = str(folder / "mi.sock")
+        self.places = ClientPlaces(Path(self.place))
+        self.records: RecordStore | None = None
+
+    async def start(self) -> InterfaceProcess:
+        records = SqliteRecords(self.folder / "h.db", {"name": "h"})
+        self.records = records
+        self.machine = LocalGroups(records.load())
+        self.process = InterfaceProcess(
+            MemberId("h", 1),
+            self.machine,
+            records,
+            DatagramLink("127.0.0.1:0"),
+            MessageCodec("test"),
+            {},
+            self.places,
+        )
+        await self.process.start()
+        return self.process
+
+    async def stop(self) -> None:
+        if self.records is not None:
+            await self.process.stop()
+            self.records.close()
+            self.records = None
+
+
+Scenario = Callable[[Host], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def host_of() -> Callable[[Path], Host]:
+    return Host
+
+
+@pytest.fixture
+def on_a_host(tmp_path: Path) -> Callable[[Scenario], None]:
+    """Runs a scenario with one host, in at most 30 seconds."""
+
+    async def bounded(scenario: Scenario) -> None:
+        host = Host(tmp_path)
+        await host.start()
+        try:
+            async with asyncio.timeout(30):
+                await scenario(host)
+        finally:
+            await host.stop()
+
+    def run(scenario: Scenario) -> None:
+        asyncio.run(bounded(scenario))
+
+    return run

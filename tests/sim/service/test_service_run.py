@@ -1,0 +1,79 @@
+"""The servers of the service in a simulated network with faults.
+
+Properties (`phalanx.sim.service.service_checks`, `service_run`): agreement, order, member, GP and
+C4 at every state; P9 at rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from phalanx.cli.sim_service import service
+from phalanx.errors import ConfigurationError
+from phalanx.sim.service.service_mutants import service_mutant
+from phalanx.sim.service.service_run import ServicePlan, run_service
+from phalanx.sim.service.service_sweep import sweep_service
+
+SHORT = ServicePlan(faults=6, seconds=15)
+
+
+def test_trees_of_servers_come_to_rest_and_violate_nothing() -> None:
+    tally = sweep_service((0, 6), SHORT, jobs=1)
+    assert tally.failing_seeds == []
+    assert tally.counts["fork applied"] > 0
+    assert tally.counts["union applied"] > 0
+
+
+def test_a_tree_that_nothing_disturbs_decides_nothing() -> None:
+    run = run_service(1, ServicePlan(faults=0, seconds=5))
+    assert run.violations == ()
+    assert run.counts["commits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed", "found"),
+    [("no-acting", 3, "P9"), ("never-isolates", 3, "P9"), ("one-sided-union", 3, "order")],
+)
+def test_a_broken_rule_of_the_tree_is_found(mutant: str, seed: int, found: str) -> None:
+    run = run_service(seed, ServicePlan(), mutant)
+    assert found in {name for name, _ in run.violations}
+
+
+def test_an_unknown_mutant_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="mutant"), service_mutant("no-such"):
+        pass
+
+
+def test_a_run_does_not_depend_on_the_order_of_hashes() -> None:
+    program = (
+        "from phalanx.sim.service.service_run import ServicePlan, run_service\n"
+        "print(run_service(2, ServicePlan(faults=6, seconds=10)).digest)"
+    )
+    digests = set()
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_the_command_prints_the_sums_and_how_to_replay_a_failure() -> None:
+    arguments = ["--seeds", "1:2", "--faults", "2", "--seconds", "5", "--jobs", "1"]
+    done = CliRunner().invoke(service, [*arguments, "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.output)["runs"] == 1
+    done = CliRunner().invoke(service, ["--seeds", "3:4", "--jobs", "1", "--mutant", "no-acting"])
+    assert done.exit_code == 1
+    assert "replay: phalanx sim service --seeds 3:4" in done.output
