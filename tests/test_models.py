@@ -35,6 +35,16 @@ def test_the_membership_model_catches_broken_rules() -> None:
         assert f"{mutant:16} caught" in found
 
 
+def test_walks_over_channels_that_break_violate_nothing() -> None:
+    assert "violations 0" in run("channels_walk.py", "500", "9000")
+
+
+def test_the_model_over_channels_catches_broken_rules() -> None:
+    found = run("channels_walk.py", "mutants", "100")
+    for mutant in ("old", "barred", "r3any", "early"):
+        assert f"{mutant:16} caught" in found
+
+
 @pytest.mark.parametrize("variant", ["paper", "relaxed"])
 def test_observers_of_one_dag_agree_under_toto(variant: str) -> None:
     assert "disagreements=0" in run("toto_check.py", variant, "5")
