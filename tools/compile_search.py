@@ -183,7 +183,7 @@ def _let_copies_see_compiled(path: Path) -> None:
         def of_compiled(thing: Any, memo: Memo) -> Any:
             made = memo.get(id(thing))
             if made is None:
-                made = memo[id(thing)] = kind.__new__(kind)
+                made = memo[id(thing)] = kind.__new__(kind)  # type: ignore[call-overload]
                 for name in names:
                     try:
                         value = getattr(thing, name)

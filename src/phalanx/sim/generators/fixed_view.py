@@ -40,7 +40,8 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-MEMBERS_LO, MEMBERS_HI = 2, 16
+MEMBERS_LO = 2
+MEMBERS_HI = 16
 _SERVICES: tuple[Spoken, ...] = ("any", "agreed", "any", "safe", "causal", "any", "basic")
 _GARBAGE: tuple[Nonsense, ...] = ("random", "truncated", "flipped", "foreign", "stale")
 SPEAKERS_MAX = 5

@@ -47,7 +47,8 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-MEMBERS_LO, MEMBERS_HI = 3, 16
+MEMBERS_LO = 3
+MEMBERS_HI = 16
 _EVENTS_MAX = 6
 _TRIES_MAX = 60
 _MESSAGES = 8_000

@@ -36,7 +36,8 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-MEMBERS_LO, MEMBERS_HI = 3, 8
+MEMBERS_LO = 3
+MEMBERS_HI = 8
 _MESSAGES = 6_000
 """Budget of a run, roughly: messages times the square of the number of members."""
 _SERVICES: tuple[Spoken, ...] = ("any", "agreed", "safe", "causal", "basic")

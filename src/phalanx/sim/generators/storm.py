@@ -40,7 +40,8 @@ from phalanx.sim.scenario.model import (
     Traffic,
 )
 
-MEMBERS_LO, MEMBERS_HI = 3, 5
+MEMBERS_LO = 3
+MEMBERS_HI = 5
 _ROUND_TRIPS = 8
 """A member has at least this many times the longest delay to answer."""
 _EVENTS = (
