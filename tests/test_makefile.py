@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_programs_of_make_cache_their_bytecode() -> None:
     """Also where the environment forbids it, as in many images of containers."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    rule = "shown: ; @echo [$$PYTHONDONTWRITEBYTECODE]"
     found = subprocess.run(
-        ["make", "--no-print-directory", "--eval", "shown: ; @echo [$$PYTHONDONTWRITEBYTECODE]", "shown"],
+        ["make", "--no-print-directory", "--eval", rule, "shown"],
         cwd=ROOT,
         env=outside | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
