@@ -184,7 +184,10 @@ def once(figure: Figure, seconds: float = SECONDS_MAX) -> dict[str, Any]:
         "load": load,
         "other_cpu_s": round(max(0.0, busy_s() - busy - used["cpu_s"]), 1),
     }
-    violated = [name for name, v in found.pop("verdicts", {}).items() if v == "violated"]
+    verdicts = found.pop("verdicts", {})
+    # The benchmark of `watch` reports how many verdicts there were, not which.
+    by_name = verdicts if isinstance(verdicts, dict) else {}
+    violated = [name for name, verdict in by_name.items() if verdict == "violated"]
     if violated:
         problem = f"violated: {', '.join(violated)}"
     return found | ({"problem": problem} if problem else {})

@@ -36,6 +36,11 @@ def test_a_run_takes_the_last_object_of_the_output_and_the_time_of_the_process()
     assert "problem" not in found
 
 
+def test_a_number_of_verdicts_names_none_that_is_violated() -> None:
+    found = once(figure()._replace(command=program("""print('{"verdicts": 40}')""")))
+    assert "problem" not in found
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
