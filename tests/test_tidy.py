@@ -685,11 +685,22 @@ REGISTRY = re.compile(
 )
 
 
+# Documents that the authors have and readers of this repository do not.
+ELSEWHERE = re.compile(
+    "|".join(["PROTO" + "COLS", "SERV" + r"ICE\.md", "FLEX" + r"IBLE\.md", "XP" + r"ORT\.md"])
+)
+
+
 def portability(source: str, path: PurePosixPath) -> list[str]:
-    """Nothing we track holds only on one machine, or names the host of a package registry."""
+    """Nothing we track holds only on one machine, or names a package registry or a document that
+    readers do not have."""
     found = []
     for number, line in enumerate(source.splitlines(), start=1):
-        for pattern, what in ((ONE_MACHINE, "a path of one machine"), (REGISTRY, "a registry")):
+        for pattern, what in (
+            (ONE_MACHINE, "a path of one machine"),
+            (REGISTRY, "a registry"),
+            (ELSEWHERE, "a document that is not here"),
+        ):
             if hit := pattern.search(line):
                 found.append(f"{path}:{number}: {what}: {hit.group()}")
     return found
@@ -728,6 +739,8 @@ def test_tracked_text_names_no_machine_and_no_registry() -> None:
         "--index-url https://pypi" + ".org/simple",
         "https://files.Python" + "Hosted.org/x",
         "registry.npm" + "js.com",
+        "rule C.4 of PROTO" + "COLS.md",
+        "(SERV" + "ICE.md section 9)",
     ],
 )
 def test_the_rule_of_portability_can_fail(snippet: str) -> None:

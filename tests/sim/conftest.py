@@ -77,6 +77,10 @@ class Parrot:
     def links(self) -> list[LinkStats]:
         return []
 
+    @property
+    def situations(self) -> dict[str, int]:
+        return {}
+
     def validate(self, deep: bool) -> None:
         pass
 
@@ -139,6 +143,10 @@ class Gossip:
 
     def links(self) -> list[LinkStats]:
         return []
+
+    @property
+    def situations(self) -> dict[str, int]:
+        return {}
 
     def validate(self, deep: bool) -> None:
         pass

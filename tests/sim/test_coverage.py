@@ -67,6 +67,10 @@ def judged(state: fx.PeerState) -> fx.PeerSuspicion:
     return fx.PeerSuspicion(B, state, "OPERATIONAL", "SILENCE")
 
 
+def late() -> fx.PeerSuspicion:
+    return fx.PeerSuspicion(B, "FAULTY", "OPERATIONAL", "T_CHANGE")
+
+
 def accepted(first: int, last: int, size: int = 1, to: Any = None) -> fx.Accepted:
     return fx.Accepted(first, last, fx.Service.AGREED, to, size)
 
@@ -123,10 +127,17 @@ def merged(parts: int) -> tuple[fx.MergedComponent, ...]:
         ([stepped("LEAVE", "COLLECT")], {"leave_in_join": 1}),
         ([stepped("FOLLOW", "IDLE")], {"followed": 1}),
         ([judged("SUSPECTED"), judged("SEMI"), judged("FAULTY"), judged("OPERATIONAL")],
-         {"suspected": 1, "semi": 1, "faulty": 1, "cleared": 1}),
-        ([stepped("CLOSED", "COLLECT"), judged("FAULTY")], {"faulty": 1, "judged_in_join": 1}),
-        ([stepped("CLOSED", "COLLECT"), installed("join"), judged("FAULTY")],
-         {"views_join": 1, "faulty": 1}),
+         {"suspected": 1, "suspected_alive": 1, "semi": 1, "faulty": 1, "faulty_alive": 1,
+          "cleared": 1}),
+        ([(B, fx.Stopped("left")), judged("SUSPECTED"), judged("FAULTY")],
+         {"stopped_left": 1, "suspected": 1, "faulty": 1}),
+        ([stepped("CLOSED", "COLLECT"), (B, fx.Stopped("left")), judged("FAULTY")],
+         {"faulty": 1, "judged_in_join": 1, "stopped_left": 1, "proof_by_tag": 1}),
+        ([stepped("COMMIT", "COMMIT"), stepped("CLOSED", "IDLE"), installed("join")],
+         {"commits": 1, "views_join": 1}),
+        ([late(), stepped("FA", "IDLE", B), late()],
+         {"left_out_t_change": 2, "early_t_speak": 1, "early_t_change": 1}),
+        ([(B, fx.Stopped("left")), late()], {"stopped_left": 1, "left_out_t_change": 1}),
         ([fx.Transitional(ONE, 3, (A,))], {"markers": 1}),
         ([fx.NotSent(3, 5, (B,))], {"not_sent": 3}),
         ([fx.Stopped("left"), (B, fx.Stopped("name-in-use"))],
@@ -139,6 +150,45 @@ def merged(parts: int) -> tuple[fx.MergedComponent, ...]:
 )  # fmt: skip
 def test_effects_are_counted_as_cases(steps: list[Any], expected: dict[str, int]) -> None:
     assert counted(*steps) == expected
+
+
+def test_a_view_by_the_word_of_others_is_counted() -> None:
+    larger = fx.ViewChangeStep(b"larger", "IDLE", "FA", (), (), ())
+    smaller, closed = stepped("FA", "IDLE", B), stepped("CLOSED", "IDLE")
+    assert counted(smaller, closed) == {}
+    assert counted(smaller, larger, closed) == {"proof_by_tag": 1}
+
+
+def test_a_view_that_is_left_in_the_step_that_installs_it_is_counted() -> None:
+    cases = ScenarioCoverage()
+    change = stepped("FA", "IDLE", B)
+    cases.note(FakeSeat(A), [change])  # type: ignore[arg-type]
+    cases.note(FakeSeat(A), [installed(), change])  # type: ignore[arg-type]
+    cases.note(FakeSeat(A), [change])  # type: ignore[arg-type]
+    assert cases.counts == {"views_removal": 1, "transit": 1}
+
+
+def test_the_crash_of_the_member_that_proposed_first_is_counted_until_its_next_view() -> None:
+    change = stepped("FA", "IDLE", B)
+    for steps, crashed, expected in (
+        ([change, (B, change)], A, {"initiator_crashed": 1}),
+        ([change, (B, change)], B, {}),
+        ([change, installed()], A, {"views_removal": 1}),
+    ):
+        cases = ScenarioCoverage()
+        for step in steps:
+            me, effect = step if isinstance(step, tuple) else (A, step)
+            cases.note(FakeSeat(me), [effect])  # type: ignore[arg-type]
+        assert cases.has_proposed(B) == ((B, change) in steps)
+        cases.crashed(crashed)
+        assert cases.counts == expected
+
+
+def test_what_members_count_themselves_is_added_up() -> None:
+    cases = ScenarioCoverage()
+    cases.situations({"late_frames": 2})
+    cases.situations({"late_frames": 1, "future_frames": 5})
+    assert cases.counts == {"late_frames": 3, "future_frames": 5}
 
 
 @pytest.mark.parametrize(

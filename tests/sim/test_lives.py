@@ -424,3 +424,35 @@ def test_the_same_turmoil_gives_the_same_rows_twice(gossip: Any) -> None:
         "patience_ns": 5000 * MS,
     }
     assert play(gossip, **settings).rows == play(gossip, **settings).rows
+
+
+# ---------------------------------------------------------------------------- crashes in a change
+
+
+def changing(after: int | None, for_ns: int | None = None) -> RunOutcome:
+    """Three members, of which a sets its role and is to crash."""
+    role = sc.PlannedRole(member="a", at_ns=200 * MS, operations=("index",))
+    crash = sc.Crash(member="a", at_ns=100 * MS, after_proposal=after, for_ns=for_ns)
+    return World(Scenario(members=ABC, role=(role,), crash=(crash,), seed=1)).run()
+
+
+def test_a_member_crashes_so_many_steps_after_it_has_proposed() -> None:
+    for after, installed in ((0, False), (8, True)):
+        outcome = changing(after, for_ns=500 * MS)
+        assert outcome.faults["crash_proposing"] == outcome.faults["crash"] == 1
+        assert ("initiator_crashed" in outcome.cases) == (not installed)
+        assert life(outcome, "a") == ["START", "CRASH"]
+        assert outcome.stuck is None
+
+
+def test_a_member_that_does_not_propose_in_time_does_not_crash() -> None:
+    outcome = changing(0, for_ns=50 * MS)
+    assert "crash" not in outcome.faults
+    assert outcome.cases["views_role"] == 3
+
+
+def test_a_crash_that_waits_for_nothing_comes_at_its_time() -> None:
+    outcome = changing(None)
+    assert outcome.faults["crash"] == 1
+    assert "crash_proposing" not in outcome.faults
+    assert outcome.cases.get("views_role", 0) == 0

@@ -77,7 +77,9 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Sender: _names("_me pace_ns receipts _reported_closed"),
     # Second names of parts of the member.
     ActiveView: _names("_protocol _sender _resources"),
-    ViewChange: _names("_me _protocol _control_plane _sender _resources _active activity"),
+    ViewChange: _names(
+        "_me _protocol _control_plane _sender _resources _active activity situations"
+    ),
     FrozenTimeMember: _names("_timer"),
     MembershipProtocol: _names("me base unchanged _time _first_issue_ns"),
     Statements: _names("_heard_ns _protected _spoken _bytes _counts"),  # see `_spoken`

@@ -1,4 +1,4 @@
-"""Messages of the membership service (SERVICE.md section 3).
+"""Messages of the membership service (docs/service/design.md lists which goes where).
 
 Those of the log of a set extend nothing and repeat three fields: `set`, `base` (the id of the
 state that the sender is at) and `isolated` (members that it does not hear, rule M19). A message is
@@ -170,7 +170,7 @@ CallKind = Literal[
 
 
 class GroupCall(msgspec.Struct, frozen=True, array_like=True, tag="call"):
-    """A call of a client (SERVICE.md section 6). `bound` is the uid that the name resolved to
+    """A call of a client (docs/service/calls.md). `bound` is the uid that the name resolved to
     first (rule G7). Repetitions have the same `id`."""
 
     id: Text

@@ -1,4 +1,4 @@
-"""The time-outs of the service, integer nanoseconds (SERVICE.md section 5)."""
+"""The time-outs of the service, integer nanoseconds."""
 
 from __future__ import annotations
 

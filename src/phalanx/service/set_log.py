@@ -1,4 +1,4 @@
-"""One server's membership in one set: S3's Initiate, Ack, Commit, repaired (PROTOCOLS.md C.4).
+"""One server's membership in one set: S3's Initiate, Ack, Commit, repaired (docs/service/rules.md).
 
     a change is proposed -> Initiate to all -> Ack of all -> Commit -> applied by all -> stable
 

@@ -61,7 +61,7 @@ class GroupView(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartitionRules(msgspec.Struct, frozen=True, array_like=True):
-    """The partition rules of a group, as text (SERVICE.md section 7)."""
+    """The partition rules of a group, as text (docs/service/partition-rules.md)."""
 
     survive: Text = "always"
     merge: Text = "always"

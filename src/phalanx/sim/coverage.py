@@ -17,8 +17,19 @@ these counts show it. They only observe: they influence neither the run nor its 
     leave_in_join                              a member left while joining
     followed                                   members that others drew into a view
     suspected, semi, faulty, cleared           verdicts of the detector
+    suspected_alive, faulty_alive              ... on a process that lives
     left_out_t_change, left_out_told,          members left out without one: no answer in time,
     left_out_moved                             reported by another, moved to another view
+    early_t_change, early_t_speak              living members left out because they did not answer
+                                               a proposal, or speak in a view, in time
+    initiator_crashed                          crashes of the member that proposed first in its
+                                               view, before it got to the next one
+    proof_by_tag                               views installed on the word of a member that speaks
+                                               from them, though a larger proposal was issued (R3)
+    transit                                    views installed in a step that proposes a further
+                                               change
+    future_frames                              frames that waited for the view they were sent in
+    late_frames                                frames of an earlier view that were dropped
     markers                                    views that ended with safe messages in doubt
     transitional, transitional_safe            messages delivered after such a marker
     carried                                    messages delivered in a later view than sent in
@@ -48,7 +59,7 @@ these counts show it. They only observe: they influence neither the run nor its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from phalanx.core.effects import (
@@ -76,6 +87,7 @@ _JOINING = ("COLLECT", "COMMIT")
 _JUDGED = {"OPERATIONAL": "cleared", "SUSPECTED": "suspected", "SEMI": "semi", "FAULTY": "faulty"}
 _LONG_PAUSE_NS = 2 * SECOND
 _LARGE = 9
+_PROPOSALS = ("COMMIT", "FA", "FOLLOW")
 _ACTIONS = {"START": "attempts", "COMMIT": "commits", "FORGET": "forgotten", "FOLLOW": "followed"}
 
 
@@ -85,6 +97,8 @@ class _Life:
     __slots__ = (
         "accepted",
         "closed",
+        "began",
+        "current",
         "frame_max",
         "members",
         "proposed",
@@ -100,6 +114,10 @@ class _Life:
         self.stage = "IDLE"
         self.proposed = False
         """It has issued a proposal in its view."""
+        self.began = False
+        """That was the first proposal of any member of its view."""
+        self.current = b""
+        """The digest of its last proposal."""
         self.closed = False
         """Its window is closed."""
         self.accepted = 0
@@ -118,6 +136,10 @@ class ScenarioCoverage:
         self._first: dict[ViewId, bytes | None] = {}
         """Per view, the first proposal that a member issued in it; None once another differed."""
         self._crashed: set[MemberId] = set()
+        self._ended: set[MemberId] = set()
+        """Crashed, or stopped by themselves."""
+        self._installs = False
+        """The step that is noted has installed a view."""
         self._large: dict[tuple[MemberId, int], ViewId] = {}
         self._subset: dict[tuple[MemberId, int], ViewId] = {}
         self._behind: list[MemberId] = []
@@ -143,6 +165,7 @@ class ScenarioCoverage:
         if process.me in self._paused:
             self._paused.remove(process.me)  # it takes steps again
         handlers = self._handlers
+        self._installs = False
         for effect in effects:
             handler = handlers.get(type(effect))
             if handler is not None:
@@ -159,9 +182,23 @@ class ScenarioCoverage:
             if stats.repeated:
                 self._count("forwarded", stats.repeated)
 
+    def has_proposed(self, member: MemberId) -> bool:
+        """Whether a process has made a proposal in its view."""
+        life = self._lives.get(member)
+        return life is not None and life.proposed
+
+    def situations(self, counted: Mapping[str, int]) -> None:
+        """A process has ended whose member has counted these itself."""
+        for case, times in counted.items():
+            self._count(case, times)
+
     def crashed(self, member: MemberId) -> None:
         """This process has just crashed."""
         self._crashed.add(member)
+        self._ended.add(member)
+        life = self._lives.get(member)
+        if life is not None and life.began:
+            self._count("initiator_crashed")
         self._handlers[Deliver] = self._delivered
 
     def leave_requested(self, member: MemberId) -> None:
@@ -212,8 +249,9 @@ class ScenarioCoverage:
 
     def _installed(self, me: MemberId, life: _Life, effect: ViewInstalled) -> None:
         self._count(f"views_{effect.cause}")
+        self._installs = True
         life.view, life.members = effect.view.id, effect.view.members
-        life.proposed = False
+        life.proposed = life.began = False
         if len(life.members) >= _LARGE:
             self._count("large_group")
         if effect.previous is None:
@@ -246,9 +284,16 @@ class ScenarioCoverage:
     def _stepped(self, me: MemberId, life: _Life, effect: ViewChangeStep) -> None:
         joining = life.stage in _JOINING or effect.stage in _JOINING
         life.stage = effect.stage
-        if effect.action in ("COMMIT", "FA", "FOLLOW") and not life.proposed:
-            life.proposed = True
-            self._proposed(life, effect.context)
+        if effect.action in _PROPOSALS:
+            life.current = effect.context
+            if self._installs:
+                self._installs = False
+                self._count("transit")
+            if not life.proposed:
+                life.proposed = True
+                self._proposed(life, effect.context)
+        elif effect.action == "CLOSED" and effect.context != life.current:
+            self._count("proof_by_tag")
         if effect.action in _ACTIONS:
             self._count(_ACTIONS[effect.action])
         if joining and set(effect.failed_after) - set(effect.failed_before):
@@ -258,6 +303,7 @@ class ScenarioCoverage:
 
     def _proposed(self, life: _Life, proposal: bytes) -> None:
         """A member has issued its first proposal in its view."""
+        life.began = life.view not in self._first
         first = self._first.setdefault(life.view, proposal)
         if first is not None and first != proposal:
             self._first[life.view] = None
@@ -266,8 +312,12 @@ class ScenarioCoverage:
     def _judged(self, me: MemberId, life: _Life, effect: PeerSuspicion) -> None:
         if effect.evidence in PROTOCOL_EVIDENCE:
             self._count(f"left_out_{effect.evidence.lower()}")
+            if effect.evidence == "T_CHANGE" and effect.target not in self._ended:
+                self._count("early_t_change" if life.proposed else "early_t_speak")
             return
         self._count(_JUDGED[effect.state])
+        if effect.state in ("SUSPECTED", "FAULTY") and effect.target not in self._ended:
+            self._count(f"{effect.state.lower()}_alive")
         if effect.state == "FAULTY" and life.stage in _JOINING:
             self._count("judged_in_join")
 
@@ -275,6 +325,7 @@ class ScenarioCoverage:
         self._count("markers")
 
     def _stopped(self, me: MemberId, life: _Life, effect: Stopped) -> None:
+        self._ended.add(me)
         self._count(f"stopped_{effect.reason.replace('-', '_')}")
 
     # ------------------------------------------------------------------ messages

@@ -35,7 +35,7 @@ from phalanx.sim.network import Links
 from phalanx.sim.population import Population
 from phalanx.sim.process import SimProcess
 from phalanx.sim.run_outcome import Inserted
-from phalanx.sim.scenario.model import Scenario
+from phalanx.sim.scenario.model import Crash, Scenario
 from phalanx.sim.schedule import HAND, TIMER, WAKE, Schedule
 from phalanx.sim.traffic import Library, PlannedSubmission
 
@@ -76,8 +76,11 @@ class Driver:
         self.steps = 0
         self.changed_ns = 0
         """Time of the last view installation."""
-        self.stopped: list[tuple[SimProcess, str]] = []
-        """Processes that have stopped and are still in the population, with the reason."""
+        self.stopped: list[tuple[SimProcess, str | Crash]] = []
+        """Processes that have stopped and are still in the population, with the reason; and those
+        that must crash now."""
+        self._doomed: list[tuple[SimProcess, Crash, int]] = []
+        """Processes that crash when they have proposed, and their steps since then."""
 
     # ------------------------------------------------------------------ inputs
 
@@ -117,10 +120,11 @@ class Driver:
             self._say(now, process)
 
     def count_links(self, now: int, process: SimProcess) -> None:
-        """Record the link statistics of a process that ends."""
+        """Record the statistics of a process that ends."""
         links = process.member.links()
         self.rows += process.recorder.record(now + process.clock, links, now)
         self.cases.linked(links)
+        self.cases.situations(process.member.situations)
 
     def count_queue(self, now: int, process: SimProcess, reason: str | None = None) -> None:
         """Record the message counts of a process that ends, or that has refused a submission."""
@@ -131,6 +135,24 @@ class Driver:
         process.paused_until = max(process.paused_until, until)
         process.free_at = max(process.free_at, until)
         self._wake_later(process)
+
+    def doom(self, process: SimProcess, crash: Crash) -> None:
+        """Let a process crash once it has proposed a view change."""
+        self._doomed.append((process, crash, 0))
+
+    def _approach_crash(self, now: int, process: SimProcess) -> None:
+        """A process has taken a step: let it crash if this was the last one that it has."""
+        kept = []
+        for doomed, crash, steps in self._doomed:
+            over = doomed.gone or now > crash.at_ns + (crash.for_ns or 0)
+            if doomed is process and not over and (steps or self.cases.has_proposed(process.me)):
+                steps += 1
+                if crash.after_proposal is not None and steps > crash.after_proposal:
+                    self.stopped.append((process, crash))
+                    continue
+            if not over:
+                kept.append((doomed, crash, steps))
+        self._doomed = kept
 
     def timer(self, now: int, process: SimProcess) -> None:
         """Handle a timer event."""
@@ -251,6 +273,8 @@ class Driver:
         if process.cpu:
             process.free_at = max(process.free_at, now) + process.cpu
         self._perform(now, process, effects)
+        if self._doomed:
+            self._approach_crash(now, process)
 
     def _perform(self, now: int, process: SimProcess, effects: list[Effect]) -> None:
         opened = False

@@ -8,7 +8,7 @@ Input to a process that is not free waits here; packets wait up to the size of a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from phalanx.config import Config
@@ -33,6 +33,9 @@ class Driven(Protocol):
     def story(self) -> list[str]: ...
 
     def links(self) -> list[LinkStats]: ...
+
+    @property
+    def situations(self) -> Mapping[str, int]: ...
 
     @property
     def settled(self) -> bool: ...

@@ -27,6 +27,7 @@ FAULTS = (
     "cut",
     "cut_off",
     "crash",
+    "crash_proposing",
     "crash_loss",
     "break_loss",
     "break_one_way",
@@ -52,7 +53,8 @@ that replayed and forged.
 Transmissions: jitter. Inputs: slow (waited for a busy member), batch (several packets at once).
 Directions of channels: break_one_way, break_both (the other direction was down or broke too),
 reconnect.
-Events of the tables: pause, partition, heal, cut, crash, restart, leave, imposter, break, reader (a
+Events of the tables: pause, partition, heal, cut, crash (crash_proposing: of those, the ones that
+waited for a proposal), restart, leave, imposter, break, reader (a
 level over 0 that a member was given), clock, busy, role.
 Submissions: subset, outbox_full (refused for now), no_receiver (nobody of `to` was in the view),
 unsaid (their member was gone or going). Messages: large (over a frame). Times the window closed:

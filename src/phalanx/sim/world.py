@@ -299,11 +299,17 @@ class World:
         process = self._population.latest[machine]
         if process.gone:
             return
+        if crash.after_proposal is not None:
+            self._driver.doom(process, crash)
+        else:
+            self._end_by_crash(now, process, crash)
+
+    def _end_by_crash(self, now: int, process: SimProcess, crash: Crash) -> None:
         self._faults["crash"] += 1
         self._faults["unsaid"] += process.end()
         self._driver.cases.crashed(process.me)
         if crash.lose:
-            self._links.lose_flying(now, machine)
+            self._links.lose_flying(now, process.machine)
         self._driver.count_links(now, process)
         self._driver.rows.append(process.recorder.crash(now + process.clock, now))
         self._remove(now, process)
@@ -342,9 +348,14 @@ class World:
         self._driver.start(now, process)
 
     def _remove_stopped(self, now: int) -> None:
-        """Remove processes that have stopped by themselves."""
+        """Remove processes that have stopped by themselves, or that must crash now."""
         while self._driver.stopped:
             process, reason = self._driver.stopped.pop(0)
+            if isinstance(reason, Crash):
+                if not process.gone:
+                    self._faults["crash_proposing"] += 1
+                    self._end_by_crash(now, process, reason)
+                continue
             assert reason != "incarnation-used", f"no other process was {process.me}"
             if reason == "name-in-use" and not self._population.rivals(process):
                 self._driver.cases.stopped_for_nothing()

@@ -1,4 +1,4 @@
-"""The log of a set through every order of messages (PROTOCOLS.md F.1), and broken rules found.
+"""The log of a set through every order of messages, and broken rules found.
 
 Two members each want one change at the same base. The first search is that of a run without faults;
 the others add a crash and lost messages. Each broken rule is found by the search that shows why

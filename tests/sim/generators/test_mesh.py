@@ -53,9 +53,11 @@ def test_breaks_both_ways_and_one_way_and_every_shape_are_drawn() -> None:
             for name in ("crash", "leave", "restart", "partition", "pause", "role")
             if getattr(scenario, name)
         )
+        waits = [crash for crash in scenario.crash if crash.after_proposal is not None]
+        drawn.update("initiator crashes" for _ in waits)
         drawn.update([f"{len(scenario.members)} members", str(scenario.config["mode"])])
     assert min(drawn.values()) >= 8
-    assert len(drawn) == 2 + 2 + 2 + 2 + 6 + 6 + 2
+    assert len(drawn) == 2 + 2 + 2 + 2 + 6 + 1 + 6 + 2
 
 
 @pytest.mark.parametrize("seed", range(1000, 1012))

@@ -18,7 +18,7 @@ before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from phalanx.config import Config
@@ -225,6 +225,11 @@ class Member:
     def links(self) -> list[LinkStats]:
         """What happened on the links with the other members since the view began."""
         return self._active.state.links()
+
+    @property
+    def situations(self) -> Mapping[str, int]:
+        """How often rare situations came up that no effect shows: statistics for sweeps."""
+        return self._view_change.situations
 
     @property
     def named(self) -> bool:

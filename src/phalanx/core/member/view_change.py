@@ -7,7 +7,7 @@ one place where a member's view is replaced.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 from phalanx.core.delivery.receipts import lost_receivers
 from phalanx.core.effects import (
@@ -68,6 +68,8 @@ class ViewChange:
         self._progress = DeliveryProgress()
         self.activity = 0
         """Grows whenever time-outs of the protocol may have changed."""
+        self.situations: Counter[str] = Counter()
+        """How often rare situations came up that no effect shows, for the counts of a sweep."""
 
     # -------------------------------------------------------------- frames of a change
 
@@ -145,6 +147,7 @@ class ViewChange:
                 state.broadcast.offer(now, frame)
             return
         if rank is not None and epoch(decode_tag(frame.tag)) < epoch(state.view.id):
+            self.situations["late_frames"] += 1
             return  # late: its sender is in this view
         foreign = self._resources.foreign
         foreign.found(sender, frame.number)
@@ -296,6 +299,7 @@ class ViewChange:
                     state.broadcast.offer(now, frame)
                 elif frame.tag == state.tag:
                     frame.sender = rank
+                    self.situations["future_frames"] += 1
                     state.broadcast.requeue(now, frame)
                 else:
                     continue

@@ -1,4 +1,4 @@
-"""Breadth-first search of all states of a small set, with the checks of PROTOCOLS.md F.1.
+"""Breadth-first search of all states of a small set, and its checks (docs/service/rules.md).
 
 At the end of every path: DIV, a live member has another one in its view that has gone another way;
 LAG, it has one in its view that is behind, or ahead, and nobody brings them together; STUCK,

@@ -3,8 +3,8 @@
 Two members each want one change, of different priority, at the same base. Messages arrive in any
 order; `losses` of them may be lost; `crashes` members may stop for good. Time-outs fire
 only when nothing else can happen, unless `early` allows some before that. Questions of the monitor
-and their answers are delivered at once, with nothing in between, when all else is quiet (as in
-PROTOCOLS.md F.1). Reports that a state is applied, and that it is stable, arrive at once unless
+and their answers are delivered at once, with nothing in between, when all else is quiet.
+Reports that a state is applied, and that it is stable, arrive at once unless
 `stability` is set: they only ever add to what a member knows.
 """
 

@@ -8,7 +8,8 @@ channels always stays up both ways. Nobody crashes. Members reach each other aro
 channels, so there is no cause for any view change (`changes_max`).
 
 *Free*: any channels break, the mesh falls into cliques, members crash, leave, restart and pause,
-one after the other or at once. In half of them members set their roles meanwhile.
+one after the other or at once. In half of them members set their roles meanwhile. In a third a
+member crashes a few steps after it has begun a view change.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ def random_mesh(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMBE
     alone = not around and often(rng, 50)
     begin = (1200 if alone else 20) * MS
     faults, end = _around(rng, names, begin) if around else _free(rng, names, begin)
+    roles = [] if around else _roles(seed, names, begin, end)
+    if not around:
+        _crash_of_an_initiator(seed, names, begin, end, faults, roles)
     tables: dict[str, Any] = {key: tuple(rows) for key, rows in faults.items()}
     return Scenario(
         name="mesh-around" if around else "mesh",
@@ -69,7 +73,7 @@ def random_mesh(seed: int, members_lo: int = MEMBERS_LO, members_hi: int = MEMBE
         network=_network(rng),
         link=_links(rng, names),
         traffic=_traffic(rng, names, begin, end),
-        role=() if around else _roles(seed, names, begin, end),
+        role=tuple(sorted(roles, key=lambda row: row.at_ns)),
         **tables,
     )
 
@@ -169,12 +173,12 @@ def _break(rng: Random, names: tuple[str, ...], now: int, both: bool) -> Cut:
     return Cut(at_ns=now, for_ns=lasting, from_=(sender,), to=(receiver,), both=both)
 
 
-def _roles(seed: int, names: tuple[str, ...], begin: int, end: int) -> tuple[PlannedRole, ...]:
+def _roles(seed: int, names: tuple[str, ...], begin: int, end: int) -> list[PlannedRole]:
     """Role changes of any members at any time, sometimes several at once. They have dice of their
     own, so that the rest of a scenario does not depend on them."""
     rng = Random(f"mesh roles {seed}")
     if not often(rng, 50):
-        return ()
+        return []
     rows, now = list[PlannedRole](), begin
     span = max(1, end - begin)
     for _ in range(rng.randrange(1, 7)):
@@ -182,7 +186,35 @@ def _roles(seed: int, names: tuple[str, ...], begin: int, end: int) -> tuple[Pla
             now = begin + rng.randrange(span)
         operations = tuple(sorted(rng.sample(_OPERATIONS, rng.randrange(len(_OPERATIONS)))))
         rows.append(PlannedRole(member=rng.choice(names), at_ns=now, operations=operations))
-    return tuple(sorted(rows, key=lambda row: row.at_ns))
+    return rows
+
+
+def _crash_of_an_initiator(
+    seed: int,
+    names: tuple[str, ...],
+    begin: int,
+    end: int,
+    faults: dict[str, list[Any]],
+    roles: list[PlannedRole],
+) -> None:
+    """A member crashes 0 to 14 of its steps after it has proposed a view change, with any end of
+    what it sent lost. Half of the time it begins one itself: it sets its role. Dice of its own."""
+    rng = Random(f"mesh initiator {seed}")
+    lives = [row for table in ("crash", "leave") for row in faults.get(table, ())]
+    others = [name for name in names if all(row.member != name for row in lives)]
+    if len(others) < 3 or not often(rng, 33):
+        return
+    member, at = rng.choice(others), begin + rng.randrange(max(1, end - begin))
+    crash = Crash(
+        member=member,
+        at_ns=at,
+        lose=often(rng, 80),
+        after_proposal=rng.randrange(15),
+        for_ns=rng.choice(ms(100, 500, 2000)),
+    )
+    faults.setdefault("crash", []).append(crash)
+    if often(rng, 50):
+        roles.append(PlannedRole(member=member, at_ns=at, operations=("index",)))
 
 
 def _traffic(rng: Random, names: tuple[str, ...], begin: int, end: int) -> tuple[Traffic, ...]:

@@ -164,6 +164,10 @@ class Crash(_TomlTable, frozen=True, kw_only=True):
     at_ns: Span
     lose: bool = False
     """Of what it sent and is still on its way, each link loses an end drawn by dice."""
+    after_proposal: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
+    """Not at `at_ns` but so many of its steps after the member has proposed a view change, if both
+    happen in the `for_ns` from then on; else not at all."""
+    for_ns: Span | None = None
 
 
 class Restart(_TomlTable, frozen=True, kw_only=True):

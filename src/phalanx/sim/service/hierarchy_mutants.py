@@ -1,4 +1,4 @@
-"""Mutants of the tree of sets and of unions of components (SERVICE.md section 9)."""
+"""Mutants of the tree of sets and of unions of components (docs/service/rules.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the logs of all sets, over the whole of a run (PROTOCOLS.md D.6, per set).
+"""Checks of the logs of all sets, over the whole of a run (listed in docs/service/rules.md).
 
 - agreement: servers with one state id hold one state.
 - order: no server applies two commits on one base, or a state whose number is not higher.
