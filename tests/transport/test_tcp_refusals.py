@@ -182,9 +182,9 @@ def test_packets_before_the_hello_are_refused(pair: Pair) -> None:
     pair.refused("malformed")
 
 
-def test_a_caller_that_says_nothing_is_closed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_that_says_nothing_is_closed(pair: Pair) -> None:
     ada = pair.start()
-    monkeypatch.setattr(tcp, "HANDSHAKE_NS", 200_000_000)
+    ada._pace.limit_ns = 200_000_000
     caller = pair.call()
     pair.refused("stalled")
     assert caller.recv(1) == b""
@@ -375,10 +375,10 @@ def test_plain_text_at_a_port_of_tls_is_refused(pair: Pair, authority: Authority
 
 
 def test_a_caller_that_stalls_in_the_tls_handshake_is_closed(
-    pair: Pair, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, authority: Authority
 ) -> None:
-    pair.start(tls={name: authority.issue(name) for name in ("ada", "bea")})
-    monkeypatch.setattr(tcp, "HANDSHAKE_NS", 200_000_000)
+    ada = pair.start(tls={name: authority.issue(name) for name in ("ada", "bea")})
+    ada._pace.limit_ns = 200_000_000
     pair.call().sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a client hello
     pair.refused("stalled")
 

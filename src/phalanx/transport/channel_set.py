@@ -25,7 +25,8 @@ ACCEPTS_MAX = 32
 """Connections accepted in one turn."""
 PENDING_MAX = 256
 """Accepted connections whose peers are not known yet."""
-PENDING_PER_HOST_MAX = 64
+PENDING_PER_HOST_MAX = 128
+"""Twice as many as members of a group: all of them may be on one machine, and call each other."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 

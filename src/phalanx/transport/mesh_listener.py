@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from functools import lru_cache
 
 from phalanx.config import Config
 from phalanx.errors import ConfigurationError
@@ -55,23 +56,21 @@ def open_listener(config: Config, seeds: list[SocketAddress], port: int) -> sock
     return sock
 
 
-def may_be_told(address: SocketAddress, inside: bool) -> bool:
-    """Whether a peer can use the address; `inside` says that the peer is on this machine."""
-    ip = ipaddress.ip_address(address[0].partition("%")[0])
-    if ip.version == 6 and ip.is_link_local:
-        return False  # is meaningless without the index of an interface
-    return inside or not ip.is_loopback
-
-
 def told_address(peer: ToldPeer, length: int) -> SocketAddress | None:
     """The address of a peer that others report; None if it cannot be used."""
     try:
-        ip = ipaddress.ip_address(peer.host)
+        ip = _parsed(peer.host)
     except ValueError:
         return None
     if ip.is_multicast or ip.is_unspecified or (ip.version == 6) != (length == 4):
         return None
     return (str(ip), peer.port, 0, 0) if ip.version == 6 else (str(ip), peer.port)
+
+
+@lru_cache(1024)
+def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address; all members report the same ones."""
+    return ipaddress.ip_address(host)
 
 
 def set_options(sock: socket.socket, silent_ns: int) -> None:

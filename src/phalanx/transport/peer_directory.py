@@ -27,7 +27,7 @@ SECOND = 1_000 * MS
 RETRY_NS_MIN = 50 * MS
 RETRY_NS_MAX = 2 * SECOND
 YIELD_NS = 400 * MS
-"""How much later the higher name calls."""
+"""How much later the higher name calls, unless handshakes take long (`handshake_pace.py`)."""
 FAULT_FAILURES = 3
 """After so many failed calls, a channel to an address is a sign that a fault has ended."""
 UNPROVEN_NS = 60 * SECOND
@@ -61,6 +61,7 @@ class PeerDirectory:
     def __init__(self, own: PeerKey, random: Random) -> None:
         self.counts: Counter[str] = Counter()
         """Addresses that were not taken: `table-full`."""
+        self.yield_ns = YIELD_NS
         self._own = own
         self._random = random
         self._entries: dict[SocketAddress, DialEntry] = {}
@@ -79,17 +80,19 @@ class PeerDirectory:
         for address in sorted(current - self._entries.keys()):
             self._add(address, DialEntry(now, now, seed=True))
 
-    def told(self, now: int, name: str, address: SocketAddress) -> None:
-        """A connected peer reports that it is connected to this address."""
+    def told(self, now: int, name: str, address: SocketAddress) -> bool:
+        """A connected peer reports that it is connected to this address. Returns whether a call may
+        be due sooner for it."""
         entry = self._entries.get(address)
         if entry is None:
             # A namesake is called at once: a name is claimed only for the first tenth of a second.
             calls_first = self._own[0] <= name
-            self._add(address, DialEntry(now if calls_first else now + YIELD_NS, now))
-        else:
-            entry.named_ns = now
-            if entry.failures:
-                self._call_soon(now, entry)
+            self._add(address, DialEntry(now if calls_first else now + self.yield_ns, now))
+            return True
+        entry.named_ns = now
+        if entry.failures:
+            self._call_soon(now, entry)
+        return entry.failures > 0
 
     def _add(self, address: SocketAddress, entry: DialEntry) -> None:
         if len(self._entries) >= TABLE_MAX:
@@ -145,7 +148,7 @@ class PeerDirectory:
         self.failed(now, address)
         entry = self._entries.get(address)
         if entry is not None and entry.key is not None and entry.key < self._own:
-            entry.due_ns += YIELD_NS  # the lower name calls first
+            entry.due_ns += self.yield_ns  # the lower name calls first
 
     def hurry(self, now: int) -> None:
         """Call all that are not connected soon: a fault has ended."""

@@ -8,6 +8,8 @@ others (rules L-8 and L-9 of docs/protocol/detector.md). So nothing is numbered 
     channel_set.py      the listener and all connections
     channel_hello.py    who may have a channel; which of two channels stays
     peer_directory.py   whom to call, and when
+    peer_reports.py     which peers are told to which others
+    handshake_pace.py   how long a channel may take to open, how many are opened at once
     tls_identity.py     certificates and keys
 
 `fileno` is an epoll descriptor over the listener and all channels, so that the event loop can wait
@@ -16,7 +18,6 @@ for one descriptor. Peers are counted and logged when they misbehave, and closed
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import select
 import socket
@@ -34,10 +35,8 @@ from phalanx.transport.bound_address import own_addresses, seen_address
 from phalanx.transport.certificate_names import is_named, shown
 from phalanx.transport.channel import Channel, ChannelBroke
 from phalanx.transport.channel_hello import (
-    PEERS_MAX,
     ChannelHello,
     HelloRefusal,
-    ToldPeer,
     decode_hello,
     decode_peers,
     decode_refusal,
@@ -51,8 +50,10 @@ from phalanx.transport.channel_hello import (
 from phalanx.transport.channel_log import ChannelLog
 from phalanx.transport.channel_set import QUEUE_BYTES_MAX, ChannelSet
 from phalanx.transport.fault_injection import FaultInjector
-from phalanx.transport.mesh_listener import may_be_told, open_listener, told_address
+from phalanx.transport.handshake_pace import HandshakePace
+from phalanx.transport.mesh_listener import open_listener, told_address
 from phalanx.transport.peer_directory import PeerDirectory, PeerKey
+from phalanx.transport.peer_reports import PeerReports
 from phalanx.transport.record_codec import (
     HELLO,
     PEERS,
@@ -64,21 +65,16 @@ from phalanx.transport.resolver import Resolver
 from phalanx.transport.tls_identity import TlsIdentity, open_tls
 
 MS = 1_000_000
-HANDSHAKE_NS = 5_000 * MS
-"""A channel that is not up after this time is closed."""
 BEAT_NS = 500 * MS
 """A channel on which nothing was sent for this long carries a beat."""
 SILENT_NS_MIN = 3_000 * MS
 """A channel on which nothing arrived for this long, or for 4 `fail_ns` if that is longer, is closed
 and opened again: the other end is gone, or the connection is half open."""
-DIALS_MAX = 16
-REPORT_SOON_NS = 50 * MS
-REPORT_NS = 10_000 * MS
-"""How often members report their peers to each other; soon after a channel opens."""
 ISOLATED_NS = 10_000 * MS
 """A member that broke the rules of the channel gets no other one for this long."""
 ISOLATED_MAX = 1024
 OFFENCES = ("malformed", "flood")
+NEVER = 1 << 62
 REJECTIONS = ("version", "cluster", "group", "settings", "name", "isolated", "malformed")
 """Refusals of peers that are counted by their reasons."""
 QUIET = ("self", "duplicate", "cut")
@@ -118,13 +114,15 @@ class MeshTransport:
         self._random = Random(nonce)
         self._directory = PeerDirectory(self._hello.key, self._random)
         self._directory.counts = self.counts
+        self._reports = PeerReports(now, self._random)
+        self._pace = HandshakePace()
         self._silent_ns = max(SILENT_NS_MIN, 4 * config.fail_ns)
         self._set = ChannelSet(listener, self._silent_ns, self.counts, self._log)
         self._up: dict[PeerKey, Channel] = {}
         self._isolated: dict[str, int] = {}
         self._plan = faults.plan
-        self._timer_ns = now
-        self._report_ns = now + REPORT_NS
+        self._timer_ns = self._channels_ns = now
+        """When to run the timers; when to look at the channels."""
         self._check_ns = now + CHECK_NS
         self._lost = False
         self._use(listener)
@@ -155,7 +153,7 @@ class MeshTransport:
         for channel, events in self._set.ready():
             if channel is None:
                 self._set.accept(now, self._tls)
-                self._timer_ns = min(self._timer_ns, now + HANDSHAKE_NS)
+                self._look_at_channels(now + self._pace.limit_ns)
             else:
                 out += self._handle(now, channel, events)
             if len(out) >= PACKETS_MAX:
@@ -266,13 +264,19 @@ class MeshTransport:
         if channel.dialed is None:
             channel.put(now, self._hello_record)
         channel.open_up(now, hello)
+        if channel.dialed is not None:
+            self._pace.opened(now - channel.opened_ns)
+            self._directory.yield_ns = self._pace.yield_ns
         self._up[hello.key] = channel
         self._directory.connected(now, channel.address, hello.key)
         self.counts["channel-up"] += 1
         self._log.opened(now, hello.name, text_of(channel.address), channel.cipher)
-        self._report(now, channel)
-        self._report_ns = min(self._report_ns, now + REPORT_SOON_NS)
-        self._timer_ns = min(self._timer_ns, self._report_ns)
+        self._reports.opened(now, hello.key, channel.address)
+        told = self._reports.for_peer(hello.key)
+        if told:
+            channel.put(now, encode_control(PEERS, encode_peers(told)))
+        self._look_at_channels(now + BEAT_NS)
+        self._timer_ns = min(self._timer_ns, self._reports.due_ns)
 
     def _judge(self, now: int, channel: Channel, hello: ChannelHello) -> HelloRefusal | None:
         refusal = judge_hello(self._hello, hello, self._config)
@@ -299,28 +303,24 @@ class MeshTransport:
 
     # ------------------------------------------------- reports of peers
 
-    def _report(self, now: int, channel: Channel) -> None:
-        """Report the members that this one is connected to."""
-        inside = ipaddress.ip_address(channel.address[0].partition("%")[0]).is_loopback
-        told = [
-            ToldPeer(key[0], other.address[0], other.address[1])
-            for key, other in self._up.items()
-            if other is not channel and may_be_told(other.address, inside)
-        ]
-        if len(told) > PEERS_MAX:
-            told = self._random.sample(told, PEERS_MAX)
-        if told:
+    def _report(self, now: int) -> None:
+        """Report the members that this one is connected to, as far as that is due."""
+        for key, told in self._reports.due(now):
+            channel = self._up[key]
             channel.put(now, encode_control(PEERS, encode_peers(told)))
+            self._set.watch(channel)
 
     def _told(self, now: int, channel: Channel, payload: bytes) -> None:
         told = decode_peers(payload)
         if told is None:
             raise ChannelBroke("malformed", "a report of peers that cannot be decoded")
+        is_news = False
         for peer in told:
             address = told_address(peer, len(channel.address))
             if address is not None and address not in self._own:
-                self._directory.told(now, peer.name, address)
-        self._timer_ns = min(self._timer_ns, now)
+                is_news = self._directory.told(now, peer.name, address) or is_news
+        if is_news:
+            self._schedule(now)
 
     # ------------------------------------------------- closing channels
 
@@ -333,12 +333,15 @@ class MeshTransport:
             self.counts["channel-down"] += 1
             if self._up.get(hello.key) is channel:
                 del self._up[hello.key]
+                self._reports.closed(hello.key)
                 self._directory.lost(now, channel.address)
             is_news = why.reason not in QUIET
             self._log.broke(now, hello.name, text_of(channel.address), why.text, is_news)
             if why.reason in OFFENCES and len(self._isolated) < ISOLATED_MAX:
                 self._isolated[hello.name] = now + ISOLATED_NS
         elif channel.dialed is not None:
+            if why.reason == "stalled":
+                self._pace.missed()
             if why.reason == "self":
                 self._directory.is_self(now, channel.dialed)
             else:
@@ -370,23 +373,22 @@ class MeshTransport:
     # ------------------------------------------------- timers
 
     def _run_timers(self, now: int) -> None:
-        for channel in list(self._set.all.values()):
-            self._check_channel(now, channel)
+        if now >= self._channels_ns:
+            for channel in list(self._set.all.values()):
+                self._check_channel(now, channel)
+            self._channels_ns = min(map(self._due_of, self._set.all.values()), default=NEVER)
         if now >= self._check_ns:
             self._check(now)
-        if now >= self._report_ns:
-            self._report_ns = now + REPORT_NS
-            for channel in self._up.values():
-                self._report(now, channel)
+        self._report(now)
         self._call_peers(now)
         self._schedule(now)
 
     def _check_channel(self, now: int, channel: Channel) -> None:
         try:
             if channel.state != "up":
-                if now >= channel.opened_ns + HANDSHAKE_NS:
-                    seconds = HANDSHAKE_NS // 1_000_000_000
-                    text = f"no hello within {seconds} s, state: {channel.state}"
+                if now >= channel.opened_ns + self._pace.limit_ns:
+                    seconds = (now - channel.opened_ns) / 1e9
+                    text = f"no hello within {seconds:.1f} s, state: {channel.state}"
                     raise ChannelBroke(
                         "unreachable" if channel.state == "connecting" else "stalled", text
                     )
@@ -404,29 +406,35 @@ class MeshTransport:
             length = 4 if self._set.listener.family == socket.AF_INET6 else 2
             known = [*self._seeds, *(a for a in self._resolved if len(a) == length)]
             self._directory.seeds(now, [a for a in known if a not in self._own])
-        for address in self._directory.due(now, self._up, DIALS_MAX - self._set.calls):
+        for address in self._directory.due(now, self._up, self._pace.calls_max - self._set.calls):
             if self.faults.active and not self.faults.reaches(text_of(address)):
                 self._directory.failed(now, address)
                 continue
             self._directory.called(address)
-            if not self._set.dial(now, address, self._tls):
+            if self._set.dial(now, address, self._tls):
+                self._look_at_channels(now + self._pace.limit_ns)
+            else:
                 self.counts["unreached"] += 1
                 self._directory.failed(now, address)
 
     def _schedule(self, now: int) -> None:
-        """Compute when the timers are due next. Traffic only moves the time of a channel back."""
-        due = [self._check_ns, self._report_ns]
+        """Compute when the timers are due next."""
+        due = min(self._check_ns, self._reports.due_ns, self._channels_ns)
         calls = self._directory.deadline(self._up)
-        calling = 0
-        for channel in self._set.all.values():
-            if channel.state == "up":
-                due.append(min(channel.sent_ns + BEAT_NS, channel.heard_ns + self._silent_ns))
-            else:
-                calling += channel.dialed is not None
-                due.append(channel.opened_ns + HANDSHAKE_NS)
-        if calls is not None and calling < DIALS_MAX:
-            due.append(max(calls, now + MS))
-        self._timer_ns = min(due)
+        if calls is not None and self._set.calls < self._pace.calls_max:
+            due = min(due, max(calls, now + MS))
+        self._timer_ns = due
+
+    def _due_of(self, channel: Channel) -> int:
+        """When to look at a channel. Traffic only moves that time back."""
+        if channel.state == "up":
+            return min(channel.sent_ns + BEAT_NS, channel.heard_ns + self._silent_ns)
+        return channel.opened_ns + self._pace.limit_ns
+
+    def _look_at_channels(self, due: int) -> None:
+        """A channel is to be looked at then."""
+        self._channels_ns = min(self._channels_ns, due)
+        self._timer_ns = min(self._timer_ns, due)
 
     # ------------------------------------------------- files and addresses that change
 

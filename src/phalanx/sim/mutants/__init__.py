@@ -11,6 +11,7 @@ outside tests and sweeps may import this package.
     view_boundary  where a view ends and the next begins: cuts, early delivery, carried frames
     discovery   who is alive, who is sought, whose name it is
     roles       which operations members offer
+    channels    what a group over channels rests on
     reports     receipts, lost receivers, what comes with a view
 """
 
@@ -21,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 
 from phalanx.core.membership.proposals import forget_cached
 from phalanx.errors import ConfigurationError
-from phalanx.sim.mutants import agreement, reports, roles
+from phalanx.sim.mutants import agreement, channels, reports, roles
 from phalanx.sim.mutants import discovery as seeking
 from phalanx.sim.mutants import fixed_view as fixed
 from phalanx.sim.mutants import merge as components
@@ -38,6 +39,7 @@ MUTANTS: dict[str, Mutant] = {
     **seeking.MUTANTS,
     **reports.MUTANTS,
     **roles.MUTANTS,
+    **channels.MUTANTS,
 }
 """Every mutant by name."""
 
