@@ -74,6 +74,7 @@ def main() -> None:
         if path.relative_to(package).as_posix().startswith(COPIED):
             _mark_classes(path)
     _let_copies_see_compiled(package / "explore" / "fast_copy.py")
+    _let_digests_see_compiled(package / "explore" / "canonical_form.py")
     _compile(modules, package.parent)
     program = into / "phalanx"
     program.write_text(
@@ -200,6 +201,15 @@ def _let_copies_see_compiled(path: Path) -> None:
 """,
         )
     )
+
+
+def _let_digests_see_compiled(path: Path) -> None:
+    """Attributes of a compiled class are none of its slots."""
+    source = path.read_text()
+    before = 'slots = base.__dict__.get("__slots__", ())\n'
+    assert source.count(before) == 1, "explore/canonical_form.py has changed"
+    after = 'slots = base.__dict__.get("__slots__") or base.__dict__.get("__mypyc_attrs__", ())\n'
+    path.write_text(source.replace(before, after))
 
 
 def _compile(modules: list[Path], root: Path) -> None:

@@ -135,10 +135,7 @@ class MemoizedMembers:
             for effect in effects
             if isinstance(effect, Transmit)
         )
-        actor = self._actor(member)
-        if self._kept[actor] is not member:
-            vars(member).clear()
-        return StepOutcome(actor, units, events_of(effects, self.index))
+        return StepOutcome(self._actor(member), units, events_of(effects, self.index))
 
     def _broken(self, done: tuple[int, str, int], error: Exception) -> StepOutcome:
         """It raised: it does nothing from here on."""
