@@ -277,10 +277,11 @@ BROKEN = {
     ),
     "not-sent-liveness": Broken(
         a_is_not_told_that_c_is_gone,
-        "a.1 was not told that a.1#1 does not go to c.1, which is not in v2",
+        "a.1 got no report that a.1#1 does not go to c.1, which is not in v2",
     ),
     "view-delta-truth": Broken(
-        a_is_told_that_c_joined, "a.1 was told that c.1 joined and nobody left with v2; nobody did"
+        a_is_told_that_c_joined,
+        "a.1 got a report that c.1 joined and nobody left with v2; nobody did",
     ),
     "merge-report-truth": Broken(
         a_merge_forgets_a_message, "v1 reports that va had delivered a.1#0, but it was a.1#1"

@@ -288,7 +288,7 @@ def test_a_receiver_that_is_gone_is_reported() -> None:
 def test_a_receiver_that_is_gone_is_reported_for_every_message() -> None:
     tale = today("abc").submit("a", 1, 3, to="bc").install("ab", "v2", "ab", 1)
     tale.lost("a", "c", 1, 1, 2).send("a", 1, 3, service="CAUSAL", to="b").deliver("b", "a", 1, 3)
-    says = "a.1 was not told that a.1#3 does not go to c.1, which is not in v2"
+    says = "a.1 got no report that a.1#3 does not go to c.1, which is not in v2"
     only(tale.receipts("a", 3).check(), "not-sent-liveness", says)
 
 
@@ -313,7 +313,7 @@ def test_a_receiver_is_reported_though_it_delivers() -> None:
     tale.deliver("c", "a", 1, to=["b", "c"], to_incarnations=[1, 1], view="v3")
     report = tale.check(settled=False)
     assert "not-sent-liveness" in report.violated
-    says = "a.1 was told that a.1#1 does not go to c.1, which delivered it"
+    says = "a.1 got a report that a.1#1 does not go to c.1, which delivered it"
     assert says in report.properties["not-sent-liveness"].violations[0].text
 
 
@@ -347,7 +347,7 @@ def test_the_number_of_receivers_that_are_left_is_right(rest: int) -> None:
     tale = narrowed(rest=rest)
     report = tale.check(settled=False)
     assert "not-sent-liveness" in report.violated
-    says = f"a.1 was told that {rest} receivers of a.1#1 are left, but there are 1"
+    says = f"a.1 got a report that {rest} receivers of a.1#1 are left, but there are 1"
     assert says in [v.text for v in report.violations]
 
 
@@ -380,7 +380,9 @@ def test_a_view_says_who_joined_and_left(joined: str, left: str, legal: bool) ->
 
 def test_in_a_first_view_nobody_is_new() -> None:
     tale = today("ab", boot="a").install("b", "v1", "ab", **joined_left("a", ""))
-    only(tale.check(), "view-delta-truth", "b.1 was told that a.1 joined and nobody left with v1")
+    only(
+        tale.check(), "view-delta-truth", "b.1 got a report that a.1 joined and nobody left with v1"
+    )
 
 
 def test_the_next_life_of_a_name_joins_and_the_one_before_leaves() -> None:

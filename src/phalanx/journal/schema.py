@@ -175,7 +175,7 @@ class Transitional(Row, frozen=True, kw_only=True, tag="transitional"):
     view: str
     pos: int
     members: list[str] | None = None
-    """Members that move on together, as the application was told; null in older journals."""
+    """Members that move on together, as reported to the application; null in older journals."""
     member_incarnations: list[int] | None = None
 
 

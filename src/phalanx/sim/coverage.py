@@ -224,7 +224,7 @@ class ScenarioCoverage:
             self._behind.append(member)
 
     def operator_break(self) -> None:
-        """An operator has just told a process to treat a live member of its view as failed."""
+        """An operator has just made a process treat a live member of its view as failed."""
         self._count("operator_break")
 
     def started(self, member: MemberId, rivals: Sequence[MemberId]) -> None:

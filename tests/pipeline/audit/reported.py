@@ -356,45 +356,45 @@ WRONG = {
     "lost receiver untold": Wrong(
         without(ev.NotSent, "a", 0),
         "not-sent-liveness",
-        "a.1 was not told that a.1#4 does not go to c.1, which is not in v2",
+        "a.1 got no report that a.1#4 does not go to c.1, which is not in v2",
     ),
     "lost receiver delivers": Wrong(
         changed(ev.NotSent, "a", 0, **_named("bc")),
         "not-sent-liveness",
-        "a.1 was told that a.1#4 does not go to b.1, which delivered it",
+        "a.1 got a report that a.1#4 does not go to b.1, which delivered it",
     ),
     "lost stranger": Wrong(
         changed(ev.NotSent, "a", 0, members=["c", "d"], member_incarnations=[1, 1]),
         "not-sent-liveness",
-        "a.1 was told that d.1 is gone, which was not addressed",
+        "a.1 got a report that d.1 is gone, which was not addressed",
     ),
     "wrong number of receivers left": Wrong(
         changed(ev.NotSent, "a", 0, rest=2),
         "not-sent-liveness",
-        "a.1 was told of a.1#4 that 2 receivers are left, but there are 1",
+        "a.1 got a report on a.1#4 that 2 receivers are left, but there are 1",
     ),
     "lost receiver in the home": Wrong(
         c_is_lost_though_it_gets_the_message,
         "not-sent-liveness",
-        "a.1 was told that a.1#1 does not go to c.1, which is in v1",
+        "a.1 got a report that a.1#1 does not go to c.1, which is in v1",
         settled=False,
     ),
     "lost receiver that stays": Wrong(
         c_is_lost_though_it_stays,
         "not-sent-liveness",
-        "a.1 was told that a.1#1 does not go to c.1, which was in its view all the time",
+        "a.1 got a report that a.1#1 does not go to c.1, which was in its view all the time",
         settled=False,
     ),
     "lost receiver told of a part": Wrong(
         lambda: c_is_lost(last=1),
         "not-sent-liveness",
-        "a.1 was not told that a.1#2 does not go to c.1, which is not in v2",
+        "a.1 got no report that a.1#2 does not go to c.1, which is not in v2",
         settled=False,
     ),
     "joined untold": Wrong(
         changed(ev.ViewInstalled, "b", 1, **_named("a", "joined")),
         "view-delta-truth",
-        "b.1 was told that a.1 joined and nobody left with v1; a.1 c.1 did, and nobody",
+        "b.1 got a report that a.1 joined and nobody left with v1; a.1 c.1 did, and nobody",
     ),
     "component unreported": Wrong(
         without(ev.MergedComponent, "b", 1),

@@ -8,7 +8,7 @@ which there are many, are left to Spark.
 
 A run is *settled* if its simulator says so in every journal, and none of them just ends. Of any
 other run no clock is believed across members, nothing is expected to have happened in the end, and
-whoever stopped counts as having left. What a journal does not say is not held against anyone: one
+a member that stopped counts as having left. Rows that a journal lacks blame nobody: a journal
 without a STOP row may lack a suffix, a torn one may lack anything.
 """
 
@@ -143,7 +143,7 @@ class SentRange(msgspec.Struct):
 
 
 class Receivers(msgspec.Struct):
-    """A set of receivers that rows name, by number. Rows of before incarnations were told name
+    """A set of receivers that rows name, by number. Rows of before incarnations were recorded name
     them by name alone."""
 
     t: int
@@ -217,7 +217,7 @@ class MemberRecord:
 
     @property
     def tells(self) -> bool:
-        """Its journal has a row for everything that its application is told: not in older ones."""
+        """Its journal has a row for every report to its application: not in older ones."""
         return bool(self.installs) and self.installs[0].joined is not None
 
     @property
@@ -344,7 +344,7 @@ class Chronicle:
             self._follow(member)
 
     def _read_reports(self, by_kind: dict[type, list[Any]]) -> None:
-        """What applications were told besides messages, views and markers."""
+        """Reports to applications besides messages, views and markers."""
         of = self._by_name
         for kind in (Side, Closing, QueueCounts):
             by_kind[kind].sort(key=lambda row: row.lseq)

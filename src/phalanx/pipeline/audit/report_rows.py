@@ -1,4 +1,4 @@
-"""Rows of what applications are told beside messages and views, as the chronicle reads them."""
+"""Rows of reports to applications beside messages and views, as the chronicle reads them."""
 
 from __future__ import annotations
 

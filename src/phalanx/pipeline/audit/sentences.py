@@ -1,4 +1,4 @@
-"""How each kind of violation is told. {who} and {other} are members, {what} are messages, {v} and
+"""How each kind of violation is worded. {who} and {other} are members, {what} are messages, {v} and
 {w} are views, {note} is what the check adds."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     "multicast-liveness/missing": "{other} never delivered {what}, sent in {v}",
     "multicast-liveness/unsent": "{who} accepted {what} and never sent it",
     "multicast-liveness/reported": (
-        "{who} was told that {what} goes to nobody, but {note} was in its view all the time"
+        "{who} got a report that {what} goes to nobody, but {note} was in its view all the time"
     ),
     "termination-of-delivery/": "{other} never delivered {what}, sent in {v}",
     "safe-indication-liveness/missing": "{other} never delivered {what} (SAFE), sent in {v}",
@@ -101,17 +101,19 @@ SENTENCES = {f"{name}/": "{note}" for name in judged_by(Judges.ONE_PROGRAM)} | {
     ),
     "receipt-liveness/": "{who} never got a receipt that {what} is {note}",
     "not-sent-liveness/untold": (
-        "{who} was not told that {what} does not go to {note}, which is not in {v}"
+        "{who} got no report that {what} does not go to {note}, which is not in {v}"
     ),
     "not-sent-liveness/delivered": (
-        "{who} was told that {what} does not go to {other}, which delivered it"
+        "{who} got a report that {what} does not go to {other}, which delivered it"
     ),
-    "not-sent-liveness/home": ("{who} was told that {what} does not go to {note}, which is in {v}"),
+    "not-sent-liveness/home": (
+        "{who} got a report that {what} does not go to {note}, which is in {v}"
+    ),
     "not-sent-liveness/stayed": (
-        "{who} was told that {what} does not go to {note}, which was in its view all the time"
+        "{who} got a report that {what} does not go to {note}, which was in its view all the time"
     ),
-    "not-sent-liveness/rest": "{who} was told of {what} that {note}",
-    "not-sent-liveness/stranger": "{who} was told that {note} is gone, which was not addressed",
+    "not-sent-liveness/rest": "{who} got a report on {what} that {note}",
+    "not-sent-liveness/stranger": "{who} got a report that {note} is gone, which was not addressed",
     "merge-report-truth/each": "{who} got no report of each component of {v}",
     "merge-report-truth/members": "{v} reports to {who} that {w} was of {note}",
     "merge-report-truth/apart": "{who} and {other} got different reports of {v}",

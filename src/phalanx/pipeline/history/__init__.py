@@ -2,7 +2,7 @@
 
 clocks           a member's own clock, and the wall clock
 intervals        views and memberships as intervals
-view_summary     the views of a group, whoever installed them
+view_summary     the views of a group, by any member that installed them
 instant          an instant as a user writes it
 lookup           runs and members by name
 view_at          the view of a member at an instant

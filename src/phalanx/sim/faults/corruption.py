@@ -45,7 +45,7 @@ class CorruptPackets:
         self._forger = forger
         self._abroad: list[bytes] | None = None
         self.seen: deque[bytes] = deque(maxlen=256)
-        """Packets that were transmitted, the latest last; whoever transmits appends."""
+        """Packets that were transmitted, the latest last; each transmission appends."""
         self.archive = PacketLog()
         """The same, from any time."""
 

@@ -191,7 +191,7 @@ class Imposter(_TomlTable, frozen=True, kw_only=True):
     at_ns: Span
     beside: Name
     incarnation: Annotated[int, msgspec.Meta(ge=0, lt=IMPOSTERS_FROM)] | None = None
-    """None: higher than that of whoever has the name."""
+    """None: higher than that of the process that has the name."""
 
 
 class OperatorBreak(_TomlTable, frozen=True, kw_only=True):

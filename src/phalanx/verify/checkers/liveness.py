@@ -140,7 +140,7 @@ def _reported(
     stayed = [m for m in sorted(here) if addressed(m, submit)]
     if stayed:
         text = (
-            f"{label(sender)} was told that {messages(sender, first, last)} goes to nobody, "
+            f"{label(sender)} got a report that {messages(sender, first, last)} goes to nobody, "
             f"but {label(stayed[0])} was in its view all the time"
         )
         out.violated("multicast-liveness", text, [submit, row], stayed[0][0])

@@ -70,7 +70,9 @@ class _Reports:
             for first, last in unsent if spans is not None else ():
                 assert spans is not None
                 for lo, hi, _ in spans.within(first, last):
-                    text = f"{label(sender)} was told that {messages(sender, lo, hi)} does not go "
+                    text = (
+                        f"{label(sender)} got a report that {messages(sender, lo, hi)} does not go "
+                    )
                     text += f"to {label(member)}, which delivered it"
                     self._out.violated(NAME, text, [row], member[0])
 
@@ -85,15 +87,18 @@ class _Reports:
             why = self._wrong(row, first, member, submit)
             if why:
                 what = messages(self._sender, first, last)
-                text = f"{label(self._sender)} was told that {what} does not go to {label(member)},"
-                self._out.violated(NAME, f"{text} which {why}", [submit, row], member[0])
+                text = f"{label(self._sender)} got a report that {what} does not go to"
+                text += f" {label(member)}, which {why}"
+                self._out.violated(NAME, text, [submit, row], member[0])
         meant = named(submit.to, submit.to_incarnations)
         if meant is None:
             return
         rest = [m for m in meant if m not in self._gone or self._gone[m].index(first) < 0]
         if row.rest != len(rest):
             what = messages(self._sender, first, last)
-            text = f"{label(self._sender)} was told that {row.rest} receivers of {what} are left, "
+            text = (
+                f"{label(self._sender)} got a report that {row.rest} receivers of {what} are left, "
+            )
             text += f"but there are {len(rest)}"
             self._out.violated(NAME, text, [submit, row])
 
@@ -140,6 +145,8 @@ class _Reports:
                 for lo, hi in gone.missing(first, last):
                     if not self._nobody.missing(lo, hi):
                         continue
-                    text = f"{label(sender)} was not told that {messages(sender, lo, hi)} does not "
+                    text = (
+                        f"{label(sender)} got no report that {messages(sender, lo, hi)} does not "
+                    )
                     text += f"go to {label(member)}, which is not in {home}"
                     self._out.violated(NAME, text, [submit, send], member[0])

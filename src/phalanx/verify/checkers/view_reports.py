@@ -59,7 +59,9 @@ def _deltas(trace: ViewTrace, member: Member, out: Findings) -> None:
             if before is not None:
                 came, went = here - before, before - here
             if (joined, left) != (came, went):
-                text = f"{label(member)} was told that {labels(joined)} joined and {labels(left)} "
+                text = (
+                    f"{label(member)} got a report that {labels(joined)} joined and {labels(left)} "
+                )
                 text += f"left with {row.view}; {labels(came)} did, and {labels(went)}"
                 out.violated(DELTA, text, [row], view=row.view)
         before = here

@@ -227,7 +227,7 @@ function drawViews(run, state) {
     el("button", { type: "button", class: "screen", "aria-label": `Show view ${view.label} in the diagram`, onclick: () => state.choose(...padded(view.begin, view.end, run.span), true) }, "show"),
   ]);
   const cut = run.bands.total > run.bands.life.length
-    ? `Of ${whole(run.bands.total)} installations the longest are told one by one.` : null;
+    ? `Of ${whole(run.bands.total)} installations the longest are listed one by one.` : null;
   byId("views-table").querySelector(".scroll").replaceChildren(
     table(["View", "Cause", "Members", num("Size"), num("From"), num("To"), ""], rows, cut));
 }

@@ -67,7 +67,7 @@ function drawLatency(run) {
     data.replaceChildren();
     data.hidden = true;
     note.textContent = run.clock === "wall"
-      ? "No two members of this group shared a clock, so that no latency can be told."
+      ? "No two members of this group shared a clock, so that latencies are not known."
       : "No message was both sent and delivered in these journals.";
     return;
   }

@@ -65,14 +65,14 @@ function summed(group) {
   if (steps.length === 0) return "No step of it is in the journals.";
   const who = [...new Set(doubts.map((s) => s.who))];
   const why = [...new Set(doubts.map((s) => EVIDENCE[s.evidence] || s.evidence))];
-  if (who.length === 0) return "Nobody suspected anything: it was told.";
+  if (who.length === 0) return "No suspicion here: another member reported it.";
   return `Suspected by ${listed(who)}; evidence: ${why.join(", ")}.`;
 }
 
 function chain(run, group) {
   const origin = Math.max(...group.map((r) => r.lead));
   const steps = group.flatMap((r) => r.steps.map((s) => ({ ...s, at: s.at + origin - r.lead, whom: lifeName(run, r.life) })));
-  // A step that names several of them, and an installation, are told once.
+  // A step that names several of them, and an installation, are listed once.
   const known = new Map();
   for (const step of steps) {
     const key = [step.at, step.who, step.what, step.evidence ? step.whom : ""].join("|");
@@ -84,7 +84,7 @@ function chain(run, group) {
 
 function evidenceTable(group, steps) {
   const several = group.length > 1;
-  const total = group.reduce((sum, r) => sum + r.steps_total, 0), told = group.reduce((sum, r) => sum + r.steps.length, 0);
+  const total = group.reduce((sum, r) => sum + r.steps_total, 0), listed = group.reduce((sum, r) => sum + r.steps.length, 0);
   const rows = steps.map((s) => [
     num(`+${lasting(s.at)}`), name(s.who),
     [MIND[s.what] || s.what, s.evidence ? ` (${EVIDENCE[s.evidence] || s.evidence})` : ""],
@@ -92,7 +92,7 @@ function evidenceTable(group, steps) {
   ]);
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Evidence" },
     table([num("After"), "Member", "What", ...(several ? ["About"] : [])], rows,
-      total > told ? `${told} of ${whole(total)} steps.` : null));
+      total > listed ? `${listed} of ${whole(total)} steps.` : null));
 }
 
 const STEP_SIGNS = {

@@ -138,7 +138,7 @@ function doubtLines(run, i) {
 const MINDS = { OPERATIONAL: "trusts again", SUSPECTED: "suspects", SEMI: "reaches only through others", FAULTY: "holds faulty" };
 const EVIDENCE = {
   SILENCE: "silence", RELAY: "heard through another",
-  DIRECT: "heard directly", STALLED: "it does not go on", T_CHANGE: "the change took too long", TOLD: "told by others",
+  DIRECT: "heard directly", STALLED: "it does not go on", T_CHANGE: "the change took too long", TOLD: "reported by others",
   MOVED: "it is in another view", REPLACED: "a later process has its name", OPERATOR: "an operator wants it out",
 };
 
@@ -153,7 +153,7 @@ function flowLines(run, i) {
     `sent ${instant(at[s], run.span / 50)}, took ${took}`];
 }
 
-// The nearest line within a few pixels of the pointer is told, and its whole fan-out drawn bold.
+// The nearest line within a few pixels of the pointer is described, and its whole fan-out drawn bold.
 function hoverLines(figure, run, m, drawn, top) {
   const segments = drawn.map((i) => ends(run, m, i));
   const far = (x, y, [x1, y1, x2, y2]) => {

@@ -58,14 +58,14 @@ function drawFindings(run, state) {
       el("ul", {}, list.map((finding) => findingRow(finding, shared(list))))))));
 }
 
-// The one reason why nothing of a theme could be verified, told once.
+// The one reason why nothing of a theme could be verified, shown once.
 function shared(list) {
   const why = new Set(list.map((f) => (f.verdict === "unverifiable" ? f.why : null)));
   return list.length > 1 && why.size === 1 ? [...why][0] : null;
 }
 
-function findingRow(finding, told) {
-  const why = finding.verdict === "unverifiable" && finding.why && finding.why !== told;
+function findingRow(finding, common) {
+  const why = finding.verdict === "unverifiable" && finding.why && finding.why !== common;
   const word = finding.verdict === "holds" ? `${WORDS.holds} · ${compact(finding.checked)}` : WORDS[finding.verdict];
   return el("li", { class: "finding", "data-verdict": finding.verdict, title: `put to the test ${plural(finding.checked, "time")}` },
     icon(finding.verdict), el("span", { class: "what" }, finding.name.replaceAll("-", " ")),
