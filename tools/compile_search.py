@@ -178,9 +178,6 @@ def _let_copies_see_compiled(path: Path) -> None:
         source.replace(
             before,
             """\
-    for base in kind.__mro__:
-        slots.update(dict.fromkeys(base.__dict__.get("__mypyc_attrs__", ())))
-    slots.pop("__dict__", None)
     names = tuple(slots)
     if hasattr(kind, "__mypyc_attrs__"):
 
@@ -188,13 +185,11 @@ def _let_copies_see_compiled(path: Path) -> None:
             made = memo.get(id(thing))
             if made is None:
                 made = memo[id(thing)] = kind.__new__(kind)  # type: ignore[call-overload]
-                for name in names:
-                    try:
-                        value = getattr(thing, name)
-                    except AttributeError:
-                        continue
-                    shared = type(value) in SHARED
-                    setattr(made, name, value if shared else _RULES[type(value)](value, memo))
+                state = thing.__getstate__()  # what is set; in C
+                for name, value in state.items():
+                    if type(value) not in SHARED:
+                        state[name] = _RULES[type(value)](value, memo)
+                made.__setstate__(state)
             return made
 
         return of_compiled
@@ -208,7 +203,11 @@ def _let_digests_see_compiled(path: Path) -> None:
     source = path.read_text()
     before = 'slots = base.__dict__.get("__slots__", ())\n'
     assert source.count(before) == 1, "explore/canonical_form.py has changed"
-    after = 'slots = base.__dict__.get("__slots__") or base.__dict__.get("__mypyc_attrs__", ())\n'
+    after = """\
+slots = base.__dict__.get("__slots__") or [
+            name for name in base.__dict__.get("__mypyc_attrs__", ()) if name != "__dict__"
+        ]
+"""
     path.write_text(source.replace(before, after))
 
 
