@@ -39,6 +39,7 @@ NOT_IN_JOURNALS = {
     "earlier-waiting-forgotten": "costs a needless time-out",
     "strangers-closing-frames-dropped": "costs a needless time-out",
     "followed-though-passed": "costs a needless time-out",
+    "statements-of-any-view": "costs a needless time-out",
     "closing-frame-on-arrival": "raises, and journals end",
     "issues-before-their-view": "raises, and journals end",
     "phase-not-taken-over": "raises, and journals end",
