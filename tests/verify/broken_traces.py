@@ -183,7 +183,6 @@ def a_merge_forgets_a_message() -> TraceBuilder:
     tale = TraceBuilder("ab", boot="", reports=True).install("a", "va", "a").install("b", "vb", "b")
     tale.send("a", 1, service="CAUSAL").deliver("a", "a", 1).receipts("a", 1)
     tale.change("ab", "COMMIT", "COMMIT").delivered.clear()
-    tale.proposed.clear()
     for letter in "ab":
         tale.install(letter, "v1", "ab", joins=1, transitional=letter, components=["va", "vb"])
     return tale.change("ab", "FORGET")

@@ -491,15 +491,60 @@ def test_two_members_with_different_reports(letter: str) -> None:
     assert "b.1 and a.1 got different reports of v4" in texts
 
 
-def test_what_is_delivered_after_the_proposal_is_not_reported() -> None:
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_is_delivered_after_the_proposal_may_be_reported(number: int) -> None:
     tale = today("ab", boot="").install("a", "va", "a").install("b", "vb", "b")
     tale.send("a", 1, service="CAUSAL").change("ab", "COMMIT", "COMMIT").deliver("a", "a", 1)
     tale.receipts("a", 1)
+    sides = [{"component": "va", "members": ["a"]}, {"component": "vb", "members": ["b"]}]
+    lists: dict[str, Any] = {"member_incarnations": [1], **NONE_ALONE}
+    lists |= {"delivered": ["a"], "delivered_incarnations": [1], "delivered_upto": [number]}
+    nothing: dict[str, Any] = {
+        "delivered": [],
+        "delivered_incarnations": [],
+        "delivered_upto": [],
+    }
+    tale.sides["v1"] = [sides[0] | lists, sides[1] | lists | nothing]
     for letter in "ab":
         tale.install(letter, "v1", "ab", joins=1, transitional=letter, components=["va", "vb"])
-    assert tale.stop().check().violated == ()
-    side = next(r for r in tale.rows if isinstance(r, ev.MergedComponent))
-    assert side.delivered_upto == []
+    assert tale.stop().check().violated == (("merge-report-truth",) if number > 1 else ())
+
+
+def parted(**alone: Any) -> TraceBuilder:
+    """b and c met a when it had sent two messages; c delivers the third and b does not, and a
+    crashes."""
+    tale = today("abc", boot="").install("a", "va", "a")
+    tale.install("b", "vb", "b").install("c", "vc", "c")
+    tale.send("a", 1, 2, service="CAUSAL").deliver("a", "a", 1, 2).receipts("a", 2)
+    tale.change("abc", "COMMIT", "COMMIT")
+    for letter in "abc":
+        parts = ["va", "vb", "vc"]
+        tale.install(letter, "v1", "abc", joins=1, transitional=letter, components=parts)
+    tale.install("b", "v2", "b", 1, 1).send("a", 3, service="CAUSAL").deliver("ac", "a", 3)
+    tale.life("a", "CRASH").install("c", "v3", "c", 1, 1)
+    tale.change("bc", "COMMIT", "COMMIT")
+    if alone:
+        known: dict[str, Any] = {"delivered": ["a"], "delivered_incarnations": [1]}
+        tale.sides["v4"] = [
+            {"component": "v2", "members": ["b"], "member_incarnations": [1]}
+            | known
+            | {"delivered_upto": [0], **NONE_ALONE},
+            {"component": "v3", "members": ["c"], "member_incarnations": [1]}
+            | known
+            | {"delivered_upto": [3], **NONE_ALONE, **alone},
+        ]
+    for letter in "bc":
+        tale.install(letter, "v4", "bc", joins=2, transitional=letter, components=["v2", "v3"])
+    return tale.stop()
+
+
+@pytest.mark.parametrize(("first", "right"), [(3, True), (2, False), (1, False)])
+def test_what_was_sent_before_the_sender_was_met_is_nobodys_alone(first: int, right: bool) -> None:
+    alone = {"alone": ["a"], "alone_incarnations": [1], "alone_first": [first], "alone_last": [3]}
+    assert parted(**alone).check().violated == (() if right else ("merge-report-truth",))
+    assert parted(**NONE_ALONE).check().violated == ("merge-report-truth",)
+    made = [r for r in parted().rows if isinstance(r, ev.MergedComponent) and r.component == "v3"]
+    assert [r.alone_first for r in made] == [[3], [3]]
 
 
 def test_of_a_member_whose_proposal_is_missing_a_report_may_know_more() -> None:

@@ -41,23 +41,41 @@ def joined_left(joined: str | None, left: str | None) -> dict[str, Any]:
     return found
 
 
-def side_columns(
-    view: str, members: str, reported: list[dict[str, int]], index: int
-) -> dict[str, Any]:
-    """Columns of a merge report on one component, of what all of them reported."""
-    mine = reported[index]
+class Come(msgspec.Struct, frozen=True):
+    """How far a member has come with the messages of a sender."""
+
+    met: int = 0
+    """Sent before the two met last."""
+    last: int = 0
+    told: int = 0
+    """Delivered by a component of an earlier merge."""
+
+
+Known = dict[str, list[Come]]
+"""Per sender that a component knows, how far its members have come."""
+
+
+def side_columns(view: str, members: str, known: list[Known], index: int) -> dict[str, Any]:
+    """Columns of a merge report on one component, of how far the members of all of them are."""
+    mine, others = known[index], known[:index] + known[index + 1 :]
+    last = {sender: max(come.last for come in comes) for sender, comes in mine.items()}
+    upto = {sender: number for sender, number in last.items() if number or sender not in members}
     alone: list[tuple[str, int, int]] = []
-    for sender, number in mine.items():
-        others = [r[sender] for i, r in enumerate(reported) if i != index and sender in r]
-        if others and number > max(others):
-            alone.append((sender, max(others) + 1, number))
+    for sender, comes in mine.items():
+        theirs = [come for other in others for come in other.get(sender, ())]
+        if theirs:
+            floor = max(max(come.met, come.last, come.told) for come in theirs)
+            had = {n for come in comes for n in range(max(come.met, floor) + 1, come.last + 1)}
+            firsts = sorted(n for n in had if n - 1 not in had)
+            lasts = sorted(n for n in had if n + 1 not in had)
+            alone += [(sender, *span) for span in zip(firsts, lasts, strict=True)]
     return {
         "component": view,
         "members": names(members),
         "member_incarnations": incarnations(members),
-        "delivered": names("".join(mine)),
-        "delivered_incarnations": incarnations("".join(mine)),
-        "delivered_upto": list(mine.values()),
+        "delivered": names("".join(upto)),
+        "delivered_incarnations": incarnations("".join(upto)),
+        "delivered_upto": list(upto.values()),
         "alone": names("".join(sender for sender, _, _ in alone)),
         "alone_incarnations": incarnations("".join(sender for sender, _, _ in alone)),
         "alone_first": [first for _, first, _ in alone],
@@ -91,8 +109,10 @@ class TraceBuilder:
         """Per merged view, what it reports of its components."""
         self.delivered: dict[str, dict[str, int]] = {}
         """Per member and sender, the highest number of a message delivered."""
-        self.proposed: dict[str, dict[str, int]] = {}
-        """The same, as it was when the member proposed its next view."""
+        self.begun: dict[str, dict[str, int]] = {}
+        """Per member and sender, what had been sent when they met last."""
+        self.reported: dict[str, dict[str, int]] = {}
+        """Per member and sender, what a component of an earlier merge had delivered."""
         self.met: dict[str, str] = {}
         """Per member, all with whom it was in a view."""
         self.submitted: dict[str, int] = {}
@@ -181,36 +201,46 @@ class TraceBuilder:
             self.view[letter] = view
             known = self.met.get(letter, "")
             self.met[letter] = known + "".join(m for m in members if m not in known)
-            self.proposed.pop(letter, None)
+            self._meet(letter, view, "".join(m for m in members if m not in along + letter))
             self.row(letter, ev.ViewInstalled, **columns | given)
             if self.reports and len(components) > 1:
                 for side in self.sides[view]:
                     self.told(letter, ev.MergedComponent, view=view, **side)
         return self
 
+    def _meet(self, letter: str, view: str, strangers: str) -> None:
+        """The member comes to the view, where it meets these."""
+        told = self.reported.setdefault(letter, {})
+        reported: dict[tuple[str, int], int] = {}
+        for side in self.sides.get(view, ()):
+            senders = zip(side["delivered"], side["delivered_incarnations"], strict=True)
+            for sender, number in zip(senders, side["delivered_upto"], strict=True):
+                reported[sender] = max(reported.get(sender, 0), number)
+        for m in self.met[letter]:
+            told[m] = max(told.get(m, 0), reported.get(life(m), 0))
+        for m in strangers:
+            self.begun.setdefault(letter, {})[m] = reported.get(life(m), 0)
+
     def _describe(self, members: str, components: list[str]) -> list[dict[str, Any]]:
         """What a view of these members reports of its components."""
-        reported: list[dict[str, int]] = []
+        known: list[Known] = []
         for component in components:
-            best: dict[str, int] = {}
+            comes: Known = {m: [Come()] for m in self.views.get(component, "")}
             for m in members:
                 if self.view.get(m) == component:
-                    for sender, number in self.proposed.get(m, self.delivered.get(m, {})).items():
-                        best[sender] = max(best.get(sender, 0), number)
-                    for met in self.met[m]:
-                        if met not in self.views[component]:
-                            best.setdefault(met, 0)
-            reported.append(dict(sorted(best.items(), key=lambda known: life(known[0]))))
+                    for sender in self.met[m]:
+                        every = (self.begun, self.delivered, self.reported)
+                        come = Come(*(numbers.get(m, {}).get(sender, 0) for numbers in every))
+                        comes.setdefault(sender, []).append(come)
+            known.append(dict(sorted(comes.items(), key=lambda one: life(one[0]))))
         return [
-            side_columns(component, self.views.get(component, ""), reported, index)
+            side_columns(component, self.views.get(component, ""), known, index)
             for index, component in enumerate(components)
         ]
 
     def change(
         self, letters: str, action: str, stage: str = "IDLE", context: str = "c"
     ) -> TraceBuilder:
-        if action in ("COMMIT", "FA", "FOLLOW"):
-            self.proposed |= {m: dict(self.delivered.get(m, {})) for m in letters}
         return self.row(letters, ev.ViewChangeStep, action=action, stage=stage, context=context)
 
     def marker(self, letters: str, pos: int, along: str | None = None) -> TraceBuilder:

@@ -234,8 +234,9 @@ class AllDelivered(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotSent(msgspec.Struct, frozen=True, gc=False):
-    """Own messages first..last were addressed to these members, which are not in the view that the
-    messages belong to. `rest` counts the receivers that are left in it.
+    """Own messages first..last were addressed to these members, which are missing from the view
+    that the messages belong to, or were missing from one that this member installed while the
+    messages waited; they do not come back for them. `rest` counts the receivers that are left.
 
     Messages that had not been sent go to none of these members. Messages that had been `sent`,
     during a change in mode `flow`, may have been delivered by some of them, in a view without this
@@ -272,8 +273,8 @@ class MessageRange(msgspec.Struct, frozen=True, gc=False):
 
 
 class MergedComponent(msgspec.Struct, frozen=True, gc=False):
-    """A component of a merged view: who it was, how far it had delivered each sender's messages
-    when it agreed to merge, and what of that it alone delivered, as far as its members said."""
+    """A component of a merged view: who it was, how far it had delivered each sender's messages,
+    and what of that it alone delivered since its members met the sender (rule D-17)."""
 
     view: ViewId
     members: tuple[MemberId, ...]

@@ -156,13 +156,13 @@ class MergedComponent(Row, frozen=True, kw_only=True, tag="merged_component"):
     """Members of the component."""
     member_incarnations: list[int]
     delivered: list[str]
-    """Senders of which the component had delivered messages when its members agreed to merge, or
-    which they had met."""
+    """Senders of which the component had delivered messages, or which its members had met."""
     delivered_incarnations: list[int]
     delivered_upto: list[int]
     """Per sender, the highest number of a message delivered; 0 if there was none."""
     alone: list[str]
-    """Senders of messages that no other component had delivered."""
+    """Senders of messages that no other component knew, sent since members of this one met the
+    sender."""
     alone_incarnations: list[int]
     alone_first: list[int]
     alone_last: list[int]

@@ -57,8 +57,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 class Merged(View, frozen=True, kw_only=True):
     """A view that merged several. `sides` has for each its view and members, how far it had
-    delivered each sender's messages, and which of these it alone delivered, as far as its members
-    reported. This is enough to reconcile what each part did on its own."""
+    delivered each sender's messages, and which of these it alone delivered while it was apart:
+    messages above all that the other sides have, sent since its members met the sender. What a
+    sender had sent before is not in there: a member that joins takes over the state of a group
+    from its members. Numbers of messages to other members do not interrupt a range."""
 
     sides: tuple[MergedComponent, ...] = ()
 

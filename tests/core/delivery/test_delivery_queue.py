@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,6 +194,28 @@ def test_a_basic_message_that_left_early_counts_when_an_earlier_one_follows(ente
     desk.close()
     assert [d.first for d in desk.out] == [2, 1]
     assert desk.queue.delivered() == {MemberId("a"): 2}
+
+
+def test_what_is_here_and_waits_counts_as_reached(enter: Any) -> None:
+    """It leaves before the next view is installed. The same for a frame that is held."""
+    a, b = MemberId("a"), MemberId("b")
+    desk = enter(Desk(2), (1, (0, 1), CAUSAL), (1, (0, 2), SAFE))
+    assert desk.queue.delivered() == {b: 1}
+    assert desk.queue.reached([]) == ({a: 0, b: 2}, {a: 0, b: 2})
+    other = Desk(2)
+    held = other.frame(SimpleNamespace(sender=1, number=3, vector=(0, 3)), CAUSAL)
+    held.runs[0].to = (1,)
+    assert desk.queue.reached([held]) == ({a: 0, b: 2}, {a: 0, b: 3}), "it is for b alone"
+
+
+def test_a_message_for_others_is_known_once_it_has_been_passed_over(enter: Any) -> None:
+    a, b = MemberId("a"), MemberId("b")
+    desk = enter(Desk(2), (1, (0, 1), CAUSAL))
+    frame = desk.frame(SimpleNamespace(sender=1, number=2, vector=(0, 2)), CAUSAL)
+    frame.runs[0].to = (1,)
+    desk.enter(frame)
+    assert desk.queue.delivered() == {b: 1}
+    assert desk.queue.reached([]) == ({a: 0, b: 1}, {a: 0, b: 2})
 
 
 # ---------------------------------------------------------------------------- all alike

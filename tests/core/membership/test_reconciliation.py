@@ -87,9 +87,36 @@ def test_a_removal_has_merged_nothing() -> None:
     assert sides({A: told(a=3)}, (LEFT,), [(B, LEFT.view)]) == {}
 
 
-def test_more_names_than_numbers_are_no_harm() -> None:
-    made = sides({A: DeliveredVector((A, B), (3,))})
-    assert made[LEFT.view].delivered == ((A, 3),)
+def told_from(sender: MemberId, first: int, last: int, beyond: int = 0) -> DeliveredVector:
+    return DeliveredVector((sender,), (last,), (first,), (beyond,))
+
+
+def test_a_component_is_alone_only_with_what_it_delivered_since_it_met_the_sender() -> None:
+    """c and d met e when it had sent four messages."""
+    made = sides({C: told_from(E, 5, 7), D: told_from(E, 5, 6), A: told(e=0)})
+    assert made[RIGHT.view].delivered == ((E, 7),)
+    assert made[RIGHT.view].alone == (MessageRange(E, 5, 7),)
+
+
+def test_nobody_is_alone_with_what_another_component_knows_of() -> None:
+    """a was with e when messages up to 6 had been sent, or was told of them by a merge."""
+    made = sides({C: told_from(E, 5, 8), A: told_from(E, 7, 0, beyond=6)})
+    assert made[LEFT.view].delivered == ((E, 0),)
+    assert made[RIGHT.view].alone == (MessageRange(E, 7, 8),)
+
+
+def test_members_that_met_a_sender_at_different_times_have_two_ranges() -> None:
+    made = sides({C: told_from(E, 1, 3), D: told_from(E, 6, 8), A: told(e=0)})
+    assert made[RIGHT.view].alone == (MessageRange(E, 1, 3), MessageRange(E, 6, 8))
+    joined = sides({C: told_from(E, 1, 5), D: told_from(E, 6, 8), A: told(e=0)})
+    assert joined[RIGHT.view].alone == (MessageRange(E, 1, 8),)
+
+
+def test_a_member_of_a_component_is_known_to_it_without_a_word() -> None:
+    """b, which stayed in the view of both, says nothing of a: it has delivered nothing of it."""
+    newer = component_of(proposal_of([LEFT], [(B, LEFT.view)]).view)
+    made = sides({A: told(a=2)}, (LEFT, newer), [(A, LEFT.view)])
+    assert made[newer.view].alone == (MessageRange(A, 1, 2),)
 
 
 # ---------------------------------------------------------------------------- progress
@@ -97,36 +124,60 @@ def test_more_names_than_numbers_are_no_harm() -> None:
 
 def test_progress_is_what_was_delivered_in_any_view() -> None:
     progress = DeliveryProgress()
-    progress.add([A, B], {A: 3, B: 1})
-    progress.add([A], {A: 5})
-    assert progress.report([A, C], {C: 2, A: 6}) == DeliveredVector((A, B, C), (6, 1, 2))
-    assert progress.report([A, B], {}) == DeliveredVector((A, B), (5, 1))
+    progress.close([A, B], {A: 3, B: 1})
+    progress.close([A], {A: 5})
+    said = progress.report([A, C], {C: 2, A: 6}, {C: 2, A: 6})
+    assert said == DeliveredVector((A, B, C), (6, 1, 2))
+    assert progress.report([A, B], {}, {}) == DeliveredVector((A, B), (5, 1))
+
+
+def test_messages_for_others_are_known_and_not_delivered() -> None:
+    progress = DeliveryProgress()
+    progress.close([A, B], {A: 3})
+    assert progress.report([A, B], {A: 3}, {A: 7}) == DeliveredVector((A,), (3,), (), (4,))
 
 
 def test_progress_tells_of_those_it_was_with_and_never_heard() -> None:
     """Else nobody could tell a member that missed everything from one that was never there."""
     progress = DeliveryProgress()
-    progress.add([A, B, C], {A: 3})
-    assert progress.report([A, B], {}) == DeliveredVector((A, C), (3, 0))
-    progress.add([A, B], {C: 0})
-    assert progress.report([A], {}) == DeliveredVector((A, B, C), (3, 0, 0))
+    progress.close([A, B, C], {A: 3})
+    assert progress.report([A, B], {}, {}) == DeliveredVector((A, C), (3, 0))
+
+
+def test_a_member_that_is_met_begins_after_what_it_had_sent() -> None:
+    progress = DeliveryProgress()
+    progress.close([A, B], {A: 9, B: 4})
+    proposal = proposal_of((LEFT, RIGHT))
+    said = {A: told(a=9, b=4), B: told(a=9, b=4), C: told(c=3, d=2), D: told(b=6, c=3, d=2)}
+    issues = {m: Issue(1, 1, said[m]) for m in proposal.entries}
+    progress.merged(InstallView(boot_view([A, B]), proposal, issues))
+    found = progress.report([A, B, C, D], {}, {})
+    assert found == DeliveredVector((A, B, C, D), (9, 4, 0, 0), (1, 1, 4, 3), (0, 2, 3, 2))
+
+
+def test_a_removal_changes_no_progress() -> None:
+    progress = DeliveryProgress()
+    progress.close([A, B], {A: 9})
+    proposal = proposal_of((LEFT,), [(B, LEFT.view)])
+    progress.merged(InstallView(boot_view([A, B]), proposal, {A: Issue(1, 1, told(a=12))}))
+    assert progress.report([A], {}, {}) == DeliveredVector((A, B), (9, 0))
 
 
 def test_progress_is_told_of_at_most_as_many_senders_as_a_view_has_members() -> None:
     progress = DeliveryProgress()
     for k in range(3 * MEMBERS_MAX):
-        progress.add([], {MemberId(f"m{k:05}"): k})
-    told_of = progress.report([A], {A: 1})
+        progress.close([(member := MemberId(f"m{k:05}"))], {member: k})
+    told_of = progress.report([A], {A: 1}, {A: 1})
     assert len(told_of.members) == len(told_of.numbers) == MEMBERS_MAX
-    assert len(progress._upto) == MEMBERS_MAX
+    assert len(progress._reached) == MEMBERS_MAX
 
 
 def test_progress_forgets_first_who_was_silent_for_longest() -> None:
     progress = DeliveryProgress()
-    progress.add([], {A: 1})
-    progress.add([], {B: 1})
-    progress.add([], {A: 2})
+    progress.close([A], {A: 1})
+    progress.close([B], {B: 1})
+    progress.close([A], {A: 2})
     for k in range(MEMBERS_MAX - 1):
-        progress.add([], {MemberId(f"m{k:05}"): 1})
-    assert A in progress.report([], {}).members
-    assert B not in progress.report([], {}).members
+        progress.close([MemberId(f"m{k:05}")], {})
+    assert A in progress.report([], {}, {}).members
+    assert B not in progress.report([], {}, {}).members

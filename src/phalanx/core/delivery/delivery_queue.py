@@ -15,6 +15,7 @@ after them.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from phalanx.core.broadcast.dag import Dag
 from phalanx.core.broadcast.outbox import MessageReassembler
@@ -37,6 +38,7 @@ class DeliveryQueue:
         "_last",
         "_me",
         "_order",
+        "_passed",
         "_pending",
         "_post_confirm",
         "_position",
@@ -64,6 +66,8 @@ class DeliveryQueue:
         self._position = 0
         self._last = [0] * n
         """Per sender, the highest number of a message that has left here."""
+        self._passed = [0] * n
+        """Per sender, the highest number of a message for others that has been passed over."""
         self._assemblies = [MessageReassembler() for _ in range(n)]
         self._large: dict[tuple[int, int], bytes] = {}
         """Whole large messages that have not left, by sender and message number."""
@@ -88,6 +92,22 @@ class DeliveryQueue:
         return {
             m: self._last[rank] for rank, m in enumerate(self._view.members) if self._last[rank]
         }
+
+    def reached(self, held: Sequence[Frame]) -> tuple[dict[MemberId, int], dict[MemberId, int]]:
+        """Per sender, the highest number of a message that has left here or will, if all leaves
+        that is here and in these frames; and the same whomever the messages are for."""
+        last, known = self._last.copy(), list(map(max, self._last, self._passed))
+        for frames in (*self._pending, held):
+            for frame in frames:
+                sender = frame.sender
+                for run in frame.runs:
+                    if run.parts == 1 or run.completes:
+                        number = run.first + run.count - 1
+                        known[sender] = max(known[sender], number)
+                        if self._addressed(run):
+                            last[sender] = max(last[sender], number)
+        members = self._view.members
+        return dict(zip(members, last, strict=True)), dict(zip(members, known, strict=True))
 
     def insert(self, frame: Frame, out: list[Deliver]) -> None:
         """A frame entered the DAG. Its basic messages leave now (rule D-2)."""
@@ -254,10 +274,11 @@ class DeliveryQueue:
 
     def _emit(self, frame: Frame, run: MessageRun, pos: int | None, out: list[Deliver]) -> None:
         to: tuple[int, ...] | None = run.to
+        last = run.first + run.count - 1
         if to is not None and not self._addressed(run):
+            self._passed[frame.sender] = max(self._passed[frame.sender], last)
             return
         payload, offset, lengths = frame.payload, run.offset, run.lengths
-        last = run.first + run.count - 1
         if last > self._last[frame.sender]:  # basic messages leave before earlier others
             self._last[frame.sender] = last
         if run.parts > 1:

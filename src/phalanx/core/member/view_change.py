@@ -186,7 +186,7 @@ class ViewChange:
         active, state = self._active, self._active.state
         match instruction:
             case IssueProposal():
-                delivered = self._progress.report(state.view.members, state.queue.delivered())
+                delivered = self._progress.report(state.view.members, *state.reached())
                 frame = active.send_control(now, Propose(delivered), out)
                 inputs.append(Entered(statement_of(frame, self._me)))
             case InstallView():
@@ -236,7 +236,8 @@ class ViewChange:
         closings = {member: install.issues[member].number for member in together}
         before.close(before.cut(closings), together, out)
         out += before.links()
-        self._progress.add(before.view.members, before.queue.delivered())
+        self._progress.close(before.view.members, before.queue.delivered())
+        self._progress.merged(install)
         self._sender.close_view(before, together, out)
         after = self._active.state = ViewState(self._me, origin_of(install), self._resources, now)
         if not after.awaiting_first_frames:

@@ -167,6 +167,11 @@ class ViewState:
             self._awaited = awaited
             self.ack_scheduler.awaits(now, awaited, bool(ordered))
 
+    def reached(self) -> tuple[dict[MemberId, int], dict[MemberId, int]]:
+        """How far messages will be delivered and known here when the view ends: all that has
+        entered lies under the next own closing frame, so under the cut."""
+        return self.queue.reached(self._held)
+
     def _confirm(self, entered: list[Frame], confirmed: list[int]) -> None:
         """With post_confirm: note what these frames acknowledge."""
         for frame in entered:

@@ -1,44 +1,137 @@
-"""What a merged view tells about its components: how far each had delivered.
+"""What a merged view reports about its components: how far each had delivered (rule D-17).
 
-Every member remembers of everybody with whom it was in a view the last message that it delivered,
-0 if there was none, and says so when it proposes a join. For each component the best of what its
-members said counts. A sender that two components know was with both, before they parted: what one
-delivered beyond the other, it alone delivered, as far as is known.
+Of each sender that it was in a view with, a member remembers three numbers, and sends them when it
+proposes a join:
+
+    first   the first of its messages since they met last
+    last    the last one delivered, with those that will be before the proposed view is installed
+    known   the last one that is here, for whom it may be, or that a merge has reported
+
+A component *alone* delivered a message if one of its members did since it met the sender, and the
+message is above all that another component knows. So an application learns what another part did
+on its own, not what a sender had sent before this part met it, nor what an earlier merge reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from phalanx.core.effects import MergedComponent, MessageRange
 from phalanx.core.ids import MEMBERS_MAX, MemberId
 from phalanx.core.membership.instructions import InstallView
 from phalanx.core.wire.frames import DeliveredVector
 
+Numbers = Mapping[MemberId, int]
+"""Per sender, the number of a message."""
+
+
+class Reached(msgspec.Struct, frozen=True, gc=False):
+    """How far a member has come with the messages of a sender. See the module."""
+
+    first: int = 1
+    last: int = 0
+    known: int = 0
+
+
+NOTHING = Reached()
+
 
 class DeliveryProgress:
-    """Per member met, the last of its messages delivered here, in whatever view."""
+    """Per member met, how far its messages were delivered here, in whatever view."""
 
-    __slots__ = ("_upto",)
+    __slots__ = ("_reached",)
 
     def __init__(self) -> None:
-        self._upto: dict[MemberId, int] = {}
+        self._reached: dict[MemberId, Reached] = {}
 
-    def add(self, members: Sequence[MemberId], delivered: dict[MemberId, int]) -> None:
-        """A view of these has ended, in which so much was delivered."""
-        met = {member: self._upto.get(member, 0) for member in members}
-        for sender, number in (met | delivered).items():
-            self._upto.pop(sender, None)  # to the end: the latest are kept
-            self._upto[sender] = number
-        while len(self._upto) > MEMBERS_MAX:
-            del self._upto[next(iter(self._upto))]
+    def close(self, members: Sequence[MemberId], delivered: Numbers) -> None:
+        """A view of these members has ended, in which so much was delivered."""
+        for member in members:
+            number = delivered.get(member, 0)
+            self._note(member, _raised(self._reached.get(member, NOTHING), number, number))
 
-    def report(self, members: Sequence[MemberId], present: dict[MemberId, int]) -> DeliveredVector:
-        """What to say in a proposal. `members` are those of the view, `present` is how far it has
-        delivered. Zeros for members of the view are left out: they are what is assumed anyway."""
-        known = sorted((self._upto | present).items())
-        useful = [(m, number) for m, number in known if number or m not in members][:MEMBERS_MAX]
-        return DeliveredVector(tuple(m for m, _ in useful), tuple(number for _, number in useful))
+    def merged(self, install: InstallView) -> None:
+        """A view is installed. If it merges several, this member meets those that come from other
+        components, and is told how far all components are."""
+        if len(install.proposal.live) == 1:
+            return
+        told: dict[MemberId, int] = {}
+        for said in _statements(install):
+            for sender, reached in said.items():
+                told[sender] = max(told.get(sender, 0), *(r.last for r in reached))
+        together = frozenset(install.together)
+        for member in install.view.members:
+            if member not in together:
+                last = self._reached.get(member, NOTHING).last
+                number = told.get(member, 0)
+                self._note(member, Reached(number + 1, last, max(last, number)))
+        for member, number in told.items():
+            if member in self._reached:
+                self._reached[member] = _raised(self._reached[member], 0, number)
+
+    def report(
+        self, members: Sequence[MemberId], delivered: Numbers, known: Numbers
+    ) -> DeliveredVector:
+        """What to say in a proposal. `members` are those of the view, the rest is how far it has
+        come. Members of the view of which there is nothing to say are left out: they are known."""
+        reached = self._reached.copy()
+        for member in delivered.keys() | known.keys():
+            before = reached.get(member, NOTHING)
+            reached[member] = _raised(before, delivered.get(member, 0), known.get(member, 0))
+        useful = sorted(
+            (member, r) for member, r in reached.items() if r.known or member not in members
+        )[:MEMBERS_MAX]
+        firsts, beyond = [r.first for _, r in useful], [r.known - r.last for _, r in useful]
+        return DeliveredVector(
+            tuple(member for member, _ in useful),
+            tuple(r.last for _, r in useful),
+            tuple(firsts) if any(first != 1 for first in firsts) else (),
+            tuple(beyond) if any(beyond) else (),
+        )
+
+    def _note(self, member: MemberId, reached: Reached) -> None:
+        self._reached.pop(member, None)  # to the end: the latest are kept
+        self._reached[member] = reached
+        while len(self._reached) > MEMBERS_MAX:
+            del self._reached[next(iter(self._reached))]
+
+
+def _raised(before: Reached, last: int, known: int) -> Reached:
+    last = max(before.last, last)
+    return Reached(before.first, last, max(before.known, known, last))
+
+
+Statements = dict[MemberId, list[Reached]]
+"""Per sender, what members said of it."""
+
+
+def _statements(install: InstallView) -> list[Statements]:
+    """Per live component, what those of its members said that come to the view. The members of a
+    component are known to it, whether anybody mentions them or not."""
+    proposal, found = install.proposal, []
+    for view in proposal.live:
+        component = proposal.components[view]
+        said: Statements = {member: [NOTHING] for member in component.members}
+        for member in component.members:
+            if proposal.entries.get(member) == view:
+                for sender, reached in _decoded(install.issues[member].delivered):
+                    said.setdefault(sender, []).append(reached)
+        found.append(said)
+    return found
+
+
+def _decoded(said: DeliveredVector) -> Iterator[tuple[MemberId, Reached]]:
+    """A checked vector, sender by sender."""
+    firsts = said.firsts or (1,) * len(said.members)
+    beyond = said.beyond or (0,) * len(said.members)
+    for member, first, last, more in zip(said.members, firsts, said.numbers, beyond, strict=True):
+        yield member, Reached(first, last, last + more)
+
+
+def _known(said: Statements) -> dict[MemberId, int]:
+    return {sender: max(r.known for r in reached) for sender, reached in said.items()}
 
 
 def merge_report(install: InstallView) -> tuple[MergedComponent, ...]:
@@ -46,26 +139,31 @@ def merge_report(install: InstallView) -> tuple[MergedComponent, ...]:
     proposal = install.proposal
     if len(proposal.live) == 1:
         return ()
-    components = [proposal.components[view] for view in proposal.live]
-    upto: list[dict[MemberId, int]] = []
-    for component in components:
-        best: dict[MemberId, int] = {}
-        for member in component.members:
-            if proposal.entries.get(member) != component.view:
-                continue
-            said = install.issues[member].delivered
-            for sender, number in zip(said.members, said.numbers, strict=False):
-                best[sender] = max(best.get(sender, 0), number)
-        upto.append(best)
+    every = _statements(install)
+    known = list(map(_known, every))
     out = []
-    for index, component in enumerate(components):
-        alone = []
-        for sender, number in sorted(upto[index].items()):
-            others = [
-                other[sender] for i, other in enumerate(upto) if i != index and sender in other
-            ]
-            if others and number > max(others):
-                alone.append(MessageRange(sender, max(others) + 1, number))
-        delivered = tuple(sorted(upto[index].items()))
-        out.append(MergedComponent(component.view, component.members, delivered, tuple(alone)))
+    for index, (view, said) in enumerate(zip(proposal.live, every, strict=True)):
+        others = known[:index] + known[index + 1 :]
+        delivered, alone = [], []
+        members = proposal.components[view].members
+        for sender, reached in sorted(said.items()):
+            last = max(r.last for r in reached)
+            if last or sender not in members:
+                delivered.append((sender, last))
+            floors = [numbers[sender] for numbers in others if sender in numbers]
+            if floors:
+                spans = _beyond(max(floors), reached)
+                alone += [MessageRange(sender, first, last) for first, last in spans]
+        out.append(MergedComponent(view, members, tuple(delivered), tuple(alone)))
     return tuple(out)
+
+
+def _beyond(floor: int, reached: list[Reached]) -> list[tuple[int, int]]:
+    """The ranges above this number that one of these has delivered since it met the sender."""
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted((max(r.first, floor + 1), r.last) for r in reached):
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], max(spans[-1][1], last)
+        elif first <= last:
+            spans.append((first, last))
+    return spans

@@ -157,10 +157,22 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class DeliveredVector(msgspec.Struct, frozen=True, array_like=True):
-    """Per sender, the last message delivered."""
+    """How far the messages of each of these senders were delivered (rule D-17)."""
 
     members: Members = ()
     numbers: Numbers = ()
+    """Per sender, the last message delivered."""
+    firsts: Numbers = ()
+    """Per sender, the first message since this member met it; empty if each is 1."""
+    beyond: Numbers = ()
+    """Per sender, how many more messages this member knows of; empty if none of any."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether its lists are as long as they must be."""
+        lengths = len(self.numbers), len(self.firsts), len(self.beyond)
+        count = len(self.members)
+        return lengths[0] == count and all(length in (0, count) for length in lengths[1:])
 
 
 class Propose(msgspec.Struct, frozen=True, array_like=True, tag="propose"):

@@ -127,6 +127,8 @@ class Use(msgspec.Struct):
     ordered: int
     batched: int
     highest: int | None = None
+    selective: bool = False
+    """One of them was for some members only."""
 
 
 class SentRange(msgspec.Struct):
@@ -140,6 +142,8 @@ class SentRange(msgspec.Struct):
     rows: int
     last: int
     lseq: int
+    selective: bool = False
+    """One of them was for some members only."""
 
 
 class Receivers(msgspec.Struct):
@@ -285,6 +289,8 @@ class Chronicle:
         self.vids: dict[int, str] = {}
         self.members = self._ranked(by_kind)
         self._by_name = {(m.member, m.incarnation): m for m in self.members}
+        self.selective: set[tuple[int, int]] = set()
+        """Senders of messages that were for some members only, and in which views."""
         self.by_label = {m.label: m for m in self.members}
         self._read(by_kind)
         self.receivers: list[Receivers] = by_kind[Receivers]
@@ -332,12 +338,16 @@ class Chronicle:
             self.vids |= {use.v: use.view, use.o: use.origin}
             member = of[use.member, use.incarnation]
             member.delivered += use.rows
+            if use.selective:
+                self.selective.add((of[use.sender, use.sender_incarnation].k, use.v))
             if use.others:
                 member.uses.setdefault(use.v, Used()).add(use)
         for sent in by_kind[SentRange]:
             self.vids[sent.v] = sent.view
             member = of[sent.member, sent.incarnation]
             member.sent += sent.rows
+            if sent.selective:
+                self.selective.add((member.k, sent.v))
             if sent.last > member.sent_last:
                 member.sent_last, member.sent_last_lseq = sent.last, sent.lseq
         for member in self.members:

@@ -325,6 +325,7 @@ class Summariser:
         placed = ordered & (pos != NONE)
         np.maximum.at(highest, where[placed], pos[placed])
         rows = np.bincount(where, minlength=len(every)).tolist()
+        some = np.bincount(where[_is_selective(deliver)], minlength=len(every))
         by_journal = {j.journal: (j.member, j.incarnation) for j in self._tables.journals}
         names = list(self._coder.views)
         counts = (count(nonbasic), count(ordered), count(nonbasic & (batch != NONE)))
@@ -334,7 +335,7 @@ class Summariser:
             who = (*by_journal[authors[author[at]]], *senders[sender[at]])
             high = None if highest[i] == NONE else int(highest[i])
             shown = (names[v], v, names[o], o, rows[i], *(c[i] for c in counts), high)
-            found.append(Use(*who, *shown))
+            found.append(Use(*(*who, *shown, bool(some[i]))))
         return found
 
     def _sent_ranges(self, sent: Any, view: Longs) -> Iterator[SentRange]:
@@ -342,15 +343,21 @@ class Summariser:
         code, journals = self._coder.coded(sent, "journal")
         last, lseq = self._coder.longs(sent, "last"), self._coder.longs(sent, "lseq")
         by_journal = {j.journal: (j.member, j.incarnation) for j in self._tables.journals}
-        names = list(self._coder.views)
+        names, some = list(self._coder.views), _is_selective(sent)
         for i, journal in enumerate(journals):
             mine = np.flatnonzero(code == i)
             for v in np.unique(view[mine]).tolist():
                 at = mine[view[mine] == v]
                 high = at[np.argmax(last[at])]
                 member, incarnation = by_journal[journal]
-                shown = (names[v], v, len(at), int(last[high]), int(lseq[high]))
+                shown = (names[v], v, len(at), int(last[high]), int(lseq[high]), any(some[at]))
                 yield SentRange(member, incarnation, *shown)
+
+
+def _is_selective(table: Any) -> Bools:
+    """Which rows of messages name receivers."""
+    found: Bools = table.column("to").is_valid().to_numpy().astype(bool)
+    return found
 
 
 def labels(names: Iterable[str] | None, incarnations: Iterable[int] | None) -> list[str] | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from phalanx.pipeline.audit.merge_record import MergeRecord
+
 FAR = 1 << 60
 """Beyond all numbers of messages."""
 
@@ -30,6 +32,7 @@ class JournalExcerpt(msgspec.Struct, kw_only=True):
     """How many messages were submitted."""
     delivered: dict[str, int] | None = {}
     """By the label of a sender, the highest number that was delivered."""
+    merges: MergeRecord | None = msgspec.field(default_factory=MergeRecord)
 
     @property
     def is_cut(self) -> bool:

@@ -126,7 +126,6 @@ def proposals(
         if member.tells and not member.torn:
             _sides(run, member, first, out)
     for v, (member, sides) in first.items():
-        _alone(member, sides, out)
         inside = run.views[v].inside
         for side in sides:
             out.asked(MERGE)
@@ -172,29 +171,6 @@ def _from(run: Chronicle, label: str, side: Side) -> bool:
 def _content(side: Side) -> tuple[object, ...]:
     alone = (side.alone, side.alone_first, side.alone_last)
     return (side.w, side.members, side.delivered, side.delivered_upto, *alone)
-
-
-def _alone(member: MemberRecord, sides: list[Side], out: GroupFindings) -> None:
-    """Messages that only one component had delivered, of senders that another one knows."""
-    said = [
-        dict(zip(map(_key, side.delivered), side.delivered_upto, strict=True)) for side in sides
-    ]
-    for index, side in enumerate(sides):
-        wanted = []
-        for sender, number in sorted(said[index].items()):
-            others = [s[sender] for i, s in enumerate(said) if i != index and sender in s]
-            if others and number > max(others):
-                wanted.append((sender, max(others) + 1, number))
-        named = map(_key, side.alone)
-        if list(zip(named, side.alone_first, side.alone_last, strict=True)) != wanted:
-            shown = [(member, side.lseq)]
-            out.found(f"{MERGE}/alone", who=member, v=side.v, w=side.w, rows=shown)
-
-
-def _key(label: str) -> tuple[str, int]:
-    """Name and incarnation: the order of members."""
-    member, _, incarnation = label.rpartition(".")
-    return member, int(incarnation)
 
 
 def _proposal(run: Chronicle, label: str, side: Side) -> tuple[MemberRecord | None, Fate | None]:

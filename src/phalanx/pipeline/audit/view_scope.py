@@ -21,7 +21,9 @@ import numpy as np
 
 from phalanx.journal.arrow_schema import arrow
 from phalanx.pipeline.arrow_columns import Bools, Ints, codes, ints
+from phalanx.pipeline.audit.group_summary import labels
 from phalanx.pipeline.audit.journal_excerpt import FAR, JournalExcerpt
+from phalanx.pipeline.audit.merge_record import MergeRecord, raise_to
 from phalanx.pipeline.audit.view_stays import StayIndex, ViewStay
 from phalanx.pipeline.group_tables import GroupKey, GroupTables
 from phalanx.pipeline.segment_stats import JournalFacts
@@ -33,6 +35,7 @@ LIVES = ("life", "topology")
 """Few rows, which are read wherever they are."""
 LOSSES = ("gap", "corrupt")
 _COUNTED = ("sent", "stable", "ordered", "queue", "accepted", "deliver")
+_MERGES = ("view_installed", "merged_component")
 
 
 class RowRange(msgspec.Struct, frozen=True):
@@ -148,6 +151,9 @@ class ScopeReader:
         self._submitted = np.zeros(size, np.int64)
         self._queue: dict[int, tuple[int, tuple[int, int, int]]] = {}
         self._delivered: list[dict[str, int]] = [{} for _ in range(size)]
+        self._installs: dict[int, list[dict[str, Any]]] = {}
+        """Rows before the scope: installs, and reports of merges by view."""
+        self._merges: dict[tuple[int, str], dict[str, int]] = {}
 
     def add(self, name: str, table: Any) -> None:
         """Some rows of a table of the group."""
@@ -170,6 +176,8 @@ class ScopeReader:
             self._lost_before[journal[before]] = True
         if name in _COUNTED:
             self._count(name, table, journal, lseq, before & self._uncarried(at))
+        elif name in _MERGES:
+            self._note_merges(name, table, journal, before & self._uncarried(at))
         kept = inside
         if name in LIVES:
             kept = mine
@@ -225,6 +233,28 @@ class ScopeReader:
             high = self._delivered[k]
             high[label] = max(high.get(label, 0), int(last[order[end]]))
 
+    def _note_merges(self, name: str, table: Any, journal: Ints, before: Bools) -> None:
+        where = np.flatnonzero(before)
+        some = table.take(arrow().array(where)) if len(where) else table.slice(0, 0)
+        for k, row in zip(journal[where].tolist(), some.to_pylist(), strict=True):
+            if name == "view_installed":
+                self._installs.setdefault(k, []).append(row)
+            else:
+                senders = labels(row["delivered"], row["delivered_incarnations"]) or []
+                reported = dict(zip(senders, row["delivered_upto"], strict=True))
+                raise_to(self._merges.setdefault((k, row["view"]), {}), reported)
+
+    def _record(self, k: int, base: MergeRecord | None) -> MergeRecord | None:
+        if base is None:
+            return None
+        found, facts = base.copy(), self.scope.journals[k]
+        for row in sorted(self._installs.get(k, ()), key=lambda row: row["lseq"]):
+            inside = labels(row["members"], row["member_incarnations"]) or []
+            together = labels(row["transitional"], row["transitional_incarnations"]) or []
+            reported = self._merges.get((k, row["view"]), {})
+            found.installed(f"{facts.member}.{facts.incarnation}", inside, together, reported)
+        return found
+
     def tables(self) -> tuple[GroupTables, dict[str, JournalExcerpt]]:
         """The rows of the scope, and the excerpts that they are of. Journals count as unsettled:
         what a part of a run owes in the end is not asked."""
@@ -268,6 +298,7 @@ class ScopeReader:
                 queue=None,
                 submitted=None,
                 delivered=None,
+                merges=None,
             )
         return self.counted(k, JournalExcerpt(), goes_on)
 
@@ -295,6 +326,7 @@ class ScopeReader:
             queue=None if submitted is None else queue,
             submitted=submitted,
             delivered=delivered,
+            merges=self._record(k, base.merges),
         )
 
 
@@ -321,7 +353,7 @@ def carried_to(
         depth=1,
     )
     reader = ScopeReader(scope)
-    for name in _COUNTED:
+    for name in (*_COUNTED, *_MERGES):
         reader.add(name, tables[name])
     return {
         (facts.journal, ranges[facts.journal].first): reader.counted(k, excerpts[facts.journal])

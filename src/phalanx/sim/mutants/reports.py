@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -16,11 +17,11 @@ from phalanx.core.ids import MemberId, ViewId
 from phalanx.core.member import view_change, view_state
 from phalanx.core.member.view_change import ViewChange
 from phalanx.core.member.view_state import ViewState
-from phalanx.core.membership import carryover
+from phalanx.core.membership import carryover, reconciliation
 from phalanx.core.membership.instructions import InstallView
 from phalanx.core.membership.protocol import MembershipProtocol
-from phalanx.core.membership.reconciliation import merge_report
-from phalanx.core.wire.frames import Frame
+from phalanx.core.membership.reconciliation import DeliveryProgress, Reached, merge_report
+from phalanx.core.wire.frames import DeliveredVector, Frame
 from phalanx.sim.mutants.mutant import Mutant
 
 # ------------------------------------------------------------------ receipts
@@ -136,6 +137,17 @@ def first_instead_of_last(install: InstallView) -> tuple[MergedComponent, ...]:
     )
 
 
+def nobody_is_met(self: DeliveryProgress, install: InstallView) -> None:
+    """A sender's messages from before it was met count as if they had been missed."""
+
+
+def from_the_first(said: DeliveredVector) -> Iterator[tuple[MemberId, Reached]]:
+    """A member delivered all messages up to the last, whenever it met the sender."""
+    for member, reached in _DECODED(said):
+        yield member, msgspec.structs.replace(reached, first=1)
+
+
+_DECODED = reconciliation._decoded
 _INSTALL = ViewChange._install
 _STAY_CLOSE = ViewState.close
 
@@ -212,6 +224,16 @@ MUTANTS: dict[str, Mutant] = {
     "first-instead-of-last": Mutant(
         "D-17: name of what one side alone delivered only the first message",
         ((view_change, "merge_report", first_instead_of_last),),
+        "membership",
+    ),
+    "nobody-is-met": Mutant(
+        "D-17: forget what a sender had sent before it was met, and what a merge has reported",
+        ((DeliveryProgress, "merged", nobody_is_met),),
+        "membership",
+    ),
+    "alone-from-the-first": Mutant(
+        "D-17: name what a sender sent before it was met as delivered",
+        ((reconciliation, "_decoded", from_the_first),),
         "membership",
     ),
     "leaver-goes-at-once": Mutant(

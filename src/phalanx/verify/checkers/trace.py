@@ -85,6 +85,8 @@ class Trace:
         self.all_delivered: dict[Member, list[AllDelivered]] = {m: [] for m in self.journals}
         self.sides: dict[Member, dict[str, list[MergedComponent]]] = {m: {} for m in self.journals}
         """Per merged view, the reports about its components."""
+        self.selective: set[tuple[Member, str]] = set()
+        """Senders of messages that were for some members only, and in which views."""
         self.queues: dict[Member, list[Queue]] = {m: [] for m in self.journals}
         self.steps: dict[Member, list[ViewChangeStep]] = {m: [] for m in self.journals}
         self.windows: dict[Member, list[Window]] = {m: [] for m in self.journals}
@@ -124,6 +126,8 @@ class Trace:
         for row in journal:
             if isinstance(row, Deliver):
                 self.deliveries[member].append(row)
+                if row.to is not None:
+                    self.selective.add(((row.sender, row.sender_incarnation), row.view))
                 if row.view != view:
                     self.misplaced.append((row, view))
                 if (row.region == "TRANSITIONAL") is not (marker is not None):
@@ -131,6 +135,8 @@ class Trace:
             elif isinstance(row, Sent):
                 if self.sends[member].add(row.first, row.last, row) != [(row.first, row.last)]:
                     self.resent.append(row)
+                if row.to is not None:
+                    self.selective.add((member, row.view))
                 if row.view != view:
                     self.misplaced.append((row, view))
             elif isinstance(row, Accepted):
