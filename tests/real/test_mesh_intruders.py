@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certificate_authority import Authority
+from tests.certificate_authority import Authority, shared_key
 from tests.real.mesh_members import Mesh, checked, leave, network, talk, views
 
-from phalanx.config import Certificates, Config, mesh
+from phalanx.config import Certificates, Config, SharedKey, mesh
 from phalanx.core.ids import MemberId
 from phalanx.harness.controller import MemberProcess
 from phalanx.journal import reader
@@ -29,6 +29,7 @@ from phalanx.journal import schema as ev
 from phalanx.transport.addresses import host_and_port
 from phalanx.transport.channel_hello import MAGIC, encode_hello, own_hello
 from phalanx.transport.record_codec import BEAT, HELLO, encode_control, encode_datagrams
+from phalanx.transport.tls_identity import open_tls
 
 GROUP = f"mesh-{os.getpid()}"
 WAIT_SECONDS = 20.0
@@ -48,6 +49,9 @@ class Intruders:
         context.verify_mode = ssl.CERT_NONE
         if tls is not None:
             context.load_cert_chain(tls.certificate, tls.private_key)
+        return self.call_with(context)
+
+    def call_with(self, context: ssl.SSLContext) -> ssl.SSLSocket:
         return self._undo.enter_context(context.wrap_socket(self.connect()))
 
     def connect(self) -> socket.socket:
@@ -109,6 +113,33 @@ def test_no_bad_caller_disturbs_a_group(
     counts = network(ada)
     leave(members)
     _is_on_record(group_of_three, tmp_path, counts)
+
+
+@pytest.fixture
+def group_with_a_key(tmp_path: Path) -> Iterator[Mesh]:
+    key = SharedKey(shared_key(tmp_path))
+    yield from checked(tmp_path, lambda name: key)
+
+
+def test_no_caller_without_the_key_disturbs_a_group(group_with_a_key: Mesh, tmp_path: Path) -> None:
+    members = group_with_a_key.start_all(3)
+    before = views(members)
+    theirs = open_tls(SharedKey(shared_key(tmp_path, "another key, which is long enough too")))
+    theirs.client.verify_mode = ssl.CERT_NONE  # they accept every server
+    record = hello("bea", mesh("127.0.0.1:9"))
+    with ExitStack() as undo:
+        at = Intruders(members[0], undo)
+        with suppress(OSError):
+            at.call_with(theirs.client).sendall(record)
+        at.refused("refused-key")
+        with suppress(OSError):
+            at.call().sendall(record)
+        at.refused("refused-certificate")
+        at.connect().sendall(record)  # not encrypted
+        at.refused("refused-tls")
+        talk(members)
+    assert views(members) == before
+    leave(members)
 
 
 def _come_without_a_right(
