@@ -65,8 +65,9 @@ from phalanx.transport.resolver import Resolver
 from phalanx.transport.tls_identity import TlsIdentity, open_tls
 
 MS = 1_000_000
-BEAT_NS = 500 * MS
-"""A channel on which nothing was sent for this long carries a beat."""
+BEAT_NS = 1_200 * MS
+"""A channel on which nothing was sent for this long carries a beat: more than the longest usual
+pause between two keep-alives of a member (`crowded()`), which then serve as beats as well."""
 SILENT_NS_MIN = 3_000 * MS
 """A channel on which nothing arrived for this long, or for 4 `fail_ns` if that is longer, is closed
 and opened again: the other end is gone, or the connection is half open."""
