@@ -281,7 +281,7 @@ def mutants_command(
     \b
     Examples:
       phalanx sim mutants --seeds 0:100
-      phalanx sim mutants --only no-evidence-rule --directed tests/sweeps/mutants
+      phalanx sim mutants --only any-witness --directed tests/sweeps/mutants
     """
     for name in only:
         _check_mutant(name)

@@ -95,6 +95,7 @@ class MeshTransport:
         seeds: list[SocketAddress],
         resolver: Resolver,
         faults: FaultInjector,
+        prefixes: tuple[bytes, ...],
         now: int,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -104,6 +105,7 @@ class MeshTransport:
         self._tls = tls
         self._seeds = seeds
         self._resolver = resolver
+        self._prefixes = prefixes
         self._resolved: tuple[SocketAddress, ...] | None = None
         self._pid = os.getpid()
         nonce = os.urandom(8)
@@ -219,6 +221,9 @@ class MeshTransport:
         self._set.watch(channel)
         if packets and channel.state != "up":
             self._drop(now, channel, ChannelBroke("malformed", "packets before the hello"))
+            return []
+        if not all(packet.startswith(self._prefixes) for packet in packets):
+            self._drop(now, channel, ChannelBroke("malformed", "a packet of no member"))
             return []
         if packets and self.faults.active:
             return self.faults.admit(now, text_of(channel.address), packets)
