@@ -3,14 +3,15 @@
     python bench/bench_mesh.py compare --trials 3 [--pysyncobj PYTHON]
     python bench/bench_mesh.py failover --trials 50
     python bench/bench_mesh.py links --members 5
+    python bench/bench_mesh.py heal --trials 10
     python bench/bench_mesh.py breaks --members 8 --share 0.01 --seconds 60
 
 `compare` measures throughput and latency; members run in network namespaces, or on the loopback
 interface where that is not permitted. `links` cuts every channel in turn, and each direction of it,
 while members send; `breaks` closes channels at random while members flood, and compares the
 throughput with that of the same group with all channels up. Both count view changes and check the
-journals; `--journals` keeps them, for `phalanx audit`. All members use TLS with a shared key,
-except where it says plain.
+journals; `--journals` keeps them, for `phalanx audit`. `heal` splits the network two and two and
+unites it. All members use TLS with a shared key, except where it says plain.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ if not __package__:  # run as a file
 import click
 import msgspec
 from bench.bench_real import _network
+from bench.namespaces import available
 from bench.peers.pysyncobj.pysyncobj_system import PySyncObjSystem
 
 from phalanx.benchmark.phalanx_system import BenchPlace, PhalanxSystem
-from phalanx.benchmark.trial import BenchmarkedSystem
+from phalanx.benchmark.trial import BenchmarkedSystem, Trial
 from phalanx.benchmark.usage import load
 from phalanx.cli.bench import EVERYBODY, BenchOutput, journals
 from phalanx.config import MESH, SharedKey, mesh
@@ -51,6 +53,9 @@ PORT = 7117
 DOWN_SECONDS = 0.3
 """How long `breaks` keeps a channel down."""
 FORM_SECONDS = 60.0
+REST_SECONDS = 6.0
+"""Between a heal and the next split: views that fall apart sooner than 20 `hello_ns` after a join,
+again and again, ignore strangers for a while (rule L-13)."""
 JOURNALS = click.option(
     "--journals",
     "kept",
@@ -128,6 +133,38 @@ def failover(members: int, trials: int, kept: str | None, as_json: bool) -> None
         journals(suite, kept, False) as journal,
     ):
         suite.failover(_systems(place, Path(folder), journal)[2:3], trials, lan)
+    output.close(suite)
+
+
+@main.command()
+@click.option("--trials", default=10)
+@click.option("--seconds", default=8.0, help="How long the network is split, about.")
+@click.option("--json", "as_json", is_flag=True)
+def heal(trials: int, seconds: float, as_json: bool) -> None:
+    """From the end of a split that lasted longer than its connections to one view of all four."""
+    output = BenchOutput("mesh, TLS", as_json)
+    suite = output.suite(seconds=1, trials=1)
+    with _network(4, output) as (place, lan), tempfile.TemporaryDirectory() as folder:
+        if lan is None:
+            raise click.ClickException(f"this needs a network of its own: {available()}")
+        (system,) = _systems(place, Path(folder), None)[2:3]
+        found: list[float] = []
+        with system.start_group(Trial(mode="views")) as group:
+            for _ in range(trials):
+                time.sleep(REST_SECONDS)
+                since = time.monotonic_ns()
+                lan.partition([0, 1], [2, 3])
+                for side in ([0, 1], [2, 3]):
+                    group.wait_for_view(side, since, FORM_SECONDS)
+                time.sleep(seconds * random.uniform(0.75, 1.25))
+                healed = time.monotonic_ns()
+                lan.heal()
+                last = group.wait_for_view(range(4), healed, FORM_SECONDS)
+                found.append((last - healed) / 1e9)
+                output.say(f"healed after {found[-1]:.2f} s")
+    row = {"trials": trials, "split_s": seconds, "load": load()}
+    row |= {"median_s": median(found), "lowest_s": min(found), "highest_s": max(found)}
+    click.echo(json.dumps(row) if as_json else json.dumps(row, indent=2))
     output.close(suite)
 
 
