@@ -3,12 +3,15 @@
     python bench/bench_mesh.py compare --trials 3 [--pysyncobj PYTHON]
     python bench/bench_mesh.py failover --trials 50
     python bench/bench_mesh.py links --members 5
-    python bench/bench_mesh.py breaks --seconds 60
+    python bench/bench_mesh.py heal --trials 10
+    python bench/bench_mesh.py breaks --members 8 --share 0.01 --seconds 60
 
 `compare` measures throughput and latency; members run in network namespaces, or on the loopback
 interface where that is not permitted. `links` cuts every channel in turn, and each direction of it,
-while members send; `breaks` closes one channel each second, at random. Both count view changes and
-check the journals. All members use TLS with a shared key, except where it says plain.
+while members send; `breaks` closes channels at random while members flood, and compares the
+throughput with that of the same group with all channels up. Both count view changes and check the
+journals; `--journals` keeps them, for `phalanx audit`. `heal` splits the network two and two and
+unites it. All members use TLS with a shared key, except where it says plain.
 """
 
 from __future__ import annotations
@@ -32,19 +35,34 @@ if not __package__:  # run as a file
 import click
 import msgspec
 from bench.bench_real import _network
+from bench.namespaces import available
 from bench.peers.pysyncobj.pysyncobj_system import PySyncObjSystem
 
 from phalanx.benchmark.phalanx_system import BenchPlace, PhalanxSystem
-from phalanx.benchmark.trial import BenchmarkedSystem
+from phalanx.benchmark.trial import BenchmarkedSystem, Trial
 from phalanx.benchmark.usage import load
-from phalanx.cli.bench import EVERYBODY, BenchOutput, temporary_journals
-from phalanx.config import MESH, SharedKey
+from phalanx.cli.bench import EVERYBODY, BenchOutput, journals
+from phalanx.config import MESH, SharedKey, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view
-from phalanx.harness.demo_script import NAMES, mesh_config
+from phalanx.harness.loopback_host import loopback_host
 from phalanx.journal import reader
 from phalanx.verify.evidence import judge
 
 RATE = 200
+PORT = 7117
+DOWN_SECONDS = 0.3
+"""How long `breaks` keeps a channel down."""
+FORM_SECONDS = 60.0
+REST_SECONDS = 6.0
+"""Between a heal and the next split: views that fall apart sooner than 20 `hello_ns` after a join,
+again and again, ignore strangers for a while (rule L-13)."""
+JOURNALS = click.option(
+    "--journals",
+    "kept",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Keep the journals in this directory.",
+)
 
 
 @click.group()
@@ -70,9 +88,16 @@ def _systems(place: BenchPlace, folder: Path, journal: Path | None) -> list[Benc
 @click.option("--seconds", default=4)
 @click.option("--trials", default=3)
 @click.option("--pysyncobj", metavar="PYTHON", help="An interpreter that has the package.")
+@JOURNALS
 @click.option("--json", "as_json", is_flag=True)
 def compare(
-    members: int, size: int, seconds: int, trials: int, pysyncobj: str | None, as_json: bool
+    members: int,
+    size: int,
+    seconds: int,
+    trials: int,
+    pysyncobj: str | None,
+    kept: str | None,
+    as_json: bool,
 ) -> None:
     """Throughput and latency beside multicast, fan-out and PySyncObj."""
     output = BenchOutput("mesh, TLS", as_json)
@@ -80,7 +105,7 @@ def compare(
     with (
         _network(members, output) as (place, _),
         tempfile.TemporaryDirectory() as folder,
-        temporary_journals(suite) as journal,
+        journals(suite, kept, False) as journal,
     ):
         systems = _systems(place, Path(folder), None)
         peers: list[BenchmarkedSystem] = []
@@ -96,17 +121,50 @@ def compare(
 @main.command()
 @click.option("--members", default=4)
 @click.option("--trials", default=50)
+@JOURNALS
 @click.option("--json", "as_json", is_flag=True)
-def failover(members: int, trials: int, as_json: bool) -> None:
+def failover(members: int, trials: int, kept: str | None, as_json: bool) -> None:
     """From kill -9 to the new view at the last survivor."""
     output = BenchOutput("mesh, TLS", as_json)
     suite = output.suite(seconds=1, trials=1)
     with (
         _network(members, output) as (place, lan),
         tempfile.TemporaryDirectory() as folder,
-        temporary_journals(suite) as journal,
+        journals(suite, kept, False) as journal,
     ):
         suite.failover(_systems(place, Path(folder), journal)[2:3], trials, lan)
+    output.close(suite)
+
+
+@main.command()
+@click.option("--trials", default=10)
+@click.option("--seconds", default=8.0, help="How long the network is split, about.")
+@click.option("--json", "as_json", is_flag=True)
+def heal(trials: int, seconds: float, as_json: bool) -> None:
+    """From the end of a split that lasted longer than its connections to one view of all four."""
+    output = BenchOutput("mesh, TLS", as_json)
+    suite = output.suite(seconds=1, trials=1)
+    with _network(4, output) as (place, lan), tempfile.TemporaryDirectory() as folder:
+        if lan is None:
+            raise click.ClickException(f"this needs a network of its own: {available()}")
+        (system,) = _systems(place, Path(folder), None)[2:3]
+        found: list[float] = []
+        with system.start_group(Trial(mode="views")) as group:
+            for _ in range(trials):
+                time.sleep(REST_SECONDS)
+                since = time.monotonic_ns()
+                lan.partition([0, 1], [2, 3])
+                for side in ([0, 1], [2, 3]):
+                    group.wait_for_view(side, since, FORM_SECONDS)
+                time.sleep(seconds * random.uniform(0.75, 1.25))
+                healed = time.monotonic_ns()
+                lan.heal()
+                last = group.wait_for_view(range(4), healed, FORM_SECONDS)
+                found.append((last - healed) / 1e9)
+                output.say(f"healed after {found[-1]:.2f} s")
+    row = {"trials": trials, "split_s": seconds, "load": load()}
+    row |= {"median_s": median(found), "lowest_s": min(found), "highest_s": max(found)}
+    click.echo(json.dumps(row) if as_json else json.dumps(row, indent=2))
     output.close(suite)
 
 
@@ -116,25 +174,27 @@ def failover(members: int, trials: int, as_json: bool) -> None:
 class MeshRun:
     """Members on the loopback interface, and what their journals prove."""
 
-    def __init__(self, folder: Path, n: int) -> None:
-        self.folder = folder
-        config_of = mesh_config(folder)
-        self.members = [
-            MemberProcess(
-                {
-                    "group": "bench-mesh",
-                    "name": name,
-                    "config": msgspec.to_builtins(config_of(name)),
-                    "journal": str(folder / "journals"),
-                }
-            )
-            for name in NAMES[:n]
-        ]
+    def __init__(self, folder: Path, journal: Path, n: int) -> None:
+        self._journal = journal
+        key = folder / "shared.key"
+        key.write_text(random.SystemRandom().randbytes(32).hex())
+        tls = SharedKey(str(key))
+        peers = [f"{loopback_host(i)}:{PORT}" for i in range(n)]
+        self.members = []
+        for i in range(n):
+            config = mesh(*peers, address=loopback_host(i), port=PORT, tls=tls)
+            part = {
+                "group": "bench-mesh",
+                "name": f"m{i}",
+                "config": msgspec.to_builtins(config),
+                "journal": str(journal),
+            }
+            self.members.append(MemberProcess(part))
 
     def begin(self) -> None:
         for member in self.members:
-            member.joined()
-        all_in_view(self.members, 30)
+            member.joined(FORM_SECONDS)
+        all_in_view(self.members, FORM_SECONDS)
         self.connected()
         self._views = self._count_views()
 
@@ -175,18 +235,18 @@ class MeshRun:
     def verdict(self) -> str:
         for member in self.members:
             member.leave()
-        (evidence,) = judge(reader.read_all([self.folder / "journals"]))
+        (evidence,) = judge(reader.read_all([self._journal]))
         report = evidence.report
         checked = report.properties["virtual-synchrony"].evaluated
         return f"{len(report.violations)} violations, virtual-synchrony checked {checked} times"
 
 
 @contextmanager
-def _run(n: int) -> Iterator[MeshRun]:
+def _run(n: int, kept: str | None) -> Iterator[MeshRun]:
     folder = Path(tempfile.mkdtemp(prefix="phalanx-mesh-"))
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        run = MeshRun(folder, n)
+        run = MeshRun(folder, Path(kept) if kept else folder / "journals", n)
         for member in run.members:
             undo.callback(member.close)
         run.begin()
@@ -196,28 +256,30 @@ def _run(n: int) -> Iterator[MeshRun]:
 @main.command()
 @click.option("--members", default=5)
 @click.option("--count", default=300, help="Messages of each member while a channel is cut.")
+@JOURNALS
 @click.option("--json", "as_json", is_flag=True)
-def links(members: int, count: int, as_json: bool) -> None:
+def links(members: int, count: int, kept: str | None, as_json: bool) -> None:
     """Cut every channel in turn, and each direction of it."""
     times: dict[str, list[int]] = {"direct": [], "relayed, both ways": [], "relayed, one way": []}
     cuts, load_before = 0, load()
-    with _run(members) as run:
+    with _run(members, kept) as run:
+        names = [member.name for member in run.members]
         run.exchange("causal", count, 0.005)
         for i in range(members):
             for sender, values in run.latencies(i).items():
-                times["direct"] += values if sender != NAMES[i] else []
+                times["direct"] += values if sender != names[i] else []
         for i, j in permutations(range(members), 2):
             for how in ("cut", "cut_from") if i < j else ("cut_from",):
                 run.members[i].run(how, addresses=[run.members[j].address])
                 run.exchange("causal", count, 0.005)
                 kind = "relayed, both ways" if how == "cut" else "relayed, one way"
-                times[kind] += run.latencies(i).get(NAMES[j], [])
+                times[kind] += run.latencies(i).get(names[j], [])
                 run.members[i].run("heal")
                 run.connected()
                 for member in run.members:
                     member.report()  # forget the latencies of this cut
                 cuts += 1
-                text = f"{how} {NAMES[i]} {NAMES[j]}: {run.view_changes} view changes"
+                text = f"{how} {names[i]} {names[j]}: {run.view_changes} view changes"
                 click.echo(text, err=True)
         changes = run.view_changes
         verdict = run.verdict()
@@ -246,27 +308,26 @@ def _summary(values: list[int]) -> dict[str, float]:
 @main.command()
 @click.option("--members", default=4)
 @click.option("--seconds", default=60)
+@click.option("--share", type=float, help="Of all channels, broken each second; default: one.")
 @click.option("--seed", default=1)
+@JOURNALS
 @click.option("--json", "as_json", is_flag=True)
-def breaks(members: int, seconds: int, seed: int, as_json: bool) -> None:
-    """Close one channel each second, at random, for 0.3 s, while all members flood."""
-    dice, broken, load_before = random.Random(seed), 0, load()
-    with _run(members) as run:
-        marks = [len(member.events) for member in run.members]
-        for member in run.members:
-            member.do("flood", seconds=seconds, size=100, service="agreed")
-        end = time.monotonic() + seconds
-        while (began := time.monotonic()) < end:
-            one, two = dice.sample(run.members, 2)
-            one.run("cut", addresses=[two.address])
-            broken += 1
-            time.sleep(0.3)
-            one.run("heal")
-            time.sleep(max(0.0, began + 1 - time.monotonic()))
-        sent = [
-            member.wait(lambda e: e["event"] == "sent", 60, mark)["count"]
-            for member, mark in zip(run.members, marks, strict=True)
-        ]
+def breaks(
+    members: int,
+    seconds: int,
+    share: float | None,
+    seed: int,
+    kept: str | None,
+    as_json: bool,
+) -> None:
+    """Close channels at random, for 0.3 s each, while all members flood; before, flood for as long
+    with all channels up."""
+    channels = members * (members - 1) / 2
+    pause = 1 / (share * channels) if share else 1.0
+    load_before = load()
+    with _run(members, kept) as run:
+        breaker = Breaker(run, pause, seed)
+        sent = [_flood(run, seconds, None), _flood(run, seconds, breaker)]
         run.exchange("safe", 1, 0)
         delivered = [member.report()["delivered"].get("AGREED", 0) for member in run.members]
         changes = run.view_changes
@@ -274,18 +335,62 @@ def breaks(members: int, seconds: int, seed: int, as_json: bool) -> None:
     found = {
         "members": members,
         "seconds": seconds,
-        "breaks": broken,
-        "share_of_channels_per_second": round(broken / seconds / (members * (members - 1) / 2), 3),
+        "breaks": breaker.count,
+        "share_of_channels_per_second": round(1 / pause / channels, 3),
         "view_changes": changes,
         "sent": sum(sent),
         "delivered": delivered,
-        "messages_per_second": round(sum(sent) / seconds),
+        "messages_per_second_all_up": round(sent[0] / seconds),
+        "messages_per_second_with_breaks": round(sent[1] / seconds),
         "verdict": verdict,
         "load_before": load_before,
     }
     click.echo(json.dumps(found) if as_json else json.dumps(found, indent=2))
-    complete = all(count == sum(sent) for count in delivered)
+    complete = breaker.count > 0 and all(count == sum(sent) for count in delivered)
     raise click.exceptions.Exit(0 if complete and not changes and verdict[:2] == "0 " else 1)
+
+
+class Breaker:
+    """Breaks one channel at a time."""
+
+    def __init__(self, run: MeshRun, pause: float, seed: int) -> None:
+        self.count = 0
+        """Breaks that both ends have noticed."""
+        self._run = run
+        self._pause = pause
+        self._random = random.Random(seed)
+
+    def run_until(self, end: float) -> None:
+        """Break channels, each for DOWN_SECONDS, at regular intervals."""
+        due = time.monotonic()
+        while (due := due + self._pause) <= end:
+            time.sleep(max(0.0, due - DOWN_SECONDS - time.monotonic()))
+            one, two = self._random.sample(self._run.members, 2)
+            before = [_downs(member) for member in (one, two)]
+            one.run("cut", addresses=[two.address])
+            time.sleep(DOWN_SECONDS)
+            one.run("heal")
+            self.count += all(
+                _downs(member) > count for member, count in zip((one, two), before, strict=True)
+            )
+
+
+def _downs(member: MemberProcess) -> int:
+    return int(member.report()["network"].get("channel-down", 0))
+
+
+def _flood(run: MeshRun, seconds: int, breaker: Breaker | None) -> int:
+    """All members send as fast as they may. Returns how many messages they sent."""
+    marks = [len(member.events) for member in run.members]
+    for member in run.members:
+        member.do("flood", seconds=seconds, size=100, service="agreed")
+    if breaker is not None:
+        breaker.run_until(time.monotonic() + seconds)
+    sent = [
+        member.wait(lambda e: e["event"] == "sent", seconds + 60, mark)["count"]
+        for member, mark in zip(run.members, marks, strict=True)
+    ]
+    return sum(sent)
 
 
 if __name__ == "__main__":

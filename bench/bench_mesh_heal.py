@@ -48,7 +48,7 @@ def heal_ms(seed: int) -> float:
         for i, table in enumerate(tables):
             for address in table.due(now, up[i], 16):
                 j = where.index(address)
-                table.called(address)
+                table.called(now, address)
                 if now < healed and apart[i][j]:
                     table.failed(now, address)
                     continue

@@ -1,12 +1,13 @@
 """What a mesh costs as it grows: up to 64 members with 2,016 channels on one machine.
 
-    python bench/bench_mesh_size.py [--sizes 4,8,16,32,64] [--plot docs/results/mesh-size.svg]
+    python bench/bench_mesh_size.py [--sizes 4,8,16,32,64] [--tls] [--plot mesh-size.svg]
 
 All members of a group are in this process and share its event loop, on the loopback interface, over
-plain TCP. For each size: the time until all are in one view and all channels are up; the processor
-time and the packets of an idle group; and the processor time of messages that the members send in
-turn, each delivered by all. Processor time is of the whole process, so that other programs on the
-machine change it little; times that somebody waits depend on the load, which is printed.
+plain TCP or, with a shared key, over TLS. For each size: the time until all are in one view and all
+channels are up; the processor time, packets and bytes of an idle group; and the processor time of
+messages that the members send in turn, each delivered by all. Processor time is of the whole
+process, so that other programs on the machine change it little; times that somebody waits depend on
+the load, which is printed.
 
 A member of a group of n sends and takes n - 1 copies of what the others send, so its cost for each
 delivered message must not grow with n, and that of its keep-alives at most in proportion to n.
@@ -15,9 +16,12 @@ delivered message must not grow with n, and that of its keep-alives at most in p
 from __future__ import annotations
 
 import json
+import random
 import resource
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,12 +31,15 @@ import click
 import msgspec
 
 from phalanx import blocking
-from phalanx.config import CROWDED, mesh
+from phalanx.config import CROWDED, SharedKey, Tls, mesh
+from phalanx.transport.channel import Channel
+from phalanx.transport.record_codec import BEAT, encode_control
 
 PORT = 7200
 FORM_SECONDS = 300.0
 IDLE_SECONDS = 20.0
-MESSAGES = 640
+MESSAGES = 100
+"""Of each member."""
 BODY = b"x" * 100
 WIDTH, HEIGHT, LEFT, BOTTOM = 480, 260, 60, 40
 COLORS = ("#1f6feb", "#d9480f", "#2b8a3e")
@@ -48,20 +55,43 @@ class Cost(msgspec.Struct, frozen=True):
     idle_cpu_ms: float
     """Of each member, in each second."""
     idle_packets: float
-    """Copies that each member sends, in each second."""
+    """Copies of packets that each member sends, in each second."""
+    idle_beats: float
+    """Beats of channels that each member sends, in each second."""
+    idle_bytes: float
+    """Bytes of both, before encryption, of each member, in each second."""
     delivery_cpu_us: float
     """Of one message at one member: sending, taking and acknowledging it."""
     load: float
 
 
 @contextmanager
-def group_of(n: int) -> Iterator[list[blocking.Group]]:
+def counted_channels() -> Iterator[Counter[str]]:
+    """Counts what all channels of this process are given to send: bytes and beats."""
+    counts: Counter[str] = Counter()
+    put, beat = Channel.put, encode_control(BEAT)
+
+    def counting(self: Channel, now: int, data: bytes, always: bool = False) -> bool:
+        counts["bytes"] += len(data)
+        counts["beats"] += data == beat
+        return put(self, now, data, always)
+
+    Channel.put = counting  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        Channel.put = put  # type: ignore[method-assign]
+
+
+@contextmanager
+def group_of(n: int, tls: Tls | None, keep_alive_ms: int) -> Iterator[list[blocking.Group]]:
     """n members of one mesh; all know the first two addresses."""
     seeds = [f"127.0.0.1:{PORT}", f"127.0.0.1:{PORT + 1}"]
+    settings = CROWDED | {"alive_idle_ns": keep_alive_ms * 1_000_000, "tls": tls}
     with ExitStack() as undo:
         members = []
         for i in range(n):
-            config = mesh(*seeds, address="127.0.0.1", port=PORT + i, insecure=True, **CROWDED)
+            config = mesh(*seeds, address="127.0.0.1", port=PORT + i, **settings)
             member = blocking.join(f"size-{n}", name=f"m{i:02}", config=config, receive=False)
             undo.callback(member.leave)
             members.append(member)
@@ -109,21 +139,22 @@ def count_packets(members: Sequence[blocking.Group]) -> None:
         transport.send = counting
 
 
-def measure(n: int) -> Cost:
+def measure(n: int, tls: Tls | None, keep_alive_ms: int) -> Cost:
     started, cpu = time.monotonic(), time.process_time()
-    with group_of(n) as members:
+    with group_of(n, tls, keep_alive_ms) as members:
         wait_formed(members, FORM_SECONDS)
         formed, formed_cpu = time.monotonic() - started, time.process_time() - cpu
         view = members[0].view.id
         count_packets(members)
         time.sleep(2.0)
         before, cpu, since = frames_sent(members), time.process_time(), time.monotonic()
-        time.sleep(IDLE_SECONDS)
+        with counted_channels() as counts:
+            time.sleep(IDLE_SECONDS)
         idle = time.monotonic() - since
         idle_cpu = time.process_time() - cpu
         packets = (frames_sent(members) - before) * (n - 1)
         cpu = time.process_time()
-        receipts = [members[i % n].send(BODY) for i in range(MESSAGES)]
+        receipts = [member.send(BODY) for _ in range(MESSAGES) for member in members]
         for receipt in receipts:
             receipt.stable(FORM_SECONDS)
         sending_cpu = time.process_time() - cpu
@@ -136,7 +167,9 @@ def measure(n: int) -> Cost:
             formed_cpu_s=round(formed_cpu, 1),
             idle_cpu_ms=round(1e3 * idle_cpu / idle / n, 2),
             idle_packets=round(packets / idle / n, 1),
-            delivery_cpu_us=round(1e6 * sending_cpu / MESSAGES / n, 1),
+            idle_beats=round(counts["beats"] / idle / n, 1),
+            idle_bytes=round(counts["bytes"] / idle / n),
+            delivery_cpu_us=round(1e6 * sending_cpu / MESSAGES / n / n, 1),
             load=_load(),
         )
 
@@ -153,7 +186,7 @@ def plot(costs: Sequence[Cost]) -> str:
     the origin is growth in proportion to the group."""
     lines = {
         "idle processor time": [cost.idle_cpu_ms for cost in costs],
-        "idle packets": [cost.idle_packets for cost in costs],
+        "idle bytes": [cost.idle_bytes for cost in costs],
         "processor time of a delivery": [cost.delivery_cpu_us for cost in costs],
     }
     largest = max(cost.members for cost in costs)
@@ -194,15 +227,22 @@ def plot(costs: Sequence[Cost]) -> str:
 
 @click.command()
 @click.option("--sizes", default="4,8,16,32,64", help="Group sizes, divided by commas.")
+@click.option("--tls", "is_encrypted", is_flag=True, help="Use TLS with a shared key.")
+@click.option("--keep-alive", default=1000, help="Milliseconds between keep-alives; 1000.")
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Write an SVG there.")
 @click.option("--json", "as_json", is_flag=True)
-def main(sizes: str, picture: Path | None, as_json: bool) -> None:
+def main(
+    sizes: str, is_encrypted: bool, keep_alive: int, picture: Path | None, as_json: bool
+) -> None:
     """Measure meshes of growing size."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     costs = []
     for n in map(int, sizes.split(",")):
-        cost = measure(n)
+        with tempfile.TemporaryDirectory() as folder:
+            key = Path(folder) / "shared.key"
+            key.write_text(random.SystemRandom().randbytes(32).hex())
+            cost = measure(n, SharedKey(str(key)) if is_encrypted else None, keep_alive)
         costs.append(cost)
         row = msgspec.structs.asdict(cost)
         click.echo(json.dumps(row) if as_json else "  ".join(f"{k} {v}" for k, v in row.items()))

@@ -56,6 +56,30 @@ def test_messages_faults_and_counts_work_as_on_other_networks(
     api.run(body())
 
 
+def test_roles_are_agreed_and_travel_with_members_that_join(
+    api: Api, group_name: str, key: phalanx.SharedKey
+) -> None:
+    async def body() -> None:
+        ada = await api.join(group_name, name="ada", config=config_of(key))
+        members: list[Any] = [ada]
+        try:
+            await api.call(ada.set_role, {"write"}, 10)
+            config = config_of(key, ada.address)
+            bea = await api.join(group_name, name="bea", config=config)
+            members.append(bea)
+            view = await api.call(bea.wait_for, lambda v: ada.me in v.roles, 10)
+            assert view.roles == {ada.me: frozenset({"write"})}
+            view = await api.call(bea.set_role, {"read"}, 10)
+            seen = await api.call(ada.wait_for, lambda v: bea.me in v.roles, 10)
+            assert (seen.id, seen.cause, len(seen.roles)) == (view.id, "role", 2)
+            assert until(lambda: ada.complete and bea.complete)
+        finally:
+            for member in members:
+                await api.call(member.leave)
+
+    api.run(body())
+
+
 def test_mistakes_leave_nothing_behind(group_name: str, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="cannot be read"):
         blocking.join(group_name, config=config_of(phalanx.SharedKey(str(tmp_path / "gone"))))

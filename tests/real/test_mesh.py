@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.certificate_authority import Authority, shared_key
@@ -34,6 +34,8 @@ from phalanx.harness.controller import MemberProcess, all_in_view, partition
 from phalanx.journal import reader
 from phalanx.journal import schema as ev
 
+R = TypeVar("R", bound=ev.Row)
+
 
 @pytest.fixture(params=["certificates", "key"])
 def meshes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mesh]:
@@ -48,6 +50,12 @@ def meshes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mesh]:
 @pytest.fixture
 def one_mesh(tmp_path: Path) -> Iterator[Mesh]:
     yield from checked(tmp_path, Authority(tmp_path).issue)
+
+
+def rows(mesh: Mesh, kind: type[R]) -> list[R]:
+    """The rows of one table, of all members."""
+    journals = reader.read_all([mesh.journals]).journals.values()
+    return [row for rows in journals for row in rows if isinstance(row, kind)]
 
 
 # ---------------------------------------------------------------------------- on one machine
@@ -121,6 +129,57 @@ def test_a_channel_that_is_dead_one_way_changes_no_view(one_mesh: Mesh) -> None:
     members[0].run("heal")
     talk(members)
     leave(members)
+    found = rows(one_mesh, ev.PeerSuspicion)
+    relays = {(row.target, row.state, row.relay) for row in found if row.member == "ada"}
+    assert ("bea", "SEMI", "cyd") in relays, "the journal names the member that relays"
+    assert not [row for row in found if row.state == "FAULTY" and row.evidence == "SILENCE"]
+
+
+def test_a_member_that_stands_still_delays_no_message_between_others(one_mesh: Mesh) -> None:
+    members = one_mesh.start_all(4, fail_ns=5_000_000_000)
+    ada, bea, _, dov = members
+    talk(members)
+    before, mark = views(members), len(ada.events)
+    dov.freeze()
+    ada.do("trickle", count=100, pause=0.002, service="causal")
+    arrived, end = 0, time.monotonic() + 4
+    while arrived < 100:
+        assert time.monotonic() < end, f"{arrived} messages while dov stands still"
+        arrived += len(bea.report()["latencies"].get("ada", ()))
+        time.sleep(0.01)
+    assert all(event["event"] != "sent" for event in ada.events[mark:]), "dov has them already"
+    dov.thaw()
+    ada.wait(lambda e: e["event"] == "sent", 30, mark, "dov has them too")
+    assert views(members) == before
+    talk(members)
+    leave(members)
+
+
+def test_a_member_joins_and_leaves_through_any_one_other(one_mesh: Mesh) -> None:
+    """It knows an address at which nobody is, and one member. Later it reaches another one only,
+    sends its last messages and leaves: all have them, and nobody waits for its silence."""
+    members = one_mesh.start_all(3, fail_ns=20_000_000_000)
+    nobody, one = f"{one_mesh.address('eli')}:7117", members[2].address
+    dov = one_mesh.start("dov", peers=(nobody, one), fail_ns=20_000_000_000)
+    dov.joined()
+    everybody = [*members, dov]
+    all_in_view(everybody, SETTLE_SECONDS)
+    fully_connected(everybody)
+    talk(everybody)
+    before = [member.report()["delivered"]["AGREED"] for member in members]
+    dov.run("cut", addresses=[members[0].address, members[2].address])
+    wait_for_channels(dov, 1)
+    mark = len(dov.events)
+    dov.do("send", count=20, service="agreed")
+    dov.wait(lambda e: e["event"] == "sent", 15, mark)
+    began = time.monotonic()
+    dov.leave()
+    all_in_view(members, SETTLE_SECONDS)
+    assert time.monotonic() - began < 15, "they waited until it was silent for too long"
+    after = [member.report()["delivered"]["AGREED"] for member in members]
+    assert after == [count + 20 for count in before]
+    talk(members)
+    leave(members)
 
 
 def test_two_cliques_form_two_views_and_one_after_healing(one_mesh: Mesh) -> None:
@@ -136,8 +195,7 @@ def test_two_cliques_form_two_views_and_one_after_healing(one_mesh: Mesh) -> Non
     all_in_view(members, SETTLE_SECONDS)
     talk(members)
     leave(members)
-    journals = reader.read_all([one_mesh.journals]).journals.values()
-    found = [row for rows in journals for row in rows if isinstance(row, ev.ChannelReport)]
+    found = rows(one_mesh, ev.ChannelReport)
     cut = {(row.member, row.peer) for row in found if row.op == "DOWN"}
     pairs = {(a, b) for a in NAMES[:2] for b in NAMES[2:4]}
     assert pairs | {(b, a) for a, b in pairs} <= cut, "each end of each channel that was cut"

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certificate_authority import Authority
+from tests.certificate_authority import Authority, shared_key
 from tests.real.mesh_members import Mesh, checked, leave, network, talk, views
 
-from phalanx.config import Certificates, Config, mesh
+from phalanx.config import Certificates, Config, SharedKey, mesh
 from phalanx.core.ids import MemberId
 from phalanx.harness.controller import MemberProcess
 from phalanx.journal import reader
 from phalanx.journal import schema as ev
 from phalanx.transport.addresses import host_and_port
-from phalanx.transport.channel_hello import MAGIC, encode_hello, own_hello
+from phalanx.transport.channel_hello import MAGIC, encode_hello, own_hello, packet_prefixes
 from phalanx.transport.record_codec import BEAT, HELLO, encode_control, encode_datagrams
+from phalanx.transport.tls_identity import open_tls
 
 GROUP = f"mesh-{os.getpid()}"
 WAIT_SECONDS = 20.0
@@ -38,7 +39,7 @@ class Intruders:
     """Callers of one member."""
 
     def __init__(self, target: MemberProcess, undo: ExitStack) -> None:
-        self._target = target
+        self.target = target
         self._undo = undo
 
     def call(self, tls: Certificates | None = None) -> ssl.SSLSocket:
@@ -48,18 +49,21 @@ class Intruders:
         context.verify_mode = ssl.CERT_NONE
         if tls is not None:
             context.load_cert_chain(tls.certificate, tls.private_key)
+        return self.call_with(context)
+
+    def call_with(self, context: ssl.SSLContext) -> ssl.SSLSocket:
         return self._undo.enter_context(context.wrap_socket(self.connect()))
 
     def connect(self) -> socket.socket:
         """A connection without TLS."""
-        address = host_and_port("", self._target.address)
+        address = host_and_port("", self.target.address)
         return self._undo.enter_context(socket.create_connection(address, timeout=5))
 
     def refused(self, *reasons: str, times: int = 1) -> None:
         """Wait until the member has counted each of these."""
         end = time.monotonic() + WAIT_SECONDS
         for reason in reasons:
-            while (counts := network(self._target)).get(reason, 0) < times:
+            while (counts := network(self.target)).get(reason, 0) < times:
                 assert time.monotonic() < end, (reason, counts)
                 time.sleep(0.02)
 
@@ -101,6 +105,7 @@ def test_no_bad_caller_disturbs_a_group(
         _break_the_rules(at, config, ours)
         talk(members)
         _flood_with_packets(at, config, ours, members)
+        _send_packets_that_mean_nothing(at, config, ours)
         _read_nothing(slow, members)
         at.refused("queue-full", "silent")
         at.refused("refused-stalled", times=2)
@@ -109,6 +114,33 @@ def test_no_bad_caller_disturbs_a_group(
     counts = network(ada)
     leave(members)
     _is_on_record(group_of_three, tmp_path, counts)
+
+
+@pytest.fixture
+def group_with_a_key(tmp_path: Path) -> Iterator[Mesh]:
+    key = SharedKey(shared_key(tmp_path))
+    yield from checked(tmp_path, lambda name: key)
+
+
+def test_no_caller_without_the_key_disturbs_a_group(group_with_a_key: Mesh, tmp_path: Path) -> None:
+    members = group_with_a_key.start_all(3)
+    before = views(members)
+    theirs = open_tls(SharedKey(shared_key(tmp_path, "another key, which is long enough too")))
+    theirs.client.verify_mode = ssl.CERT_NONE  # they accept every server
+    record = hello("bea", mesh("127.0.0.1:9"))
+    with ExitStack() as undo:
+        at = Intruders(members[0], undo)
+        with suppress(OSError):
+            at.call_with(theirs.client).sendall(record)
+        at.refused("refused-key")
+        with suppress(OSError):
+            at.call().sendall(record)
+        at.refused("refused-certificate")
+        at.connect().sendall(record)  # not encrypted
+        at.refused("refused-tls")
+        talk(members)
+    assert views(members) == before
+    leave(members)
 
 
 def _come_without_a_right(
@@ -144,7 +176,7 @@ def _break_the_rules(at: Intruders, config: Config, ours: Certificates) -> None:
         ("mal-2", b"\xff\xff\xff\xff garbage", "refused-malformed"),
         ("mal-3", encode_control(BEAT) * 1000, "refused-flood"),
     ):
-        before = network(at._target).get(reason, 0)
+        before = network(at.target).get(reason, 0)
         caller = at.call(ours)
         caller.sendall(hello(name, config))
         assert caller.recv(1), "it is admitted"
@@ -160,10 +192,12 @@ def _break_the_rules(at: Intruders, config: Config, ours: Certificates) -> None:
 def _flood_with_packets(
     at: Intruders, config: Config, ours: Certificates, members: list[MemberProcess]
 ) -> None:
-    """A caller sends packets that mean nothing as fast as it can, while the members talk."""
+    """A caller sends packets that look like those of the group, but are damaged, as fast as it can,
+    while the members talk."""
     caller = at.call(ours)
     caller.sendall(hello("mal-4", config))
-    flood = encode_datagrams([os.urandom(1200)] * 50)
+    prefix = packet_prefixes(config, GROUP)[0]
+    flood = encode_datagrams([prefix + os.urandom(1200)] * 50)
     sent, end = 0, time.monotonic() + 1.0
     caller.settimeout(0.05)
     while time.monotonic() < end:
@@ -172,6 +206,18 @@ def _flood_with_packets(
             sent += 50
     assert sent, "nothing of the flood was sent"
     talk(members)
+    assert at.target.report()["refused"]["checksum"] >= 50, "damaged packets are counted"
+
+
+def _send_packets_that_mean_nothing(at: Intruders, config: Config, ours: Certificates) -> None:
+    """A member with a valid certificate sends packets of no member."""
+    before = network(at.target)["refused-malformed"]
+    caller = at.call(ours)
+    caller.sendall(hello("mal-5", config) + encode_datagrams([os.urandom(1200)] * 50))
+    at.refused("refused-malformed", times=before + 1)
+    again = at.call(ours)
+    again.sendall(hello("mal-5", config))
+    at.refused("refused-isolated", times=3)
 
 
 def _read_nothing(slow: ssl.SSLSocket, members: list[MemberProcess]) -> None:

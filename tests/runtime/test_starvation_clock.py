@@ -177,3 +177,14 @@ def test_members_on_this_machine_are_counted_by_their_port() -> None:
             other.bind(("127.0.0.2", port))
             assert members_here(port) == before + 1
         assert before == (1 if Path("/proc/net/udp").exists() else 0)
+
+
+def test_members_of_a_mesh_are_counted_once_and_not_for_each_channel() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+        found = 1 if Path("/proc/net/tcp").exists() else 0
+        assert members_here(port) == found
+        with socket.create_connection(("127.0.0.1", port)):
+            assert members_here(port) == found
+        with socket.create_server(("127.0.0.2", port)):
+            assert members_here(port) == 2 * found

@@ -8,6 +8,8 @@ import pytest
 
 from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import ANOTHER, Fragment, Relay
 from phalanx.sim.coverage import ScenarioCoverage
 from phalanx.sim.scenario.model import MS, Network, Scenario
 
@@ -55,7 +57,23 @@ def test_first_proposals_of_two_members_that_differ_are_counted_once_for_a_view(
 def test_requests_and_repeats_are_counted_when_a_view_ends() -> None:
     stats = fx.LinkStats(B, ONE, frames=9, upto=9, missed=2, asked=3, repeated=0)
     more = fx.LinkStats(A, ONE, frames=9, upto=9, missed=0, asked=0, repeated=5)
-    assert counted(stats, (B, more)) == {"fetched": 3, "forwarded": 5}
+    assert counted(stats, (B, more)) == {"fetched": 3, "repeated": 5}
+
+
+def test_packets_of_others_that_a_member_passes_on_are_counted() -> None:
+    codec = PacketCodec("cluster", "group")
+    table = b"8 bytes."
+    own, relayed, first = (
+        codec.encode_fragment(Fragment(b"piece", table, 1, via, 7, 0, 1, repeat))
+        for via, repeat in ((1, 1), (2, 1), (2, 0))
+    )
+    foreign = codec.encode_fragment(Fragment(b"piece", table, 1, ANOTHER, 7, 0, 1, 1))
+    control = codec.encode(Relay(B, A, A))
+    cases = ScenarioCoverage()
+    cases.transmitted([own, first, foreign, control])
+    assert cases.counts == {}
+    cases.transmitted([own, relayed, relayed])
+    assert cases.counts == {"forwarded": 2}
 
 
 def test_messages_that_are_sent_in_a_change_are_counted() -> None:

@@ -76,6 +76,14 @@ def test_a_sweep_of_changing_groups_counts_the_cases_it_went_through() -> None:
     assert twice.cases == {case: 2 * times for case, times in tally.cases.items()}
 
 
+def test_what_never_happened_is_listed() -> None:
+    tally = Tally(kind="mesh", cases={"forwarded": 3}, faults={"role": 1})
+    assert {"break_both", "initiator_crashed", "proof_by_tag"} <= {*tally.never_happened}
+    assert not {"forwarded", "role"} & {*tally.never_happened}
+    assert tally.summary(1.0)["never_happened"] == tally.never_happened
+    assert Tally(kind="storm").never_happened == []
+
+
 def test_every_property_is_asked_for_where_members_come_and_go() -> None:
     assert "virtual-synchrony" not in Tally().never_evaluated
     assert "virtual-synchrony" in Tally(kind="membership").never_evaluated

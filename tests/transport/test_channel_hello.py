@@ -7,6 +7,9 @@ import pytest
 
 from phalanx.config import Config, mesh
 from phalanx.core.ids import MemberId
+from phalanx.core.wire.packet_codec import PacketCodec
+from phalanx.core.wire.packets import Fragment, Relay
+from phalanx.core.wire.shared_settings import shared_digest
 from phalanx.transport.channel_hello import (
     CHANNEL_VERSION,
     MAGIC,
@@ -24,6 +27,7 @@ from phalanx.transport.channel_hello import (
     judge_hello,
     newer_stays,
     own_hello,
+    packet_prefixes,
 )
 
 CONFIG = mesh("127.0.0.1:7117")
@@ -107,3 +111,19 @@ def test_a_channel_that_was_up_gives_way_to_the_next_call() -> None:
     assert newer_stays(ada, bea, True, False, ONCE_NS)
     assert newer_stays(ada, bea, False, False, 0)
     assert newer_stays(ada, bea, True, True, 0)
+
+
+def test_all_packets_of_members_begin_with_the_prefixes_of_their_group() -> None:
+    config = mesh("127.0.0.1:1")
+    prefixes = packet_prefixes(config, "orders")
+    codec = PacketCodec(config.cluster, "orders", shared_digest(config))
+    fragment = codec.encode_fragment(Fragment(b"piece", b"8 bytes.", 1, 2, 3, 0, 1, 1))
+    control = codec.encode(Relay(*(MemberId(name) for name in ("ada", "bea", "cyd"))))
+    assert fragment.startswith(prefixes)
+    assert control.startswith(prefixes)
+    for other in (
+        packet_prefixes(config, "others"),
+        packet_prefixes(mesh("127.0.0.1:1", cluster="x"), "orders"),
+        packet_prefixes(mesh("127.0.0.1:1", mode="hold"), "orders"),
+    ):
+        assert not fragment.startswith(other)

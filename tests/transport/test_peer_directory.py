@@ -36,7 +36,7 @@ def bea() -> PeerDirectory:
 def test_seeds_are_called_at_once_and_once_at_a_time(bea: PeerDirectory) -> None:
     bea.seeds(0, [A, C])
     assert bea.due(0, (), 16) == [A, C]
-    bea.called(A)
+    bea.called(0, A)
     assert bea.due(0, (), 16) == [C]
     assert bea.due(0, (), 0) == []
 
@@ -46,7 +46,7 @@ def test_calls_that_fail_are_repeated_ever_later_without_end(bea: PeerDirectory)
     now, pauses = 0, []
     for _ in range(30):
         assert bea.due(now, (), 16) == [A]
-        bea.called(A)
+        bea.called(now, A)
         assert bea.deadline(()) is None
         bea.failed(now, A)
         due = bea.deadline(())
@@ -57,6 +57,20 @@ def test_calls_that_fail_are_repeated_ever_later_without_end(bea: PeerDirectory)
     assert 75 * MS <= pauses[1] <= 125 * MS
     assert all(RETRY_NS_MAX * 3 // 4 <= pause <= RETRY_NS_MAX * 5 // 4 for pause in pauses[7:])
     assert len(set(pauses[7:])) > 15, "without jitter all members call at the same time"
+
+
+def test_the_time_of_a_call_that_nobody_answered_counts_as_pause(bea: PeerDirectory) -> None:
+    bea.seeds(0, [A])
+    now, between = 0, []
+    for _ in range(10):
+        bea.called(now, A)
+        bea.failed(now + 1000 * MS, A)
+        due = bea.deadline(())
+        assert due is not None
+        between.append(due - now)
+        now = due
+    assert between[:4] == [1000 * MS] * 4, "at once"
+    assert RETRY_NS_MAX * 3 // 4 <= between[-1] <= RETRY_NS_MAX * 5 // 4
 
 
 def test_a_connected_peer_is_not_called_at_any_of_its_addresses(bea: PeerDirectory) -> None:
@@ -92,7 +106,7 @@ def test_a_namesake_is_called_at_once(bea: PeerDirectory) -> None:
 
 def test_its_own_address_is_not_called_for_a_while(bea: PeerDirectory) -> None:
     bea.seeds(0, [B])
-    bea.called(B)
+    bea.called(0, B)
     bea.is_self(0, B)
     assert bea.due(SELF_NS - 1, (), 16) == []
     assert bea.due(SELF_NS, (), 16) == [B]

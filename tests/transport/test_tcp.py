@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -243,6 +244,45 @@ def test_a_silent_connection_is_closed_and_opened_again(meshed: Meshed, until: U
     while not know(ada, bea)() and time.monotonic() < bound:
         now = run_ahead(now, 50, ada, bea)
     assert know(ada, bea)()
+
+
+@pytest.fixture
+def unanswered() -> Iterator[str]:
+    """An address at which connections are neither accepted nor refused."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as undo:
+        address = server.getsockname()
+        for _ in range(4):  # they fill the queue of the listener
+            waiting = undo.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(address)
+        yield f"127.0.0.1:{address[1]}"
+
+
+def test_a_call_that_nobody_answers_is_begun_anew(meshed: Meshed, unanswered: str) -> None:
+    ada = meshed("ada", here(unanswered))
+    now = run_ahead(time.monotonic_ns(), 900, ada)
+    assert ada.counts["unreached"] == 0
+    now = run_ahead(now, 300, ada)
+    assert ada.counts["unreached"] == 1
+    run_ahead(now, 10_000, ada)
+    assert 5 <= ada.counts["unreached"] <= 10, "every one to two seconds"
+
+
+def test_calls_begin_anew_when_a_fault_has_ended(
+    meshed: Meshed, until: Until, unanswered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp, "CONNECT_NS", 60_000_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ada = meshed("ada", here(unanswered, f"127.0.0.1:{port}"))
+    until([ada], lambda: ada.counts["unreached"] >= 4)  # bea is not there yet
+    calls = [c for c in ada._set.all.values() if c.state == "connecting" and c.dialed]
+    first = next(c for c in calls if c.dialed != ("127.0.0.1", port))
+    bea = meshed("bea", here(NOBODY, port=port))
+    until([ada, bea], lambda: ada.names == ["bea"])
+    until([ada, bea], lambda: first not in ada._set.all.values())
+    until([ada, bea], lambda: any(c.dialed == first.dialed for c in ada._set.all.values()))
 
 
 def test_beats_keep_a_quiet_connection_open(meshed: Meshed, until: Until) -> None:

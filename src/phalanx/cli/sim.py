@@ -48,14 +48,15 @@ _MEMBERS = click.option(
     "--members",
     type=IntRange(1, MEMBERS_MAX, closed=True),
     metavar="LO:HI",
-    help="Group sizes, both included. Default 3:16 (few groups over 8); fixed 2:16, storm 3:5.",
+    help="Group sizes, both included. Default 3:16 (few groups over 8); fixed 2:16, storm 3:5, "
+    "mesh 3:8.",
 )
 _KIND = click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default="membership",
-    help="Faults: members come and go (membership, the default), view changes overlap (storm), or "
-    "all members stay in one view (fixed).",
+    help="Faults: members come and go (membership, the default), view changes overlap (storm), all "
+    "members stay in one view (fixed), or channels between two members break (mesh).",
 )
 _SEED = WholeNumber(0, SEED_MAX)
 _SEEDS = IntRange(0, SEED_MAX, closed=False)
@@ -280,7 +281,7 @@ def mutants_command(
     \b
     Examples:
       phalanx sim mutants --seeds 0:100
-      phalanx sim mutants --only no-evidence-rule --directed tests/sweeps/mutants
+      phalanx sim mutants --only any-witness --directed tests/sweeps/mutants
     """
     for name in only:
         _check_mutant(name)

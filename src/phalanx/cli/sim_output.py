@@ -52,6 +52,8 @@ def print_sweep(facts: dict[str, Any]) -> None:
     if facts["cases"]:
         cases = ", ".join(f"{case} {count:,}" for case, count in facts["cases"].items())
         lines.append(f"cases: {cases}")
+    if facts["never_happened"]:
+        lines.append("never happened: " + ", ".join(facts["never_happened"]))
     lines.append("times put to the test:")
     for name, row in facts["properties"].items():
         found = f"  VIOLATED {row['violated']:,} times" if row["violated"] else ""

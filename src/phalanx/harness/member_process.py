@@ -50,6 +50,7 @@ class ControlledMember:
         self._lost = 0
         self._latencies: dict[str, list[int]] = {}
         """Of the messages of `trickle`, by sender, since the last report."""
+        self._latencies_lock = threading.Lock()
         self._reader = threading.Thread(target=self._read, name="reader", daemon=True)
         self._resting = threading.Event()
         self._resting.set()
@@ -97,7 +98,8 @@ class ControlledMember:
     def _time(self, sender: str, bodies: Sequence[bytes]) -> None:
         now = time.monotonic_ns()
         stamps = [int.from_bytes(body[len(STAMP) :], "big") for body in bodies]
-        self._latencies.setdefault(sender, []).extend(now - stamp for stamp in stamps)
+        with self._latencies_lock:
+            self._latencies.setdefault(sender, []).extend(now - stamp for stamp in stamps)
 
     # -------------------------------------------------------------- commands
 
@@ -190,6 +192,8 @@ class ControlledMember:
         self.report("done", command="step_clock")
 
     def _report(self, event: str = "report") -> None:
+        with self._latencies_lock:
+            latencies, self._latencies = self._latencies, {}
         self.report(
             event,
             delivered=dict(self._delivered),
@@ -199,9 +203,8 @@ class ControlledMember:
             network=self.group.network_counts,
             rss_kb=resident_kb(),
             waiting_bytes=self.group._runner.buffer.waiting_bytes,
-            latencies=self._latencies,
+            latencies=latencies,
         )
-        self._latencies = {}
 
 
 def resident_kb() -> int:

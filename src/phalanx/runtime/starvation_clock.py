@@ -11,10 +11,10 @@ and when it ends.
 
 The kernel reports how long a runnable thread waited for a core (`/proc/thread-self/schedstat`), how
 many threads of the machine are runnable (`/proc/loadavg`), and how many sockets are bound to our
-port (`/proc/net/udp`). The clock is stretched only if all three are high: a busy thread among few
-others also waits, a high load may concern other programs only, and a small group beside busy
-programs still gets a core soon enough. Without these files the clock is never stretched. Journals,
-transports and the application always use the machine's own time.
+port (`/proc/net/udp`, `/proc/net/tcp`). The clock is stretched only if all three are high: a busy
+thread among few others also waits, a high load may concern other programs only, and a small group
+beside busy programs still gets a core soon enough. Without these files the clock is never
+stretched. Journals, transports and the application always use the machine's own time.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ ONE = 256
 EASE = 64
 """The stretch shrinks by this part of its excess in each window, by half in 11 s: the overload
 returns as soon as all members hurry again."""
+
+LISTENING = "0A"
+"""The state of a socket in /proc/net/tcp that accepts connections."""
 
 ReadStats = Callable[[], tuple[int, int] | None]
 """Returns the nanoseconds that the thread has waited for a core since it began, and the runnable
@@ -200,12 +203,18 @@ class ProcessClock:
 
 
 def members_here(port: int) -> int:
-    """The number of UDP sockets of this machine that are bound to the port."""
+    """The number of UDP sockets of this machine that are bound to the port, and of TCP sockets that
+    listen there: those of the members of a mesh."""
     suffix = f":{port:04X}"
     count = 0
-    for name in ("udp", "udp6"):
+    for name in ("udp", "udp6", "tcp", "tcp6"):
         with contextlib.suppress(OSError), Path(f"/proc/net/{name}").open(encoding="ascii") as file:
-            count += sum(line.split(None, 2)[1].endswith(suffix) for line in file)
+            next(file, None)
+            for line in file:
+                _, address, _, state, _ = line.split(None, 4)
+                if name.startswith("tcp") and state != LISTENING:
+                    break  # those that listen come first; a large mesh has thousands of others
+                count += address.endswith(suffix)
     return count
 
 

@@ -11,7 +11,10 @@ these counts show it. They only observe: they influence neither the run nor its 
     concurrent_first                           views in which the first proposals of two members
                                                differ: both began the change
     sent_in_change                             messages sent in phase 1
-    fetched, forwarded                         requests for frames, and packets repeated for others
+    fetched, repeated                          requests for frames, and packets that their senders
+                                               repeated because of one
+    forwarded                                  packets of other senders that members passed on, as
+                                               relays or because of a request
     attempts, commits, forgotten               joins begun, proposed, given up
     fault_in_join, judged_in_join              a failure reported, or detected, while joining
     leave_in_join                              a member left while joining
@@ -60,6 +63,7 @@ these counts show it. They only observe: they influence neither the run nor its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
 from typing import Any
 
 from phalanx.core.effects import (
@@ -80,9 +84,14 @@ from phalanx.core.effects import (
     WindowOpened,
 )
 from phalanx.core.ids import MemberId, View, ViewId
+from phalanx.core.wire.packet_codec import FRAGMENT, HEADER_BYTES
+from phalanx.core.wire.packets import ANOTHER
 from phalanx.sim.process import SimProcess
 from phalanx.sim.scenario.model import SECOND, Scenario
 
+_REPEATED = Struct("<8xHH12xB")
+"""Of the header of a fragment (`packet_codec`): its sender, who transmits it, and whether it is
+repeated."""
 _JOINING = ("COLLECT", "COMMIT")
 _JUDGED = {"OPERATIONAL": "cleared", "SUSPECTED": "suspected", "SEMI": "semi", "FAULTY": "faulty"}
 _LONG_PAUSE_NS = 2 * SECOND
@@ -174,13 +183,19 @@ class ScenarioCoverage:
                     life = self._lives[process.me] = _Life(process.view, process.frame_max)
                 handler(process.me, life, effect)
 
+    def transmitted(self, packets: Sequence[bytes]) -> None:
+        """A member has transmitted these packets."""
+        passed_on = sum(map(is_of_another, packets))
+        if passed_on:
+            self._count("forwarded", passed_on)
+
     def linked(self, links: Sequence[LinkStats]) -> None:
         """A view, or a process, has ended with these statistics."""
         for stats in links:
             if stats.asked:
                 self._count("fetched", stats.asked)
             if stats.repeated:
-                self._count("forwarded", stats.repeated)
+                self._count("repeated", stats.repeated)
 
     def has_proposed(self, member: MemberId) -> bool:
         """Whether a process has made a proposal in its view."""
@@ -372,6 +387,15 @@ class ScenarioCoverage:
 
     def _window(self, me: MemberId, life: _Life, effect: WindowClosed | WindowOpened) -> None:
         life.closed = isinstance(effect, WindowClosed)
+
+
+def is_of_another(packet: bytes) -> bool:
+    """Whether a packet repeats a fragment of another member of the view than the one that transmits
+    it."""
+    if packet[1] != FRAGMENT:
+        return False
+    sender, via, repeat = _REPEATED.unpack_from(packet, HEADER_BYTES)
+    return bool(repeat) and via not in (sender, ANOTHER)
 
 
 def _any_replaced(receivers: Sequence[MemberId], members: Sequence[MemberId]) -> bool:

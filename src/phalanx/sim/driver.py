@@ -308,6 +308,7 @@ class Driver:
         self._corrupt.seen.append(packets[-1])
         if self._archived:
             self._corrupt.archive.append(packets[-1])
+        self.cases.transmitted(packets)
         self._links.broadcast(now, process.machine, packets)
         neighbours = self._at[process.machine]
         if len(neighbours) > 1 and not self._loopback:

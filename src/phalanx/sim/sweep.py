@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.sim.generators import Kind, scenario_of
+from phalanx.sim.generators import CASES, Kind, scenario_of
 from phalanx.sim.generators.fixed_view import MEMBERS_HI, MEMBERS_LO
 from phalanx.sim.journal_export import JournalExporter
 from phalanx.sim.run import RunResult, run
@@ -63,6 +63,13 @@ class Tally(msgspec.Struct):
         """Properties that mean something here and that no run put to the test."""
         asked = FIXED_VIEW if self.kind == "fixed" else PROPERTIES
         return [p for p in asked if not self.properties.get(p, {}).get("evaluated")]
+
+    @property
+    def never_happened(self) -> list[str]:
+        """Faults and cases that this kind of scenario is there for and that no run went through."""
+        counts = (self.faults, self.cases)
+        asked = CASES.get(self.kind, ())
+        return [case for case in asked if not any(count.get(case) for count in counts)]
 
     def add_run(self, result: RunResult) -> None:
         """Count one run."""
@@ -121,6 +128,7 @@ class Tally(msgspec.Struct):
             "lowest_failure": self.lowest_failure,
             "failing_seeds": self.failing_seeds[:100],
             "never_evaluated": self.never_evaluated,
+            "never_happened": self.never_happened,
             "interrupted": self.interrupted,
             "faults": dict(sorted(self.faults.items())),
             "cases": dict(sorted(self.cases.items())),

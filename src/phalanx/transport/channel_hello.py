@@ -14,11 +14,14 @@ import msgspec
 
 from phalanx.config import Config
 from phalanx.core.ids import Counter, MemberId, Name, digest_of
-from phalanx.core.wire.packet_codec import VERSION
+from phalanx.core.wire.packet_codec import HEADER_BYTES, VERSION, PacketCodec
+from phalanx.core.wire.packets import Fragment, Relay
 from phalanx.core.wire.shared_settings import differences, shared_digest
 
 MAGIC = b"PHXM"
 CHANNEL_VERSION = 1
+CHECK_BYTES = 4
+"""The end of a packet's header, its checksum."""
 PEERS_MAX = 128
 """Peers that one report lists."""
 
@@ -83,6 +86,16 @@ def own_hello(config: Config, group: str, me: MemberId, nonce: bytes, port: int)
         nonce=nonce,
         port=port,
     )
+
+
+def packet_prefixes(config: Config, group: str) -> tuple[bytes, ...]:
+    """What all packets between members of this group begin with: one for each kind of packet. Peers
+    with another version, cluster, group or settings are not admitted."""
+    codec = PacketCodec(config.cluster, group, shared_digest(config))
+    somebody = MemberId("a")
+    fragment = codec.encode_fragment(Fragment(b"", bytes(8), 0, 0, 1, 0, 1, 0))
+    control = codec.encode(Relay(somebody, somebody, somebody))
+    return tuple(packet[: HEADER_BYTES - CHECK_BYTES] for packet in (fragment, control))
 
 
 def encode_hello(hello: ChannelHello) -> bytes:

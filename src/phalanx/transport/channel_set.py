@@ -11,6 +11,7 @@ import ipaddress
 import select
 import socket
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 
 from phalanx.transport.addresses import SocketAddress, text_of
@@ -58,16 +59,15 @@ class ChannelSet:
         self.listener = listener
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
-    def ready(self) -> list[tuple[Channel | None, int]]:
-        """The channels that are ready, each with the events; None stands for the listener."""
+    def ready(self) -> Iterator[tuple[Channel | None, int]]:
+        """The channels that are ready, each with the events; None stands for the listener. One that
+        is removed meanwhile is left out."""
         listening = self.listener.fileno()
-        out: list[tuple[Channel | None, int]] = []
         for fd, events in self._epoll.poll(0):
             if fd == listening:
-                out.append((None, events))
+                yield None, events
             elif fd in self.all:
-                out.append((self.all[fd], events))
-        return out
+                yield self.all[fd], events
 
     def undrained(self) -> list[Channel]:
         """Channels with bytes that the descriptor does not report."""

@@ -25,9 +25,11 @@ def open_mesh(
     me: MemberId,
     faults: FaultInjector | None = None,
     lookup: Lookup = look_up,
+    prefixes: tuple[bytes, ...] = (b"",),
 ) -> MeshTransport:
-    """A transport to `config.peers` and the members they know. Raises ConfigurationError or
-    NetworkError, and then leaves nothing open. Its `now` is that of `time.monotonic_ns`."""
+    """A transport to `config.peers` and the members they know. A peer whose packets begin with none
+    of the `prefixes` breaks the rules of its channel. Raises ConfigurationError or NetworkError,
+    and then leaves nothing open. Its `now` is that of `time.monotonic_ns`."""
     if not hasattr(select, "epoll"):
         problem = "this system has no epoll, which a mesh needs"
         raise NetworkError("network", "mesh", problem, "use Linux, or network = 'fanout'")
@@ -60,6 +62,7 @@ def open_mesh(
             seeds,
             resolver,
             faults or FaultInjector(),
+            prefixes,
             monotonic_ns(),
         )
         opened.pop_all()

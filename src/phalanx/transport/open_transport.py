@@ -5,6 +5,7 @@ from __future__ import annotations
 from phalanx.config import Config
 from phalanx.core.ids import MemberId
 from phalanx.transport.base import Transport
+from phalanx.transport.channel_hello import packet_prefixes
 from phalanx.transport.fanout import open_fanout
 from phalanx.transport.fault_injection import FaultInjector
 from phalanx.transport.open_mesh import open_mesh
@@ -24,5 +25,5 @@ def open_transport(
         return open_fanout(config, group, faults)
     if config.network == "mesh":
         assert me is not None
-        return open_mesh(config, group, me, faults)
+        return open_mesh(config, group, me, faults, prefixes=packet_prefixes(config, group))
     return open_udp(config, group, faults)

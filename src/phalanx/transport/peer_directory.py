@@ -50,6 +50,8 @@ class DialEntry:
     """When somebody last reported it, or it was last connected."""
     seed: bool = False
     calling: bool = False
+    called_ns: int = 0
+    """When the call that is under way began."""
     failures: int = 0
     key: PeerKey | None = None
     """The process that answered there last."""
@@ -102,19 +104,22 @@ class PeerDirectory:
 
     # ------------------------------------------------- calls
 
-    def called(self, address: SocketAddress) -> None:
+    def called(self, now: int, address: SocketAddress) -> None:
         """A call to the address begins."""
-        self._entries[address].calling = True
+        entry = self._entries[address]
+        entry.calling, entry.called_ns = True, now
 
     def failed(self, now: int, address: SocketAddress) -> None:
-        """The call failed, or was refused."""
+        """The call failed, or was refused. The pause begins with the call: one that nobody answered
+        has taken time already."""
         entry = self._entries.get(address)
         if entry is None:
             return
+        began = entry.called_ns if entry.calling else now
         entry.calling = False
         pause = min(RETRY_NS_MIN << min(entry.failures, 10), RETRY_NS_MAX)
         entry.failures += 1
-        entry.due_ns = now + pause * 3 // 4 + self._random.randrange(pause // 2)
+        entry.due_ns = max(now, began + pause * 3 // 4 + self._random.randrange(pause // 2))
 
     def _call_soon(self, now: int, entry: DialEntry) -> None:
         entry.due_ns = min(entry.due_ns, now + self._random.randrange(RETRY_NS_MIN))
@@ -127,13 +132,15 @@ class PeerDirectory:
             entry.key = None
             entry.due_ns = now + SELF_NS
 
-    def connected(self, now: int, address: SocketAddress, key: PeerKey) -> None:
-        """A channel to the process at this address is up; the process may have called us."""
+    def connected(self, now: int, address: SocketAddress, key: PeerKey) -> bool:
+        """A channel to the process at this address is up; the process may have called us. Returns
+        whether this is a sign that a fault has ended."""
         entry = self._entries.get(address)
         if entry is None:
             entry = DialEntry(now, now)
             self._add(address, entry)
-        if entry.failures >= FAULT_FAILURES:
+        is_end_of_fault = entry.failures >= FAULT_FAILURES
+        if is_end_of_fault:
             for other in self._entries.values():
                 other.failures = 0
                 self._call_soon(now, other)
@@ -142,6 +149,7 @@ class PeerDirectory:
         entry.key = key
         entry.named_ns = now
         entry.due_ns = now
+        return is_end_of_fault
 
     def lost(self, now: int, address: SocketAddress) -> None:
         """The channel to this address is gone."""

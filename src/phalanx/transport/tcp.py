@@ -65,11 +65,17 @@ from phalanx.transport.resolver import Resolver
 from phalanx.transport.tls_identity import TlsIdentity, open_tls
 
 MS = 1_000_000
-BEAT_NS = 500 * MS
-"""A channel on which nothing was sent for this long carries a beat."""
+BEAT_NS = 1_200 * MS
+"""A channel on which nothing was sent for this long carries a beat: more than the longest usual
+pause between two keep-alives of a member (`crowded()`), which then serve as beats as well."""
 SILENT_NS_MIN = 3_000 * MS
 """A channel on which nothing arrived for this long, or for 4 `fail_ns` if that is longer, is closed
 and opened again: the other end is gone, or the connection is half open."""
+CONNECT_NS = 1_000 * MS
+"""A call that nobody has answered by then is given up and begun anew: the system repeats it after
+1, 3 and 7 s, which would delay a mesh whose network is back."""
+CONNECT_SOON_NS = 200 * MS
+"""So old is a call that may have begun before a fault ended."""
 ISOLATED_NS = 10_000 * MS
 """A member that broke the rules of the channel gets no other one for this long."""
 ISOLATED_MAX = 1024
@@ -94,6 +100,7 @@ class MeshTransport:
         seeds: list[SocketAddress],
         resolver: Resolver,
         faults: FaultInjector,
+        prefixes: tuple[bytes, ...],
         now: int,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -103,6 +110,7 @@ class MeshTransport:
         self._tls = tls
         self._seeds = seeds
         self._resolver = resolver
+        self._prefixes = prefixes
         self._resolved: tuple[SocketAddress, ...] | None = None
         self._pid = os.getpid()
         nonce = os.urandom(8)
@@ -219,6 +227,9 @@ class MeshTransport:
         if packets and channel.state != "up":
             self._drop(now, channel, ChannelBroke("malformed", "packets before the hello"))
             return []
+        if not all(packet.startswith(self._prefixes) for packet in packets):
+            self._drop(now, channel, ChannelBroke("malformed", "a packet of no member"))
+            return []
         if packets and self.faults.active:
             return self.faults.admit(now, text_of(channel.address), packets)
         return packets
@@ -268,7 +279,8 @@ class MeshTransport:
             self._pace.opened(now - channel.opened_ns)
             self._directory.yield_ns = self._pace.yield_ns
         self._up[hello.key] = channel
-        self._directory.connected(now, channel.address, hello.key)
+        if self._directory.connected(now, channel.address, hello.key):
+            self._call_again(now)
         self.counts["channel-up"] += 1
         self._log.opened(now, hello.name, text_of(channel.address), channel.cipher)
         self._reports.opened(now, hello.key, channel.address)
@@ -386,7 +398,7 @@ class MeshTransport:
     def _check_channel(self, now: int, channel: Channel) -> None:
         try:
             if channel.state != "up":
-                if now >= channel.opened_ns + self._pace.limit_ns:
+                if now >= self._due_of(channel):
                     seconds = (now - channel.opened_ns) / 1e9
                     text = f"no hello within {seconds:.1f} s, state: {channel.state}"
                     raise ChannelBroke(
@@ -410,12 +422,18 @@ class MeshTransport:
             if self.faults.active and not self.faults.reaches(text_of(address)):
                 self._directory.failed(now, address)
                 continue
-            self._directory.called(address)
+            self._directory.called(now, address)
             if self._set.dial(now, address, self._tls):
-                self._look_at_channels(now + self._pace.limit_ns)
+                self._look_at_channels(now + CONNECT_NS)
             else:
                 self.counts["unreached"] += 1
                 self._directory.failed(now, address)
+
+    def _call_again(self, now: int) -> None:
+        """A fault of the network has ended: give up the calls that began before."""
+        for channel in list(self._set.all.values()):
+            if channel.state == "connecting" and now >= channel.opened_ns + CONNECT_SOON_NS:
+                self._drop(now, channel, ChannelBroke("unreachable", "called again"))
 
     def _schedule(self, now: int) -> None:
         """Compute when the timers are due next."""
@@ -429,7 +447,8 @@ class MeshTransport:
         """When to look at a channel. Traffic only moves that time back."""
         if channel.state == "up":
             return min(channel.sent_ns + BEAT_NS, channel.heard_ns + self._silent_ns)
-        return channel.opened_ns + self._pace.limit_ns
+        limit_ns = CONNECT_NS if channel.state == "connecting" else self._pace.limit_ns
+        return channel.opened_ns + limit_ns
 
     def _look_at_channels(self, due: int) -> None:
         """A channel is to be looked at then."""

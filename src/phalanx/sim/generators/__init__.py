@@ -29,6 +29,9 @@ MEMBERS: dict[Kind, tuple[int, int]] = {
 }
 """Default group sizes; few groups have 9 members or more (`rare_cases.size_of_group`)."""
 
+CASES: dict[Kind, tuple[str, ...]] = {"mesh": mesh.CASES}
+"""Faults and cases that a sweep of this kind must go through."""
+
 
 def scenario_of(seed: int, lo: int, hi: int, kind: Kind = "fixed") -> Scenario:
     """The scenario that a sweep of this kind plays for a seed, and that a replay plays again."""

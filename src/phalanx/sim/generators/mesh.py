@@ -39,6 +39,34 @@ from phalanx.sim.scenario.model import (
 
 MEMBERS_LO = 3
 MEMBERS_HI = 8
+CASES = (
+    "crash",
+    "initiator_crashed",
+    "attempts",
+    "leave",
+    "concurrent_first",
+    "break_both",
+    "break_one_way",
+    "reconnect",
+    "partition",
+    "merges_2",
+    "suspected_alive",
+    "early_t_change",
+    "early_t_speak",
+    "role",
+    "views_role",
+    "sent_in_change",
+    "carried",
+    "future_frames",
+    "late_frames",
+    "fetched",
+    "repeated",
+    "forwarded",
+    "transit",
+    "proof_by_tag",
+)
+"""Faults and cases (docs/scenarios.md) that a sweep proves nothing about unless they happen: it
+names those that did not."""
 _MESSAGES = 6_000
 """Budget of a run, roughly: messages times the square of the number of members."""
 _SERVICES: tuple[Spoken, ...] = ("any", "agreed", "safe", "causal", "basic")
