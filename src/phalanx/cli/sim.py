@@ -54,8 +54,8 @@ _KIND = click.option(
     "--kind",
     type=click.Choice(list(KINDS)),
     default="membership",
-    help="Faults: members come and go (membership, the default), view changes overlap (storm), or "
-    "all members stay in one view (fixed).",
+    help="Faults: members come and go (membership, the default), view changes overlap (storm), "
+    "channels between members break (mesh), or all members stay in one view (fixed).",
 )
 _SEED = WholeNumber(0, SEED_MAX)
 _SEEDS = IntRange(0, SEED_MAX, closed=False)
@@ -280,7 +280,7 @@ def mutants_command(
     \b
     Examples:
       phalanx sim mutants --seeds 0:100
-      phalanx sim mutants --only no-evidence-rule --directed tests/sweeps/mutants
+      phalanx sim mutants --only any-witness --directed tests/sweeps/mutants
     """
     for name in only:
         _check_mutant(name)
