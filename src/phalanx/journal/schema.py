@@ -162,7 +162,7 @@ class MergedComponent(Row, frozen=True, kw_only=True, tag="merged_component"):
     delivered_upto: list[int]
     """Per sender, the highest number of a message delivered; 0 if there was none."""
     alone: list[str]
-    """Senders of messages that no other component had delivered."""
+    """Senders of messages beyond those that any other component had delivered (rule D-17)."""
     alone_incarnations: list[int]
     alone_first: list[int]
     alone_last: list[int]

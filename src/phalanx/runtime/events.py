@@ -46,6 +46,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     transitional: tuple[MemberId, ...] = ()
     previous: ViewId | None = None
     cause: Cause = "boot"
+    """`join`: views were united. `role`: members changed roles, nobody came or went. `removal`: any
+    other change of one view; nobody has left if the members to be joined went away meanwhile."""
     roles_set: tuple[Role, ...] = ()
     """The roles as they were agreed, with their serial numbers."""
 
@@ -57,8 +59,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 class Merged(View, frozen=True, kw_only=True):
     """A view that merged several. `sides` has for each its view and members, how far it had
-    delivered each sender's messages, and which of these it alone delivered, as far as its members
-    reported. This is enough to reconcile what each part did on its own."""
+    delivered each sender's messages, and which of these lie beyond what every other side that knows
+    the sender had delivered (`alone`), as far as its members reported.
+
+    Numbers count over all views of a sender. So `alone` may name messages that were sent before a
+    side met the sender, and it leaves out messages below the number of a side that met the sender
+    later: compare it with what was delivered here."""
 
     sides: tuple[MergedComponent, ...] = ()
 
