@@ -118,7 +118,7 @@ class MeshRun:
 
     def __init__(self, folder: Path, n: int) -> None:
         self.folder = folder
-        config_of = mesh_config(folder)
+        config_of = mesh_config(folder, "bench-mesh")
         self.members = [
             MemberProcess(
                 {

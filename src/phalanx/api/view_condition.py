@@ -22,6 +22,7 @@ from typing import Any
 from phalanx.core.ids import MEMBERS_MAX, MemberId
 from phalanx.errors import ConfigurationError
 from phalanx.runtime.events import View
+from phalanx.runtime.identity import NAME_REMEDY
 
 Named = str | MemberId | Iterable[str | MemberId]
 Wanted = int | Named | Callable[[View], bool]
@@ -168,8 +169,8 @@ def _names(field: str, value: object, remedy: str) -> frozenset[str | MemberId]:
 def _checked_name(field: str, name: str) -> str:
     try:
         return MemberId(name).name
-    except ValueError as error:
-        raise ConfigurationError(field, name, str(error)) from None
+    except ValueError:
+        raise ConfigurationError(field, name, NAME_REMEDY) from None
 
 
 def _present(view: View) -> frozenset[str | MemberId]:
