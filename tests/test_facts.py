@@ -46,6 +46,33 @@ def test_every_effect_and_every_column_has_one_name_or_a_reason() -> None:
     assert "\n".join(problems()) == ""
 
 
+def test_every_field_of_an_event_has_the_name_of_the_effect_s_or_a_reason() -> None:
+    assert "\n".join(facts.event_problems()) == ""
+
+
+class Noted(msgspec.Struct):
+    """An event."""
+
+    count: int
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("others", "problem"),
+    [
+        ({}, "Noted.number: no effect has it"),
+        ({("Noted", "number"): ("n", ".")}, "Noted.number: no effect has n"),
+        ({("Noted", "count"): ("view", ".")}, "Noted.count: listed with another name, and has"),
+        ({("Noted", "size"): ("count", ".")}, "Noted.size: listed for no event"),
+    ],
+)
+def test_a_name_of_an_event_that_deviates_is_found(
+    others: dict[tuple[str, str], tuple[str, str]], problem: str
+) -> None:
+    found = facts.event_problems({Noted: (Met,)}, others)
+    assert [line for line in found if line.startswith(problem)]
+
+
 def test_the_page_is_what_would_be_generated_now() -> None:
     written = (facts.ROOT / facts.PAGE).read_text(encoding="utf-8")
     assert written == facts.generated(), "run tools/facts.py"

@@ -46,7 +46,8 @@ MEANINGS: Sequence[Mapping[str, str]] = (
     },
     {
         "boot": "The first view of a process.",
-        "removal": "The view lost members and gained none.",
+        "removal": "One view went on, without members that it lost; with all of them, if a join "
+        "was given up after it was proposed.",
         "join": "Members joined, or components merged.",
         "role": "The same members, with other roles.",
     },

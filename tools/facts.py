@@ -26,6 +26,7 @@ from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, View
 from phalanx.journal import renamed
 from phalanx.journal.schema import SCHEMA_VERSION, TABLES, Row
+from phalanx.runtime import events
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/facts.md"
@@ -167,6 +168,52 @@ def _columns(name: str, kind: Any) -> tuple[str, ...]:
     return (name,)
 
 
+EVENTS: Mapping[type, tuple[type, ...]] = {
+    events.View: (fx.ViewInstalled, fx.RolesInstalled),
+    events.Merged: (fx.ViewInstalled, fx.RolesInstalled),
+    events.Transitional: (fx.Transitional,),
+    events.Message: (fx.Deliver,),
+    events.NotSent: (fx.NotSent,),
+    events.EventsLost: (),
+}
+"""Every event of the application, and the effects that it is made of."""
+OTHER_NAMES: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("View", "id"): ("view", "the view is the event itself"),
+    ("View", "members"): ("view", "the members of the view"),
+    ("View", "roles_set"): ("roles", "`roles` has the operations by member, for programs"),
+    ("Merged", "sides"): ("merged", "`Merged` is the event; each side is a `MergedComponent`"),
+    ("Message", "body"): ("payload", "the part of it that is this message"),
+    ("Message", "number"): ("first", "one message of `first` to `last`"),
+    ("Message", "position"): ("pos", "written out for applications: that of this message"),
+    ("Message", "transitional"): ("region", "whether it is `TRANSITIONAL`"),
+    ("EventsLost", "count"): ("", "made by the buffer of events"),
+}
+"""Fields of events with another name than the field of the effect: which, and why. Those of `View`
+hold for `Merged` too."""
+
+
+def event_problems(
+    made_of: Mapping[type, tuple[type, ...]] = EVENTS,
+    others: Mapping[tuple[str, str], tuple[str, str]] = OTHER_NAMES,
+) -> list[str]:
+    """Fields of events that no effect has, without a reason; and reasons for none of them."""
+    found, used = [], set()
+    for event, effects in made_of.items():
+        names = {n for e in effects for n in e.__struct_fields__}  # type: ignore[attr-defined]
+        for name in event.__struct_fields__:  # type: ignore[attr-defined]
+            keys = [
+                (kind.__name__, name) for kind in event.__mro__ if (kind.__name__, name) in others
+            ]
+            used.update(keys)
+            if not keys and name not in names:
+                found.append(f"{event.__name__}.{name}: no effect has it, and nothing says why")
+            if keys and name in names:
+                found.append(f"{event.__name__}.{name}: listed with another name, and has its own")
+            if keys and others[keys[0]][0] not in (*names, ""):
+                found.append(f"{event.__name__}.{name}: no effect has {others[keys[0]][0]}")
+    return found + [f"{of}.{name}: listed for no event" for of, name in others.keys() - used]
+
+
 # ---------------------------------------------------------------------- what is wrong
 
 
@@ -258,7 +305,9 @@ Generated from the effects and the schema by `tools/facts.py`; do not edit.
 
 A fact has one name on every layer: the effect that the core returns
 (`src/phalanx/core/effects.py`), the row of the journal, the column of the tables and of exported
-Parquet, `--json` and the documents. [tables.md](tables.md) says what each column holds.
+Parquet, `--json` and the documents. Only events of the application have a few
+[names of their own](#events-of-the-application). [tables.md](tables.md) says what each column
+holds.
 
 - A row has the name of the effect that it records, and its table the same in lower case.
 - A column has the name of the field that it records.
@@ -299,12 +348,27 @@ def generated() -> str:
             if of == table:
                 lines.append(f"| none | `{column}` | {why} |")
         parts.append("\n".join(lines) + "\n")
+    parts.append(_events())
     parts.append("## Effects without a row\n")
     parts.append(_list(("effect", "why"), EXCEPTIONS.no_row.items()))
     parts.append("## Tables without an effect\n")
     parts.append(_list(("table", "why"), EXCEPTIONS.no_effect.items()))
     parts.append(_former())
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _events() -> str:
+    """Names that differ in events of the application."""
+    lines = [
+        "## Events of the application\n",
+        "The events that a group gives (`src/phalanx/runtime/events.py`), and those of",
+        "`phalanx node --json`, have the names of the effects that they are made of, except:\n",
+        "| event | field | of the effect | |",
+        "| --- | --- | --- | --- |",
+    ]
+    for (event, name), (other, why) in OTHER_NAMES.items():
+        lines.append(f"| `{event}` | `{name}` | {f'`{other}`' if other else 'none'} | {why} |")
+    return "\n".join(lines) + "\n"
 
 
 def _former() -> str:
@@ -344,7 +408,7 @@ def main(arguments: Sequence[str]) -> int:
     path = ROOT / PAGE
     if "--check" not in arguments:
         path.write_text(generated(), encoding="utf-8")
-    found = problems()
+    found = problems() + event_problems()
     if not path.is_file() or path.read_text(encoding="utf-8") != generated():
         found.append(f"{PAGE} is out of date: run tools/facts.py")
     for line in found:

@@ -37,6 +37,9 @@ from __future__ import annotations
 
 from typing import Any
 
+VALUE_SHOWN_MAX = 160
+"""A message shows at most so many characters of a value that cannot work."""
+
 
 class PhalanxError(Exception):
     """Base of all exceptions that this package raises on purpose. Can be pickled: simulations in
@@ -57,7 +60,7 @@ class ConfigurationError(PhalanxError, ValueError):
     """A setting that cannot work. Found before anything starts."""
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
-        super().__init__(f"{field} = {value!r}: {remedy}")
+        super().__init__(f"{field} = {value!r:.{VALUE_SHOWN_MAX}}: {remedy}")
         self.field = field
         self.value = value
         self.remedy = remedy

@@ -96,6 +96,17 @@ def test_receivers_of_other_types_are_refused(to: Any) -> None:
         arguments.checked_receivers(to)
 
 
+def test_bytes_as_a_receiver_are_refused_as_they_were_given() -> None:
+    with pytest.raises(InvalidSubmission, match="to = b'ada': "):
+        arguments.checked_receivers(b"ada")
+
+
+def test_a_message_shows_the_beginning_of_a_long_value() -> None:
+    with pytest.raises(ConfigurationError, match="1 to 128 characters") as raised:
+        arguments.checked_group("x" * 100_000)
+    assert len(str(raised.value)) < 300
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -114,6 +125,7 @@ def test_receivers_of_other_types_are_refused(to: Any) -> None:
         ({"journal": ""}, "journal = ''"),
         ({"journal_settings": {}}, "journal_settings = {}"),
         ({"journal_settings": 5}, "journal_settings = 5"),
+        ({"journal_settings": phalanx.JournalSettings(flush_ns=0)}, "flush_ns = 0"),
         ({"timeout": "5"}, "timeout = '5'"),
     ],
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import phalanx
 from phalanx import blocking
-from phalanx.errors import MemberClosed, NameInUse, TimedOut
+from phalanx.api import blocking_group
+from phalanx.errors import ConfigurationError, MemberClosed, NameInUse, TimedOut
+from phalanx.runtime.receipt_tracker import State
 
 LOCAL = phalanx.local()
 SECONDS = 20.0
@@ -151,3 +155,62 @@ def test_a_state_directory_that_was_lost_and_a_clock_that_was_set_back_do_no_har
                 bob.wait_for(["ada", "bob"], SECONDS)
             bob.send(b"x").stable(SECONDS, allow_missing=True)
     assert lives == [boot_ms, boot_ms + 1, boot_ms + 2]
+
+
+class Clock:
+    """Time that passes only while somebody waits: three seconds until the first event."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waited: list[float | None] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float | None) -> bool:
+        self.waited.append(seconds)
+        self.now += 3.0
+        return len(self.waited) == 1
+
+
+class Slow:
+    """A receipt whose messages are stable after the first wait, and delivered never."""
+
+    error = None
+    state = State.ACCEPTED
+
+    def when(self, state: State, call: Callable[[], None]) -> None:
+        self.state = state
+
+
+def test_a_timeout_limits_a_call_that_waits_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(blocking_group, "time", clock)
+    monkeypatch.setattr(threading, "Event", lambda: _Event(clock))
+    receipt = blocking_group.Receipt(cast(Any, Slow()), cast(Any, None), cast(Any, None))
+    monkeypatch.setattr(receipt, "_ask_for_delivery", lambda: None)
+    monkeypatch.setattr(Slow, "checked", lambda *_: None, raising=False)
+    with pytest.raises(TimedOut) as raised:
+        receipt.delivered(timeout=10.0)
+    assert clock.waited == [10.0, 7.0]
+    assert raised.value.seconds == 10.0
+
+
+class _Event:
+    def __init__(self, clock: Clock) -> None:
+        self.wait = clock.wait
+
+    def set(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("timeout", ["5", -1])
+def test_a_wrong_timeout_is_refused_though_nothing_is_waited_for(
+    group_name: str, timeout: Any
+) -> None:
+    with blocking.join(group_name, name="ada", config=LOCAL) as ada:
+        receipt = ada.send(b"x")
+        receipt.stable(SECONDS)
+        for call in (receipt.ordered, receipt.stable, receipt.delivered):
+            with pytest.raises(ConfigurationError, match="timeout = "):
+                call(timeout)

@@ -43,6 +43,8 @@ def view(*names: str) -> View:
         ({"gone": ["cyd", "dov"]}, ["ada"], ["ada", "dov"]),
         ({"gone": MemberId("cyd", 7)}, ["ada"], ["ada", "cyd"]),
         ({"members": 2, "gone": "cyd"}, ["ada", "bea"], ["ada", "cyd"]),
+        ({"members": "bea", "gone": MemberId("bea", 6)}, ["ada", "bea"], ["ada"]),
+        ({"majority_of": ["ada", "bea", "cyd"], "gone": "cyd"}, ["ada", "bea"], ["ada"]),
     ],
 )
 def test_a_condition_tells_a_view_that_fits_from_one_that_does_not(
@@ -83,6 +85,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"majority_of": True}, "majority_of = True"),
     ({"gone": 3}, "gone = 3"),
     ({"gone": ()}, "gone = ()"),
+    ({"gone": "ada"}, "gone = 'ada': this member"),
+    ({"members": "bea", "gone": ["bea", "cyd"]}, "bea is one of `members`"),
+    ({"members": [MemberId("bea", 7)], "gone": "bea"}, "bea.7 is one of `members`"),
+    ({"members": [MemberId("bea", 7), MemberId("bea", 8)]}, "one incarnation of a name"),
+    ({"majority_of": ["bea", "cyd", "dov"], "gone": ["cyd", "dov"]}, "no majority"),
     ({"members": 1, "timeout": -1}, "timeout = -1"),
     ({"members": 1, "timeout": math.nan}, "timeout = nan"),
     ({"members": 1, "timeout": "5"}, "timeout = '5'"),

@@ -126,16 +126,18 @@ INTERRUPTED_WHILE_IMPORTING = """
 import sys
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "phalanx.cli.sim":
+        if name == sys.argv[1]:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Finder())
 from phalanx.cli.main import main
+main(["sim", "demo"])
 """
 
 
-def test_an_interrupt_at_the_start_is_quiet_and_exit_130() -> None:
+@pytest.mark.parametrize("module", ["phalanx.cli.options", "phalanx.cli.sim", "phalanx.sim.demo"])
+def test_an_interrupt_at_the_start_is_quiet_and_exit_130(module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING],
+        [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING, module],
         capture_output=True,
         text=True,
         timeout=60,

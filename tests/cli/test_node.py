@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journal.journal_folder import keep
+from tests.verify.trace_builder import odyssey
 
 import phalanx
 from phalanx import blocking
@@ -254,6 +256,29 @@ def test_a_port_in_use_is_named_with_a_remedy(group: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_operations_that_cannot_be_are_refused_before_the_member_joins(group: str) -> None:
+    done = subprocess.run(
+        [*PHALANX, "node", group, "--local", "--operation", "a b"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("phalanx: operations = ('a b',): ")
+
+
+def test_the_demo_keeps_the_journals_of_each_run_apart(tmp_path: Path) -> None:
+    for name in ("demo-1", "demo-2"):
+        folder = tmp_path / "journals" / name
+        keep(folder, odyssey().rows)
+    demo = [*PHALANX, "demo", "--json", "--keep", str(tmp_path)]
+    done = subprocess.run(demo, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["violations"] == 0
+
+
 @pytest.mark.parametrize("profile", ["local", "mesh"])
 def test_the_demo_plays_and_proves(tmp_path: Path, profile: str) -> None:
     done = subprocess.run(
@@ -277,3 +302,7 @@ def test_the_demo_plays_and_proves(tmp_path: Path, profile: str) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    why = [*PHALANX, "history", "why", "demo", "dov", str(tmp_path / "kept")]
+    shown = subprocess.run(why, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0, shown.stderr  # as in the example of its help
+    assert "was removed" in shown.stdout

@@ -18,6 +18,7 @@ from phalanx.core.ids import MemberId
 from phalanx.core.roles import problem_with
 from phalanx.errors import ConfigurationError, InvalidSubmission, NoReceiver, NotBytes
 from phalanx.journal.settings import JournalSettings
+from phalanx.journal.settings import checked as checked_settings
 
 Body = bytes | bytearray | memoryview
 Receivers = str | MemberId | Iterable[str | MemberId]
@@ -67,7 +68,7 @@ def checked_journal_settings(settings: object) -> JournalSettings:
     if not isinstance(settings, JournalSettings):
         remedy = "make one with phalanx.JournalSettings(...)"
         raise ConfigurationError("journal_settings", settings, remedy)
-    return settings
+    return checked_settings(settings)
 
 
 # ---------------------------------------------------------------------------- sending
@@ -113,7 +114,7 @@ def checked_receivers(to: object) -> tuple[str | MemberId, ...] | None:
     if isinstance(to, str | MemberId):
         return (to,)
     remedy = "give a member's name or MemberId, or an iterable of them"
-    if not isinstance(to, Iterable):
+    if not isinstance(to, Iterable) or isinstance(to, bytes | bytearray | memoryview):
         raise InvalidSubmission("to", to, remedy)
     out = tuple(to)
     for member in out:

@@ -168,7 +168,7 @@ class Group(GroupBase):
         that ended the membership, if this member has left or leaves meanwhile; exceptions of the
         function; ConfigurationError for conditions that no view can meet.
         """
-        condition = ViewCondition(members, majority_of, gone)
+        condition = ViewCondition(members, majority_of, gone, self.me)
         return await self._first_view(condition, Deadline(checked_timeout(timeout)))
 
     async def settled(self, timeout: float | None = None) -> View:

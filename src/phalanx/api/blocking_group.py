@@ -50,27 +50,28 @@ class Receipt(ReceiptBase):
         """Wait until the position of the messages can no longer change at this member. Raises
         NotDelivered if all their receivers have left the view, and MemberClosed or the error that
         ended the membership."""
-        return self._reach(State.ORDERED, True, timeout)
+        return self._reach(State.ORDERED, True, Deadline(checked_timeout(timeout)))
 
     def stable(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
         """Wait until it is known which members have the messages. Raises NotEverywhere, which names
         the members, if intended members may not have them: they failed, left or were cut off before
         they acknowledged. With `allow_missing` stability among the remaining members is enough, and
         the outcome names the others."""
-        return self._reach(State.STABLE, allow_missing, timeout)
+        return self._reach(State.STABLE, allow_missing, Deadline(checked_timeout(timeout)))
 
     def delivered(self, timeout: float | None = None, *, allow_missing: bool = False) -> Outcome:
         """Wait until it is known which members have delivered the messages to their applications.
         Raises and returns as `stable` does. In an idle group this takes two keep-alives longer."""
+        limit = Deadline(checked_timeout(timeout))
         if not self._pending.error:
-            self._reach(State.STABLE, True, timeout)
+            self._reach(State.STABLE, True, limit)
             self._ask_for_delivery()
-        return self._reach(State.DELIVERED, allow_missing, timeout)
+        return self._reach(State.DELIVERED, allow_missing, limit)
 
-    def _reach(self, state: State, allow_missing: bool, timeout: float | None) -> Outcome:
+    def _reach(self, state: State, allow_missing: bool, limit: Deadline) -> Outcome:
         pending = self._pending
         if pending.state < state and pending.error is None:
-            _wait(lambda call: pending.when(state, call), f"{state.name.lower()}", timeout)
+            limit.wait(state.name.lower(), lambda call: pending.when(state, call))
         return pending.checked(state, allow_missing)
 
 
@@ -129,28 +130,30 @@ class Group(GroupBase):
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next event; None when the member has left and all events are read. Raises TimedOut
         if none comes in time."""
-        timeout = checked_timeout(timeout)
+        limit = Deadline(checked_timeout(timeout))
         while True:
             event = self._take_one()
             if event is not None or not self._check_open():
                 return event
-            self._wait_for_event(timeout)
+            self._wait_for_event(limit)
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Events in batches, each with all events that can be read at once: for throughput."""
-        timeout = checked_timeout(timeout)
+        seconds = checked_timeout(timeout)
+        limit = Deadline(seconds)
         while True:
             batch = self._take()
             if batch is not None:
                 yield batch
+                limit = Deadline(seconds)
             elif not self._check_open():
                 return
             else:
-                self._wait_for_event(timeout)
+                self._wait_for_event(limit)
 
-    def _wait_for_event(self, timeout: float | None) -> None:
+    def _wait_for_event(self, limit: Deadline) -> None:
         buffer = self._runner.buffer
-        _wait(buffer.when_put, "an event", timeout, buffer.forget)
+        limit.wait("an event", buffer.when_put, buffer.forget)
 
     # -------------------------------------------------------------- membership
 
@@ -175,7 +178,7 @@ class Group(GroupBase):
         that ended the membership, if this member has left or leaves meanwhile; exceptions of the
         function; ConfigurationError for conditions that no view can meet.
         """
-        condition = ViewCondition(members, majority_of, gone)
+        condition = ViewCondition(members, majority_of, gone, self.me)
         return self._first_view(condition, Deadline(checked_timeout(timeout)))
 
     def settled(self, timeout: float | None = None) -> View:

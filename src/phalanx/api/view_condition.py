@@ -22,6 +22,7 @@ from typing import Any
 from phalanx.core.ids import MEMBERS_MAX, MemberId
 from phalanx.errors import ConfigurationError
 from phalanx.runtime.events import View
+from phalanx.runtime.identity import NAME_REMEDY
 
 Named = str | MemberId | Iterable[str | MemberId]
 Wanted = int | Named | Callable[[View], bool]
@@ -39,7 +40,9 @@ class ViewCondition:
         members: Wanted | None = None,
         majority_of: int | Named | None = None,
         gone: Named | None = None,
+        me: MemberId | None = None,
     ) -> None:
+        """`me` is the member that waits: it is in all of its views."""
         if members is None and majority_of is None and gone is None:
             raise ConfigurationError("members", None, f"{_REMEDY}; or give majority_of or gone")
         # A generator can be read once: keep its items, for the tests and for the message.
@@ -55,6 +58,7 @@ class ViewCondition:
         if gone is not None:
             self._tests.append(_gone_test(gone))
             words.append(f"gone = {_shown(gone)}")
+            _check_gone(members, majority_of, gone, me)
         self.text = f"a view with {', '.join(words)}"
         """The condition in words, for error messages."""
 
@@ -70,6 +74,9 @@ def _members_test(members: Wanted) -> Callable[[View], bool]:
     if count is not None:
         return lambda view: len(view.members) >= count
     wanted = _names("members", members, _REMEDY)
+    ids = [name for name in wanted if isinstance(name, MemberId)]
+    if len({member.name for member in ids}) < len(ids):
+        raise ConfigurationError("members", members, "a view holds one incarnation of a name")
     return lambda view: wanted <= _present(view)
 
 
@@ -84,6 +91,35 @@ def _majority_test(majority_of: int | Named) -> Callable[[View], bool]:
 def _gone_test(gone: Named) -> Callable[[View], bool]:
     names = _names("gone", gone, _NAMES_REMEDY)
     return lambda view: not names & _present(view)
+
+
+def _check_gone(
+    members: Wanted | None, majority_of: int | Named | None, gone: Named, me: MemberId | None
+) -> None:
+    """Raises ConfigurationError if a member must be in the view and must not."""
+    out = _names("gone", gone, _NAMES_REMEDY)
+    if me is not None and _holds(out, me):
+        raise ConfigurationError("gone", gone, "this member is in all of its views: name others")
+    if _is_named(members):
+        for name in _names("members", members, _REMEDY):
+            if _holds(out, name):
+                raise ConfigurationError("gone", gone, f"{name} is one of `members`: name others")
+    if _is_named(majority_of):
+        electorate = _names("majority_of", majority_of, _NAMES_REMEDY)
+        left = [name for name in electorate if not _holds(out, name)]
+        if 2 * len(left) <= len(electorate):
+            remedy = "leaves no majority of `majority_of`: name fewer"
+            raise ConfigurationError("gone", gone, remedy)
+
+
+def _is_named(value: object) -> bool:
+    """Whether a condition names members, in place of a number or a function."""
+    return isinstance(value, str | MemberId | Iterable) and not callable(value)
+
+
+def _holds(names: frozenset[str | MemberId], member: str | MemberId) -> bool:
+    """Whether a view without these cannot have the member."""
+    return member in names or (isinstance(member, MemberId) and member.name in names)
 
 
 def _predicate(members: Callable[[View], bool]) -> Callable[[View], bool]:
@@ -133,8 +169,8 @@ def _names(field: str, value: object, remedy: str) -> frozenset[str | MemberId]:
 def _checked_name(field: str, name: str) -> str:
     try:
         return MemberId(name).name
-    except ValueError as error:
-        raise ConfigurationError(field, name, str(error)) from None
+    except ValueError:
+        raise ConfigurationError(field, name, NAME_REMEDY) from None
 
 
 def _present(view: View) -> frozenset[str | MemberId]:

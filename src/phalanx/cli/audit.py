@@ -60,7 +60,7 @@ def audit(
     Example:
       phalanx audit journals/
       phalanx audit lake/ --property virtual-synchrony --property causal --json
-      phalanx audit lake/ --group orders --since 2026-11-15T12:00:00Z
+      phalanx audit lake/ --group demo --since 2026-11-15T12:00:00Z
     """
     from phalanx.pipeline.audit import audit_plan, wanted
     from phalanx.pipeline.group_plan import plan_groups

@@ -57,13 +57,14 @@ def demo(keep: str | None, report: str | None, spark: bool, profile: str, as_jso
     if report is not None:
         check_places(report)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         script = perform(folder, f"demo-{os.getpid()}", lambda line: _print(line, as_json), profile)
-        (evidence,) = judge(reader.read_all([folder / "journals"]))
+        (evidence,) = judge(reader.read_all([script.journals]))
         facts = _results(evidence, script, as_json)
         violated = len(evidence.report.violations)
         if report is not None:
-            audited = _audit(str(folder / "journals"), report, spark, as_json)
+            audited = _audit(str(script.journals), report, spark, as_json)
             facts["audit"] = audited
             violated += len(audited["violated"])
     finally:

@@ -51,7 +51,9 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 @click.command("explore")
-@click.option("--members", type=WholeNumber(1, paths.MEMBERS_MAX), default=2, help="Processes; 2.")
+@click.option(
+    "--members", type=WholeNumber(1, paths.MEMBERS_MAX), default=2, help="Processes; default 2."
+)
 @click.option("--start", type=Components(), help="Members that boot together. Default: each alone.")
 @click.option("--young", is_flag=True, help="Start before any member has sent a frame in its view.")
 @_amount("attempts", "How many attempts to join (AJ) are made in all.")
@@ -59,10 +61,20 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @_amount("crashes", "How many processes crash.")
 @_amount("losses", "How many packets are lost.")
 @_amount("data", "How many messages are sent.")
-@_amount("timeouts", "How often T_change or T_view runs out before it must.")
+@_amount("timeouts", "How often the time to answer a proposal, or to speak in a view, ends early.")
 @_amount("acks", "How many keep-alives are sent before they must.")
-@click.option("--mode", type=click.Choice(["hold", "flow"]), default="hold", help="hold")
-@click.option("--service", type=click.Choice(_SERVICES), default="agreed", help="agreed")
+@click.option(
+    "--mode",
+    type=click.Choice(["hold", "flow"]),
+    default="hold",
+    help="Whether members send during a view change; default hold: they do not.",
+)
+@click.option(
+    "--service",
+    type=click.Choice(_SERVICES),
+    default="agreed",
+    help="The service of the messages; default agreed.",
+)
 @click.option("--reduction/--no-reduction", default=True, help="Skip orders of steps that commute.")
 @click.option("--seconds", type=WholeNumber(1, 1_000_000), help="Stop after this many seconds.")
 @click.option("--states", type=WholeNumber(1, 1 << 40), help="Stop after this many states.")
@@ -82,7 +94,7 @@ def _amount(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     "--sizes",
     type=IntRange(2, paths.MEMBERS_MAX, closed=True),
     default=(4, 7),
-    help="With --walk: group sizes; 4:7.",
+    help="With --walk: group sizes; default 4:7.",
 )
 @click.option(
     "--corpus",
@@ -125,7 +137,7 @@ def explore(
     Examples:
       phalanx explore --members 2 --attempts 2 --suspicions 1 --data 1 --json
       phalanx explore --walk --seconds 60 --save found.story
-      phalanx explore --story found.story --json
+      phalanx explore --story tests/sweeps/kept/removal_and_join.story --json
     """
     _refuse_what_is_ignored("walk" if walk else "story" if story or replay else "search")
     if replay is not None:

@@ -88,7 +88,7 @@ def view_at_command(
     \b
     Example:
       phalanx history view-at demo ada 2026-11-15T12:00:00Z journals/
-      phalanx history view-at demo ada.2 12.5s journals/
+      phalanx history view-at sim ada 0.5s journals/
     """
     from phalanx.pipeline.history.instant import parse
     from phalanx.pipeline.history.view_at import view_at, views_at

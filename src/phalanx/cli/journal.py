@@ -157,7 +157,7 @@ def export_command(
 
     \b
     Example:
-      phalanx journal export journals/ --to lake/
+      phalanx journal export journals/ --to exported/
     """
     done = parquet.export(paths, Path(folder), cut_short=cut_short, marked_by=reader_name)
     if as_json:

@@ -152,7 +152,7 @@ def derive_command(
     \b
     Example:
       phalanx lake derive lake/
-      phalanx lake derive lake/ --group orders --since 2026-11-15T00:00:00Z
+      phalanx lake derive lake/ --group demo --since 2026-11-15T00:00:00Z
       phalanx lake derive lake/ --only latency --only links --bucket 10
     """
     from phalanx.pipeline.derived.derive import derive

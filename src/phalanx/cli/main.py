@@ -1,4 +1,6 @@
-"""The command `phalanx`: registers the commands, and turns errors into one line and exit 2.
+"""The command `phalanx`: finds the commands, and turns errors into one line and exit 2.
+
+A command is imported when it is called: only the commands that simulate load the simulator.
 
 Exit codes: 0 success, 1 something was found (a violation, a stuck run), 2 bad input or no room for
 the output, 130 interrupted, 141 the reader of the output has gone.
@@ -11,6 +13,7 @@ import traceback
 
 try:  # importing takes long enough to be interrupted
     import errno
+    import importlib
     import io
     import os
     from collections.abc import Iterator, Sequence
@@ -19,25 +22,7 @@ try:  # importing takes long enough to be interrupted
 
     import click
 
-    from phalanx.cli.audit import audit
-    from phalanx.cli.bench import bench
-    from phalanx.cli.campaign import campaign
-    from phalanx.cli.check import check
-    from phalanx.cli.demo import demo
-    from phalanx.cli.doctor import doctor
-    from phalanx.cli.explore import explore
-    from phalanx.cli.history import history
-    from phalanx.cli.ingest import ingest
-    from phalanx.cli.journal import journal
-    from phalanx.cli.lake import lake_group
-    from phalanx.cli.measures import measures
-    from phalanx.cli.ms import ms
-    from phalanx.cli.mserver import mserver
-    from phalanx.cli.node import chat, node
     from phalanx.cli.options import own_version
-    from phalanx.cli.report import report
-    from phalanx.cli.sim import sim
-    from phalanx.cli.watch import watch
     from phalanx.errors import PhalanxError
     from phalanx.text import one_line
 except KeyboardInterrupt:
@@ -58,8 +43,45 @@ EXTRAS = {
 """What not everybody installs, and the extra that brings it."""
 
 
+COMMANDS = {
+    "audit": "audit",
+    "bench": "bench",
+    "campaign": "campaign",
+    "chat": "node",
+    "check": "check",
+    "demo": "demo",
+    "doctor": "doctor",
+    "explore": "explore",
+    "history": "history",
+    "ingest": "ingest",
+    "journal": "journal",
+    "lake": "lake",
+    "measures": "measures",
+    "ms": "ms",
+    "mserver": "mserver",
+    "node": "node",
+    "report": "report",
+    "sim": "sim",
+    "watch": "watch",
+}
+"""Commands, and the modules of `phalanx.cli` that have them."""
+_ATTRIBUTES = {"lake": "lake_group"}
+"""Commands whose objects have another name."""
+
+
 class OneLineErrors(click.Group):
-    """A group of commands whose errors are one line on stderr: what is wrong, what to do."""
+    """A group of commands whose errors are one line on stderr: what is wrong, what to do. It has
+    the names of the commands and imports the one that is called."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        try:  # importing takes long enough to be interrupted
+            module = importlib.import_module(f"phalanx.cli.{COMMANDS[cmd_name]}")
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        command: click.Command = getattr(module, _ATTRIBUTES.get(cmd_name, cmd_name))
+        return command
 
     def main(  # type: ignore[override]  # click overloads it by standalone_mode
         self, args: Sequence[str] | None = None, standalone_mode: bool = True, **more: Any
@@ -143,6 +165,7 @@ def _let_go() -> None:
 
 @click.group(
     cls=OneLineErrors,
+    commands={name: click.Command(name) for name in COMMANDS},
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -159,26 +182,6 @@ def main(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
-
-main.add_command(audit)
-main.add_command(bench)
-main.add_command(campaign)
-main.add_command(chat)
-main.add_command(check)
-main.add_command(demo)
-main.add_command(doctor)
-main.add_command(explore)
-main.add_command(ingest)
-main.add_command(history)
-main.add_command(journal)
-main.add_command(lake_group)
-main.add_command(measures)
-main.add_command(ms)
-main.add_command(mserver)
-main.add_command(node)
-main.add_command(report)
-main.add_command(sim)
-main.add_command(watch)
 
 if __name__ == "__main__":
     main()

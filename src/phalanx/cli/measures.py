@@ -72,7 +72,7 @@ def measures(
     Examples:
       phalanx measures journals/
       phalanx measures -m latency -m changes --json journals/
-      phalanx measures lake/ --group orders --since 2026-11-15T12:00:00Z --engine spark
+      phalanx measures lake/ --group demo --since 2026-11-15T12:00:00Z --engine spark
     """
     from phalanx.pipeline.measures.registry import joined, measure
 

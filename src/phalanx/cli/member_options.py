@@ -172,9 +172,10 @@ def as_text(event: Event) -> str:
             return f"{sender}#{event.number}{late} {service}: {text}"
         case Transitional():
             return f"view {event.view} is ending; {_names(event.members)} continue"
-        case NotSent(first, last, members, rest):
+        case NotSent(first, last, members, rest, sent):
             who = _names(members) if rest else f"anybody: {_names(members)} left the view"
-            return f"messages {first} to {last} do not go to {who}"
+            verb = "may not have reached" if sent else "do not go to"
+            return f"messages {first} to {last} {verb} {who}"
         case EventsLost(count):
             return f"{count} messages lost: they were not read in time"
 
@@ -190,6 +191,7 @@ def as_row(event: Event) -> dict[str, Any]:
                 "joined": [str(m) for m in event.joined],
                 "left": [str(m) for m in event.left],
                 "transitional": [str(m) for m in event.transitional],
+                "previous": None if event.previous is None else str(event.previous),
                 "cause": event.cause,
             }
             if event.roles_set:
@@ -219,7 +221,7 @@ def as_row(event: Event) -> dict[str, Any]:
         case Transitional():
             members = [str(m) for m in event.members]
             return {"event": "transitional", "view": str(event.view), "members": members}
-        case NotSent(first, last, members, rest):
+        case NotSent(first, last, members, rest, sent):
             gone = [str(m) for m in members]
             return {
                 "event": "not_sent",
@@ -227,6 +229,7 @@ def as_row(event: Event) -> dict[str, Any]:
                 "last": last,
                 "members": gone,
                 "rest": rest,
+                "sent": sent,
             }
         case EventsLost(count):
             return {"event": "events_lost", "count": count}

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from phalanx import blocking
+from phalanx.api.arguments import checked_operations
 from phalanx.cli.member_options import (
     SERVICES,
     as_row,
@@ -113,7 +114,7 @@ def _run_member(
     show: Callable[[Event], None],
     operations: tuple[str, ...] = (),
 ) -> None:
-    config = config_of(given)
+    config, role = config_of(given), checked_operations(operations)
     members, timeout = given.pop("members"), given.pop("timeout")
     with blocking.join(group, config=config, **given) as member:
         failed: list[Exception] = []
@@ -122,8 +123,8 @@ def _run_member(
             """Send the lines of the input, and leave at its end with `until_eof`. Any error ends
             the membership, so that the reader of events does not wait in vain."""
             try:
-                if operations:
-                    member.set_role(operations, timeout)
+                if role:
+                    member.set_role(role, timeout)
                 _wait_for_others(member, members, timeout)
                 _send_lines(member, Service[service.upper()], until_eof)
             except Exception as error:

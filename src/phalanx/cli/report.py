@@ -55,7 +55,7 @@ def report(
     \b
     Examples:
       phalanx report journals/ --out report.html
-      phalanx report lake/ --group orders --master spark://host:7077
+      phalanx report lake/ --group demo --master spark://host:7077
     """
     check_places(out)
     from phalanx.pipeline.group_plan import by_group, plan_groups

@@ -20,6 +20,7 @@ from phalanx.config import Config, SharedKey, local, mesh
 from phalanx.harness.controller import MemberProcess, all_in_view, partition
 from phalanx.harness.loopback_host import loopback_host
 
+GROUP = "demo"
 NAMES = ("ada", "bea", "cyd", "dov", "eli")
 SERVICES = ("basic", "causal", "agreed", "safe")
 PORT = 7117
@@ -32,10 +33,10 @@ class DemoScript:
     """The member processes, the time since the start, and the lines that are printed."""
 
     def __init__(
-        self, folder: Path, group: str, print_line: Print, config_of: Callable[[str], Config]
+        self, folder: Path, cluster: str, print_line: Print, config_of: Callable[[str], Config]
     ) -> None:
         self._folder = folder
-        self._group = group
+        self.journals = folder / "journals" / cluster
         self._config_of = config_of
         self._print = print_line
         self._began = time.monotonic()
@@ -49,11 +50,11 @@ class DemoScript:
 
     def start(self, name: str) -> MemberProcess:
         part: dict[str, Any] = {
-            "group": self._group,
+            "group": GROUP,
             "name": name,
             "config": msgspec.to_builtins(self._config_of(name)),
             "state": str(self._folder / "state"),
-            "journal": str(self._folder / "journals"),
+            "journal": str(self.journals),
         }
         self.members[name] = MemberProcess(part)
         return self.members[name]
@@ -87,7 +88,7 @@ def _sent_last(event: dict[str, Any]) -> bool:
     return bool(event["event"] == "sent" and event["service"] == SERVICES[-1])
 
 
-def mesh_config(folder: Path) -> Callable[[str], Config]:
+def mesh_config(folder: Path, cluster: str) -> Callable[[str], Config]:
     """The settings of members in a mesh with TLS, each on an address of its own of the loopback
     interface. The key is made for this run."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,14 +98,17 @@ def mesh_config(folder: Path) -> Callable[[str], Config]:
     hosts = {name: loopback_host(i) for i, name in enumerate(NAMES)}
     peers = [f"{host}:{PORT}" for host in hosts.values()]
     tls = SharedKey(str(key))
-    return lambda name: mesh(*peers, address=hosts[name], port=PORT, tls=tls)
+    return lambda name: mesh(*peers, cluster=cluster, address=hosts[name], port=PORT, tls=tls)
 
 
-def perform(folder: Path, group: str, print_line: Print, profile: str = "local") -> DemoScript:
-    """Run the whole script with a profile, `local` or `mesh`. The journals of the members are then
-    in `folder`/journals."""
-    config_of = mesh_config(folder) if profile == "mesh" else lambda name: local()
-    script = DemoScript(folder, group, print_line, config_of)
+def perform(folder: Path, cluster: str, print_line: Print, profile: str = "local") -> DemoScript:
+    """Run the whole script with a profile, `local` or `mesh`, in a cluster of its own, so that two
+    demos on one machine do not meet. The journals of the members are then in a folder of
+    their own below `folder`/journals."""
+    config_of = (
+        mesh_config(folder, cluster) if profile == "mesh" else lambda name: local(cluster=cluster)
+    )
+    script = DemoScript(folder, cluster, print_line, config_of)
     with ExitStack() as undo:
         _run(script, undo)
     return script

@@ -46,6 +46,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     transitional: tuple[MemberId, ...] = ()
     previous: ViewId | None = None
     cause: Cause = "boot"
+    """`join`: views were united. `role`: members changed roles, nobody came or went. `removal`: any
+    other change of one view; nobody has left if the members to be joined went away meanwhile."""
     roles_set: tuple[Role, ...] = ()
     """The roles as they were agreed, with their serial numbers."""
 

@@ -23,8 +23,10 @@ from typing import Any
 
 import msgspec
 
-from phalanx.core.ids import INCARNATION_MAX, MemberId
+from phalanx.core.ids import INCARNATION_MAX, NAME_LENGTH_MAX, MemberId
 from phalanx.errors import ConfigurationError, NameInUse, StateError
+
+NAME_REMEDY = f"must be 1 to {NAME_LENGTH_MAX} printable characters"
 
 
 class Kept(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,8 +98,8 @@ def identify(
 def _checked(name: Any, incarnation: int) -> MemberId:
     try:
         return MemberId(name, incarnation)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigurationError("name", name, str(error)) from None
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigurationError("name", name, NAME_REMEDY) from None
 
 
 def _stem(cluster: str, group: str, name: str) -> str:

@@ -27,13 +27,13 @@ class PlannedSubmission(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     service: Service
     to: tuple[str, ...] | None
-    """Names: which processes bear them is known when it is submitted."""
+    """Names: which processes have them is known when it is submitted."""
 
 
 def plan(scenario: Scenario, index: int) -> Iterator[PlannedSubmission]:
-    """The submissions of one [[traffic]] table, in time order, drawn from dice of its own.
+    """The submissions of one [[traffic]] table, in time order, from a random generator of its own.
 
-    The dice depend on what the table says, not on where it stands, so that dropping another
+    Its seed depends on what the table says, not on where it stands, so that dropping another
     table leaves these submissions as they are.
     """
     traffic = scenario.traffic[index]

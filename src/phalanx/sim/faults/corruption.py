@@ -37,7 +37,7 @@ class PacketLog:
 
 
 class CorruptPackets:
-    """Makes garbage from dice and from what was on the network."""
+    """Makes random garbage, also from packets that were on the network."""
 
     def __init__(self, seed: int, foreign: Callable[[], list[bytes]], forger: PacketForger) -> None:
         self._rng = Random(f"{seed} garbage")

@@ -49,7 +49,7 @@ _DEFAULT = frozenset({"roles"})
 
 
 class PacketForger:
-    """Makes packets for one group from dice. Tell it the views that members install."""
+    """Makes random packets for one group; `saw` gives it the views that members install."""
 
     def __init__(self, rng: Random, codec: PacketCodec, view: View) -> None:
         self._rng = rng

@@ -202,8 +202,8 @@ def _break(rng: Random, names: tuple[str, ...], now: int, both: bool) -> Cut:
 
 
 def _roles(seed: int, names: tuple[str, ...], begin: int, end: int) -> list[PlannedRole]:
-    """Role changes of any members at any time, sometimes several at once. They have dice of their
-    own, so that the rest of a scenario does not depend on them."""
+    """Role changes of any members at any time, sometimes several at once. They have a random
+    generator of their own, so that the rest of a scenario does not depend on them."""
     rng = Random(f"mesh roles {seed}")
     if not often(rng, 50):
         return []
@@ -226,7 +226,8 @@ def _crash_of_an_initiator(
     roles: list[PlannedRole],
 ) -> None:
     """A member crashes 0 to 14 of its steps after it has proposed a view change, with any end of
-    what it sent lost. Half of the time it begins one itself: it sets its role. Dice of its own."""
+    what it sent lost. Half of the time it begins one itself: it sets its role. With a
+    random generator of its own."""
     rng = Random(f"mesh initiator {seed}")
     lives = [row for table in ("crash", "leave") for row in faults.get(table, ())]
     others = [name for name in names if all(row.member != name for row in lives)]

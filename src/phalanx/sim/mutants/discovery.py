@@ -50,7 +50,7 @@ _VERDICT = FailureDetector._verdict
 
 
 def never_again(self: MembershipProtocol, now: int, given: Met) -> list[Instruction]:
-    """Whoever was heard in a view before is not sought after it was lost."""
+    """A member that was heard in a view before is not sought after it was lost."""
     if self._statements.newest(given.member) is not None:
         return []
     return _ON_MET(self, now, given)

@@ -89,7 +89,7 @@ def by_name_alone(
     origin: carryover.ViewOrigin,
     ranks: dict[MemberId, int],
 ) -> None:
-    """A carried message goes to whoever bears the name of a receiver."""
+    """A carried message goes to any process with the name of a receiver."""
     _ADOPT(frame, members, vector, origin, ranks)
     for run in frame.runs:
         if run.names is not None:

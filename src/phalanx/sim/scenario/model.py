@@ -129,8 +129,8 @@ class Reader(_TomlTable, frozen=True, kw_only=True):
 
 
 class Partition(_TomlTable, frozen=True, kw_only=True):
-    """From now on only members of one group hear each other. Whoever is not named is in one
-    further group. An earlier partition ends; cuts stay."""
+    """From now on only members of one group hear each other. Members that are not named are in
+    one further group. An earlier partition ends; cuts stay."""
 
     at_ns: Span
     groups: Annotated[
@@ -163,7 +163,7 @@ class Crash(_TomlTable, frozen=True, kw_only=True):
     member: Name
     at_ns: Span
     lose: bool = False
-    """Of what it sent and is still on its way, each link loses an end drawn by dice."""
+    """Of what it sent and is still on its way, each link loses a random last part."""
     after_proposal: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
     """Not at `at_ns` but so many of its steps after the member has proposed a view change, if both
     happen in the `for_ns` from then on; else not at all."""

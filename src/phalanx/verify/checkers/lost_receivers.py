@@ -1,9 +1,10 @@
 """Reports of lost receivers: the sender learns which addressed members are gone.
 
 not-sent-liveness   An addressed member that is missing from the home view of a message is reported
-                    to the sender, with the number of receivers left, and no other member is. A
-                    member that is reported before the message is sent never delivers it; a message
-                    without a receiver left is delivered by no member.
+                    to the sender, with the number of receivers left. Otherwise only addressed
+                    members are reported that were missing from a view of the sender while the
+                    message waited. A member that is reported before the message is sent never
+                    delivers it; a message without a receiver left is delivered by no member.
 
 A message that was sent before its receiver was lost, during a view change, may be delivered by
 that member in a view without the sender. Journals before schema 6 report only the loss of all
