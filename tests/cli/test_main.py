@@ -179,18 +179,37 @@ def test_the_package_can_be_run_as_a_module() -> None:
     assert "phalanx, version " in done.stdout
 
 
-def test_an_error_of_our_own_exits_with_3_and_not_with_1() -> None:
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("raise RuntimeError('a bug')", "RuntimeError: a bug"),
+        ("import nonesuch", "No module named 'nonesuch'"),
+        ("raise type('PanicException', (BaseException,), {})('a panic')", "PanicException: a pan"),
+    ],
+)
+def test_an_error_of_our_own_exits_with_3_and_not_with_1(line: str, shown: str) -> None:
     """1 means that something was found, such as a violated guarantee."""
     program = (
         "from phalanx.cli.main import main\n"
         "@main.command()\n"
         "def crash():\n"
-        "    raise RuntimeError('a bug')\n"
+        f"    {line}\n"
         "main(['crash'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 3
-    assert "RuntimeError: a bug" in done.stderr
+    assert shown in done.stderr
     assert done.stderr.splitlines()[-1].startswith("phalanx: an error in phalanx itself")
+
+
+def test_an_installation_that_cannot_be_imported_exits_with_3_and_not_with_1() -> None:
+    program = (
+        "import sys\nsys.modules['phalanx.cli.audit'] = None\nfrom phalanx.cli.main import main\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert "phalanx.cli.audit" in done.stderr

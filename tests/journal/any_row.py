@@ -42,7 +42,7 @@ def _made_possible(row: Any) -> Any:
     """The row with numbers from 1, ranges that are some, and lists that belong together."""
     changes: dict[str, Any] = {"lseq": max(1, row.lseq)}
     if hasattr(row, "first"):
-        first, last = sorted((max(1, row.first), max(1, row.last)))
+        first, last = sorted(1 + number % ev.NUMBER_MAX for number in (row.first, row.last))
         changes |= {"first": first, "last": last}
     for names in ev.EQUAL_LENGTHS.get(type(row), ()):
         shortest = min(len(getattr(row, name)) for name in names)

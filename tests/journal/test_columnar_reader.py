@@ -75,7 +75,7 @@ def judged(body: bytes) -> tuple[bool, bool]:
 VALUES: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.integers(-3, 3),
-    st.sampled_from([2**63 - 1, 2**63, -(2**63), "ada", "REGULAR"]),
+    st.sampled_from([2**44 - 2, 2**44 - 1, 2**63 - 1, 2**63, -(2**63), "ada", "REGULAR"]),
     st.lists(st.integers(0, 2), max_size=2),
     st.lists(st.sampled_from(["ada", "bea"]), max_size=2),
 )

@@ -147,6 +147,8 @@ SEND: dict[str, Any] = {
             "lists of unequal length: to, to_incarnations",
         ),
         ({"to_incarnations": [1]}, "lists of unequal length: to, to_incarnations"),
+        ({"to_incarnations": []}, "lists of unequal length: to, to_incarnations"),
+        ({"last": 2**44 - 1}, "no range of messages: first 1, last 17592186044415"),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused_with_their_line(

@@ -34,11 +34,21 @@ UNTIL = click.option("--until", metavar="INSTANT", help="Only what happened befo
 
 
 def window_of(since: str | None, until: str | None) -> TimeWindow:
-    """PipelineError for text that is not an instant."""
+    """PipelineError for text that is not an instant, and for a window in which no instant lies."""
+    from phalanx.errors import PipelineError
     from phalanx.pipeline.history.instant import parse
     from phalanx.pipeline.time_window import TimeWindow
 
-    return TimeWindow(*(None if text is None else parse(text) for text in (since, until)))
+    window = TimeWindow(*(None if text is None else parse(text) for text in (since, until)))
+    first, end = window.since, window.until
+    if first is not None and end is not None:
+        what = f"--since {since} --until {until}"
+        if first.simulated != end.simulated:
+            problem = "one is of a wall clock, the other is simulated"
+            raise PipelineError(what, problem, "give both of the same clock")
+        if end.ns <= first.ns:
+            raise PipelineError(what, "the window is empty", "give an --until after --since")
+    return window
 
 
 def each_group(

@@ -158,12 +158,13 @@ def derive_command(
     from phalanx.pipeline.derived.derive import derive
     from phalanx.pipeline.lake.lake import Lake
 
+    window = window_of(since, until)
     with progress("read") as read:
         done = derive(
             Lake(lake),
             names=names or DERIVED_NAMES,
             group=group,
-            window=window_of(since, until),
+            window=window,
             bucket_ns=bucket * 1_000_000_000,
             engine=engine,
             master=master,

@@ -3,7 +3,8 @@
 A command is imported when it is called: only the commands that simulate load the simulator.
 
 Exit codes: 0 success, 1 something was found (a violation, a stuck run), 2 bad input or no room for
-the output, 130 interrupted, 141 the reader of the output has gone.
+the output, 3 an error in phalanx itself, 130 interrupted, 141 the reader of the output has gone.
+`phalanx watch` has 4 besides.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ try:  # importing takes long enough to be interrupted
     from phalanx.text import one_line
 except KeyboardInterrupt:
     sys.exit(130)
+except Exception:  # a broken installation: Python itself would exit with 1
+    traceback.print_exc()
+    sys.exit(3)
 
 CRASHED = 3
 """1 means that something was found: an error of our own must not look like it."""
@@ -106,7 +110,7 @@ class OneLineErrors(click.Group):
         except ModuleNotFoundError as error:
             module = (error.name or "").partition(".")[0]
             if module not in EXTRAS:
-                raise
+                _fail_crashed()
             _fail(f"{module}: this command needs it; pip install 'phalanx[{EXTRAS[module]}]'", 2)
         except UnicodeEncodeError as error:
             _fail(f"{error.object[:NAME_SHOWN]!a}: not UTF-8; give it another name", 2)
@@ -118,9 +122,10 @@ class OneLineErrors(click.Group):
             )
             _let_go()
             _fail(f"{place}{error.strerror or error}; {remedy}", 2)
-        except Exception:
-            traceback.print_exc()
-            _fail("an error in phalanx itself, see above; please report it", CRASHED)
+        except SystemExit:
+            raise
+        except BaseException:  # a panic of the Delta library is no Exception
+            _fail_crashed()
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
@@ -149,6 +154,12 @@ def _fail(message: str, code: int) -> NoReturn:
     with suppress(OSError):
         click.echo(f"phalanx: {one_line(message)}", err=True)
     sys.exit(code)
+
+
+def _fail_crashed() -> NoReturn:
+    with suppress(OSError):
+        traceback.print_exc()
+    _fail("an error in phalanx itself, see above; please report it", CRASHED)
 
 
 def _print_anything() -> None:

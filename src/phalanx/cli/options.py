@@ -35,6 +35,18 @@ class WholeNumber(click.ParamType[int]):
         return number
 
 
+class NumberRange(click.FloatRange):
+    """A number between bounds, which `nan` is not."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found: float = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return found
+
+
 class IntRange(click.ParamType[tuple[int, int]]):
     """Two whole numbers as A:B, between `least` and `most`. B may equal A only if `closed`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -15,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from phalanx.cli.options import NumberRange, check_places
 from phalanx.runtime.short_names import of_labels
 from phalanx.text import one_line
 
 if TYPE_CHECKING:
     from phalanx.pipeline.watch.alerts import Thresholds
     from phalanx.pipeline.watch.watcher import Watcher, WatchEvent
+    from phalanx.pipeline.watch.webhook import Webhook
 
 ALERTED = 4
 """The exit code of --fail-on-alert."""
-_SECONDS = click.FloatRange(min=0, max=1e9)
+_SECONDS = NumberRange(min=0, max=1e9)
 
 
 @click.command("watch")
@@ -62,7 +65,9 @@ _SECONDS = click.FloatRange(min=0, max=1e9)
     "--view-changes", type=_SECONDS, metavar="N", help="Alert: views in a minute at a member."
 )
 @click.option("--p99-ms", type=_SECONDS, metavar="MS", help="Alert: 99th percentile of a service.")
-@click.option("--loss", type=click.FloatRange(0, 1), help="Alert: share of lost frames of a link.")
+@click.option(
+    "--loss", type=NumberRange(0, 1), metavar="SHARE", help="Alert: share of lost frames of a link."
+)
 @click.option("--webhook", metavar="URL", help="POST each alert to this URL as JSON.")
 @click.option("--metrics", metavar="FILE", help="Write OpenMetrics to this file.")
 @click.option(
@@ -105,40 +110,27 @@ def watch(
       phalanx watch journals/ --into lake/ --p99-ms 50 --webhook http://127.0.0.1:8080/alerts
     """
     from phalanx.errors import PipelineError
-    from phalanx.pipeline.watch.open_metrics import write_metrics
     from phalanx.pipeline.watch.watcher import Watcher, WatchSettings
     from phalanx.pipeline.watch.webhook import Webhook
 
     if into is None and len(paths) != 1:
         remedy = "give one lake, or journals and --into LAKE"
         raise PipelineError(paths[0], "several paths without --into", remedy)
+    check_places(metrics)
     thresholds = _thresholds(alerts, silent, view_changes, p99_ms, loss)
     hook = None if webhook is None else Webhook(webhook)
     lake = paths[0] if into is None else into
-    end = None if duration is None else time.monotonic() + duration
     settings = WatchSettings(grace_s=grace, open_s=open_every, thresholds=thresholds, once=once)
     with _stop_on_signals() as stop:
         given = list(paths) if into is not None else []
         watcher = Watcher(lake, given, settings, stopped=stop.is_set)
         printer = _Printer(as_json, quiet=once)
-        while True:
-            began = time.monotonic()
-            for event in watcher.trigger():
-                printer.show(event)
-                if hook is not None and printer.is_alert(event):
-                    hook.send(msgspec.json.encode(event))
-            if metrics is not None:
-                write_metrics(Path(metrics), watcher.metrics(0 if hook is None else hook.dropped))
-            printer.progress(watcher)
-            wait = max(0.0, began + every - time.monotonic())
-            if end is not None:
-                wait = min(wait, max(0.0, end - time.monotonic()))
-            if once or stop.wait(wait) or (end is not None and time.monotonic() >= end):
+        run = _WatchRun(watcher, printer, hook, None if metrics is None else Path(metrics))
+        for until in _triggers(every, 0.0 if once else duration):
+            run.trigger(once)
+            if stop.wait(max(0.0, until - time.monotonic())):
                 break
-    if hook is not None:
-        hook.close()
-        if metrics is not None:
-            write_metrics(Path(metrics), watcher.metrics(hook.dropped))
+    run.close()
     if watcher.violations:
         raise click.exceptions.Exit(1)
     if fail_on_alert and printer.alerts:
@@ -158,6 +150,60 @@ def _thresholds(
     given = {"silent": silent, "view_changes": view_changes, "p99_ms": p99_ms, "loss": loss}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(found, **changed)
+
+
+def _triggers(every: float, duration: float | None) -> Iterator[float]:
+    """For each trigger the time until which to wait after it; at least one trigger, and none that
+    would begin after so many seconds."""
+    end = math.inf if duration is None else time.monotonic() + duration
+    yield min(time.monotonic() + every, end)
+    while time.monotonic() < end:
+        yield min(time.monotonic() + every, end)
+
+
+class _WatchRun:
+    """A watcher and where its events go."""
+
+    def __init__(
+        self, watcher: Watcher, printer: _Printer, hook: Webhook | None, metrics: Path | None
+    ) -> None:
+        self._watcher, self._printer, self._hook = watcher, printer, hook
+        self._metrics = metrics
+
+    def trigger(self, once: bool) -> None:
+        for event in self._watcher.trigger():
+            self._show(event)
+        self._write_metrics(once)
+        self._printer.progress(self._watcher)
+
+    def close(self) -> None:
+        """Waits for what is still to be sent, for a bounded time."""
+        if self._hook is None:
+            return
+        self._hook.close()
+        if lost := self._hook.given - self._hook.sent:
+            click.echo(f"phalanx: {lost:,} alerts could not be sent to the webhook", err=True)
+        self._write_metrics(True)
+
+    def _show(self, event: WatchEvent) -> None:
+        self._printer.show(event)
+        if self._hook is not None and self._printer.is_alert(event):
+            self._hook.send(msgspec.json.encode(event))
+
+    def _write_metrics(self, last: bool) -> None:
+        """A full disk does not end the watch; only the last attempt is an error."""
+        from phalanx.errors import PipelineError
+        from phalanx.pipeline.watch.open_metrics import write_metrics
+
+        if self._metrics is None:
+            return
+        dropped = 0 if self._hook is None else self._hook.dropped
+        try:
+            write_metrics(self._metrics, self._watcher.metrics(dropped))
+        except PipelineError as error:
+            if last:
+                raise
+            self._show(self._watcher.problem(error))
 
 
 @contextmanager

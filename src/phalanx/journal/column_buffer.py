@@ -17,7 +17,7 @@ from typing import Any
 
 from phalanx.journal.arrow_schema import arrow, schema
 from phalanx.journal.columns import ColumnBlock
-from phalanx.journal.schema import EQUAL_LENGTHS, NAMED, RANGES
+from phalanx.journal.schema import EQUAL_LENGTHS, NAMED, NUMBER_MAX, RANGES
 
 BATCH_ROWS = 1 << 16
 BATCH_BLOCKS = 1 << 9
@@ -51,14 +51,17 @@ def _lengths(values: Sequence[Any], rows: int) -> list[int]:
 
 
 def _are_ranges(firsts: Sequence[int], lasts: Sequence[int], rows: int) -> bool:
-    return min(firsts) >= 1 and all(map(le, _each(firsts, rows), _each(lasts, rows)))
+    known = min(firsts) >= 1 and max(lasts) <= NUMBER_MAX
+    return known and all(map(le, _each(firsts, rows), _each(lasts, rows)))
 
 
 def _are_named(to: Sequence[Any], incarnations: Sequence[Any], rows: int) -> bool:
     if len(incarnations) == 1 and incarnations[0] is None:
         return True
     pairs = zip(_each(to, rows), _each(incarnations, rows), strict=True)
-    return all(those is None or len(names or ()) == len(those) for names, those in pairs)
+    return all(
+        those is None or (names is not None and len(names) == len(those)) for names, those in pairs
+    )
 
 
 class ColumnBuffer:

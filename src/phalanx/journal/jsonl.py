@@ -23,6 +23,7 @@ from phalanx.journal import renamed
 from phalanx.journal.schema import (
     EQUAL_LENGTHS,
     NAMED,
+    NUMBER_MAX,
     SCHEMA_VERSION,
     Accepted,
     Corrupt,
@@ -136,13 +137,14 @@ def contradiction(row: Event) -> str | None:
         if len({len(getattr(row, column)) for column in columns}) > 1:
             return f"lists of unequal length: {', '.join(columns)}"
     if isinstance(row, Accepted | Sent | Deliver | NotSent):
-        if not 1 <= row.first <= row.last:
+        if not 1 <= row.first <= row.last <= NUMBER_MAX:
             return f"no range of messages: first {row.first}, last {row.last}"
     for names, incarnations in NAMED.get(type(row), ()):
         known = getattr(row, incarnations)  # older files have none
-        if known is not None and len(getattr(row, names) or ()) != len(known):
+        named = getattr(row, names)
+        if known is not None and (named is None or len(named) != len(known)):
             return f"lists of unequal length: {names}, {incarnations}"
-    if isinstance(row, Gap) and not 1 <= row.first <= row.last:
+    if isinstance(row, Gap) and not 1 <= row.first <= row.last <= NUMBER_MAX:
         return f"no range of rows: first {row.first}, last {row.last}"
     if row.lseq < 1:
         return f"rows are numbered from 1, this one {row.lseq}"

@@ -96,6 +96,7 @@ class ParquetFileWriter:
             use_dictionary=texts,
             write_statistics=True if statistics is None else list(statistics),
             store_schema=statistics is None,
+            write_page_checksum=True,
         )
 
     def write(self, batch: Any) -> None:

@@ -391,9 +391,12 @@ NAMED: dict[type[Row], tuple[tuple[str, str], ...]] = {
     Stable: (("members", "member_incarnations"),),
     AllDelivered: (("members", "member_incarnations"),),
 }
-"""Per table, columns of names that may be null, and of their incarnations: null in older files."""
+"""Per table, columns of names that may be null, and of their incarnations: null if the names are,
+and in older files."""
 RANGES = (Accepted, Sent, Deliver, NotSent, Gap)
 """Tables with a range first..last."""
+NUMBER_MAX = (1 << 44) - 2
+"""No member numbers more messages or rows: a million a second for half a year."""
 
 TABLES: dict[str, type[Row]] = {
     "accepted": Accepted,

@@ -14,6 +14,7 @@ import msgspec
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow, schema
+from phalanx.journal.parquet_reader import check_rows, open_parquet
 from phalanx.journal.schema import Event
 from phalanx.journal.segment import Header
 from phalanx.pipeline.ingest_task import can_refer, refer
@@ -130,7 +131,7 @@ def _of_files(files: Mapping[str, Iterable[LakeFile]], keys: Mapping[str, GroupK
     for table, some in files.items():
         if table == VIEWS:
             continue
-        for batch in (batch for file in some for batch in _parquet(file.path, table, views)):
+        for batch in (batch for file in some for batch in _parquet(file, table, views)):
             named = batch.column("journal").dictionary_encode()
             groups = [keys.get(journal) for journal in named.dictionary.to_pylist()]
             for key in dict.fromkeys(groups):
@@ -205,7 +206,7 @@ def _own_batches(
     for table, some in files.items():
         if table == VIEWS:
             continue
-        for batch in (batch for file in some for batch in _parquet(file.path, table, views)):
+        for batch in (batch for file in some for batch in _parquet(file, table, views)):
             mine = pa.compute.is_in(batch.column("journal"), value_set=wanted)
             if not pa.compute.all(mine).as_py():
                 batch = batch.filter(mine)
@@ -213,16 +214,21 @@ def _own_batches(
                 yield table, _of_run(table, batch, key)
 
 
-def _parquet(path: str, table: str, views: Mapping[tuple[str, ...], ViewMembers]) -> Iterator[Any]:
+def _parquet(
+    file: LakeFile, table: str, views: Mapping[tuple[str, ...], ViewMembers]
+) -> Iterator[Any]:
     pa = arrow()
     try:
-        with pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
+        with open_parquet(file.path, rows=file.rows) as source:
+            read = 0
+            for batch in source.iter_batches():
+                read += batch.num_rows
                 yield from from_lake(table, pa.Table.from_batches([batch]), views).to_batches()
+            check_rows(read, source.metadata.num_rows)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         problem = "cannot be read as Parquet"
         remedy = "restore it, or export or ingest the journals again, to another place"
-        raise PipelineError(path, problem, remedy) from error
+        raise PipelineError(file.path, problem, remedy) from error
 
 
 def groups_of_rows(journals: Iterable[tuple[Header, Sequence[Event]]]) -> list[GroupTables]:

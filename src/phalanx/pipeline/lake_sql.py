@@ -34,10 +34,18 @@ def register_duckdb(
 
     names = []
     for name, schema, files in _tables(lake, version):
-        found = pyarrow.dataset.dataset(files, schema=schema, format="parquet")
+        found = pyarrow.dataset.dataset(files, schema=schema, format=_format())
         database.register(name, found if files else schema.empty_table())
         names.append(name)
     return names
+
+
+def _format() -> Any:
+    """Parquet with checksums verified."""
+    import pyarrow.dataset
+
+    options = pyarrow.dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
 
 
 def register_spark(spark: SparkSession, lake: str | Path, version: int | None = None) -> list[str]:

@@ -19,6 +19,7 @@ from phalanx.journal import renamed
 from phalanx.journal.arrow_schema import IDENTITY, arrow, schema
 from phalanx.journal.column_buffer import ColumnBuffer
 from phalanx.journal.columnar_reader import ColumnarReader, Rows, ScanSummary
+from phalanx.journal.parquet_reader import open_parquet
 from phalanx.pipeline.segment_source import Offer
 from phalanx.pipeline.segment_stats import SegmentFacts, segment_facts
 
@@ -145,7 +146,7 @@ def _batches(
     pa = arrow()
     wanted = schema(table)
     try:
-        with pa.parquet.ParquetFile(place) as file:
+        with open_parquet(place) as file:
             for batch in file.iter_batches(_BATCH_ROWS):
                 mine = batch
                 if shared:

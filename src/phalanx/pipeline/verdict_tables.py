@@ -63,7 +63,8 @@ class ViewVerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """Rows that were read, with those of the views before."""
     evidence: str
-    """What became of each member, and the row that shows it: `ada.1:left:120 bea.1:stopped:88`."""
+    """What became of each member, and the row that shows it: `ada.1:left:120 bea.1:stopped:88`;
+    blanks and % in names are %20 and %25."""
     lake_version: int
     """The version of the lake whose rows were judged."""
     judged: datetime

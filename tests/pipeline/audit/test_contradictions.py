@@ -48,6 +48,17 @@ def test_a_receipt_for_messages_that_were_never_sent_is_false(seed: int, settled
     assert any("which was never sent" in text for text in texts) or len(texts) == 3
 
 
+@pytest.mark.parametrize("member", "ab")
+def test_a_batch_is_sorted_by_the_frames_that_each_member_wrote(member: str) -> None:
+    """Both have the same messages in the batch; the frames of one of them do not rise."""
+    tale = TraceBuilder("ab").send("a", 1, frame=5).send("a", 2, frame=5)
+    for who in "ab":
+        tale.deliver(who, "a", 1, pos=0, batch=0, frame=5)
+        tale.deliver(who, "a", 2, pos=1, batch=0, frame=1 if who == member else 5)
+    run = judged(Played("frames", tale.rows, False, "flow"))
+    assert "toto-refinement" in run.violated
+
+
 @pytest.mark.parametrize("settled", [True, False])
 def test_whom_a_message_is_for_is_what_its_sender_wrote(settled: bool) -> None:
     """c has a message that was for a alone, in a range whose row names all. Nobody skipped it:

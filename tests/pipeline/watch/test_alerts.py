@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -148,6 +149,11 @@ def test_thresholds_are_read_from_toml(tmp_path: Path) -> None:
         "[alerts]\nsilent = 'x'",
         "[alerts]\nloss = 2",
         "[alerts]\nwindow = 0",
+        "[alerts]\nwindow = nan",
+        "[alerts]\nwindow = inf",
+        "[alerts]\nwindow = 1e300",
+        "[alerts]\nsilent = nan",
+        "[alerts]\np99-ms = -1",
         "[alerts.p99-ms]\nFAST = 1",
         "not toml",
     ],
@@ -219,6 +225,25 @@ def test_a_webhook_tries_again_a_few_times(receiver: Receiver) -> None:
     assert (hook.sent, hook.dropped) == (1, 2)
 
 
+def test_an_answer_that_is_not_http_does_not_end_the_webhook() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        hook = Webhook(f"http://127.0.0.1:{server.getsockname()[1]}/", pause_s=0.01)
+        for number in range(2):
+            hook.send(str(number).encode())
+        bodies = []
+        for _ in range(2 * ATTEMPTS):
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as request:
+                while request.readline().strip():
+                    pass
+                bodies.append(request.read(1))
+                connection.sendall(b"what is this?\r\n\r\n")
+        hook.close()
+    assert bodies == [b"0"] * ATTEMPTS + [b"1"] * ATTEMPTS
+    assert (hook.given, hook.sent, hook.dropped) == (2, 0, 2)
+
+
 def test_a_webhook_that_nobody_answers_does_not_block() -> None:
     hook = Webhook("http://127.0.0.1:9/", timeout_s=0.2, pause_s=0.01)
     for number in range(3000):
@@ -227,7 +252,9 @@ def test_a_webhook_that_nobody_answers_does_not_block() -> None:
     hook.close(0.1)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "nonsense", "http://"])
+@pytest.mark.parametrize(
+    "url", ["ftp://x/", "nonsense", "http://", "http://[x", "http://x:port/", "http://:80/"]
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(PipelineError, match="webhook"):
         Webhook(url)
@@ -252,6 +279,8 @@ def check_open_metrics(text: str) -> dict[str, int]:
     assert eof == "# EOF"
     found: dict[str, int] = {}
     name = kind = ""
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(set(samples)) == len(samples), "a sample comes once"
     for line in lines:
         if typed := re.fullmatch(r"# TYPE ([a-z_0-9]+) (gauge|counter)", line):
             name, kind = typed.groups()
@@ -280,7 +309,8 @@ def test_metrics_are_in_the_open_metrics_format(tmp_path: Path) -> None:
 
 
 def test_a_check_of_the_format_can_fail() -> None:
-    for wrong in ("x 1\n# EOF\n", "# TYPE x counter\nx 1\n# EOF\n", "# TYPE x gauge\nx 1\n"):
+    twice = '# TYPE x gauge\nx{a="b"} 1\nx{a="b"} 2\n# EOF\n'
+    for wrong in (twice, "x 1\n# EOF\n", "# TYPE x counter\nx 1\n# EOF\n", "# TYPE x gauge\nx 1\n"):
         with pytest.raises(AssertionError):
             check_open_metrics(wrong)
 

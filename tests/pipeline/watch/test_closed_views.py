@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from phalanx.pipeline.audit.view_stays import ViewStay
 from phalanx.pipeline.watch.closed_views import (
     VIEWS_KEPT,
@@ -14,6 +16,7 @@ from phalanx.pipeline.watch.closed_views import (
     TimePassed,
     VerdictsWritten,
     has_grown,
+    parsed,
 )
 
 GRACE = 100
@@ -154,3 +157,18 @@ def test_rows_in_any_order_and_portions_close_the_same_views() -> None:
         assert written == {f"v{n}": f"ada.1:left:{n + 2} bea.1:left:{n + 2}" for n in range(5)}, (
             seed
         )
+
+
+def test_names_with_blanks_and_signs_are_evidence_like_others() -> None:
+    labels = ["ada lovelace.1", "100%.1", "a:left:7 b.1", "tab\tnew\nline.1", "%20.1"]
+    machine = ClosedViews(GRACE)
+    stays = [replace(stay(label, "v0", 1), members=frozenset(labels)) for label in labels]
+    ends = [end(label, 5, stopped=True) for label in labels]
+    (found,) = machine.step(0, taken(stays, *ends))
+    assert parsed(found.evidence) == dict.fromkeys(labels, ("stopped", 5))
+    machine.step(1, VerdictsWritten({"v0": found.evidence}))
+    assert machine.step(2, TimePassed()) == []
+
+
+def test_a_text_that_is_no_evidence_is_judged_again() -> None:
+    assert has_grown("ada lovelace.1:left:7", "ada%20lovelace.1:left:7")

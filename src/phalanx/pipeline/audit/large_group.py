@@ -16,6 +16,7 @@ from itertools import combinations
 
 import msgspec
 
+from phalanx.journal.schema import NUMBER_MAX
 from phalanx.pipeline.audit.chronicle import Chronicle
 from phalanx.pipeline.audit.group_findings import GroupFindings
 from phalanx.pipeline.audit.group_part import (
@@ -32,7 +33,6 @@ from phalanx.pipeline.audit.group_part import (
     summarise,
 )
 from phalanx.pipeline.audit.group_summary import GroupSummary, merged
-from phalanx.pipeline.audit.number_ranges import NUMBER_MAX
 from phalanx.pipeline.audit.part_reader import NUMBERED, GroupFiles, RowGroupFacts
 from phalanx.pipeline.ingest_task import Task as WriteTask
 from phalanx.pipeline.ingest_task import take

@@ -15,12 +15,13 @@ import numpy as np
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.schema import NUMBER_MAX
 from phalanx.pipeline.audit.chronicle import (
     Chronicle,
 )
 from phalanx.pipeline.audit.group_summary import GroupSummary, Summariser
 from phalanx.pipeline.audit.journal_excerpt import JournalExcerpt
-from phalanx.pipeline.audit.number_ranges import NONE, NUMBER_MAX, Bools, Longs, order_of
+from phalanx.pipeline.audit.number_ranges import NONE, Bools, Longs, order_of
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.group_tables import GroupTables
 

@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phalanx.journal.schema import NUMBER_MAX
+
 Longs = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 SHIFT = 44
-NUMBER_MAX = (1 << SHIFT) - 2
 """Message numbers lie below 2^44, so that a key and a number are one integer."""
+assert NUMBER_MAX + 1 < 1 << SHIFT
 _LOW = (1 << SHIFT) - 1
 
 NONE = np.iinfo(np.int64).min

@@ -15,6 +15,7 @@ import numpy as np
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow, schema
+from phalanx.journal.parquet_reader import check_rows, open_parquet
 from phalanx.pipeline.audit.number_ranges import Bools, Longs
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.group_tables import GroupKey
@@ -75,20 +76,21 @@ def read_row_groups(
     """The rows of the group in some row groups of a file, or in all, one Arrow table for each.
     PipelineError for a file that cannot be read."""
     pa = arrow()
-    path = group.files[table][file].path
+    listed = group.files[table][file]
     fields = [schema(table).field(name) for name in columns]
     texts = [name for name in columns if _is_coded(table, name)]
     wanted = {facts.journal for facts in group.journals}
     try:
-        with pa.parquet.ParquetFile(path, read_dictionary=texts) as source:
+        with open_parquet(listed.path, rows=listed.rows, read_dictionary=texts) as source:
             there = [name for name in columns if name in source.schema_arrow.names]
             for i in range(source.num_row_groups) if some is None else some:
                 rows = source.read_row_group(i, there, use_threads=False)
+                check_rows(rows.num_rows, source.metadata.row_group(i).num_rows)
                 yield _own(_as(table, rows, fields), wanted)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         problem = "cannot be read as Parquet"
         remedy = "restore it, or export or ingest the journals again, to another place"
-        raise PipelineError(path, problem, remedy) from error
+        raise PipelineError(listed.path, problem, remedy) from error
 
 
 def _is_coded(table: str, column: str) -> bool:

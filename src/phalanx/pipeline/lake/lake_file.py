@@ -16,6 +16,7 @@ import msgspec
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow
+from phalanx.journal.parquet_reader import check_rows, open_parquet
 from phalanx.journal.parquet_writer import ParquetFileWriter
 
 GROUP_ROWS = 1 << 16
@@ -140,12 +141,14 @@ def _spelled(value: Any, up: bool = False) -> Any:
 def read_file(file: LakeFile | str, columns: Sequence[str] | None = None) -> Any:
     """An Arrow table. PipelineError for a file that is missing or damaged."""
     pa = arrow()
-    path = file if isinstance(file, str) else file.path
+    path, rows = (file, -1) if isinstance(file, str) else (file.path, file.rows)
     try:
-        with pa.parquet.ParquetFile(path) as source:
+        with open_parquet(path, rows=rows) as source:
             there = source.schema_arrow.names
             wanted = None if columns is None else [name for name in columns if name in there]
-            return source.read(wanted)
+            found = source.read(wanted)
+            check_rows(found.num_rows, source.metadata.num_rows)
+            return found
     except (pa.ArrowException, OSError) as error:
         problem = "this file of the lake is missing or damaged"
         remedy = "restore it, or ingest the journals into a new lake"

@@ -47,6 +47,7 @@ NS = 1_000_000_000
 RECENT_ROWS = 100_000
 """Of each journal of a large group, so many of the last rows are measured."""
 _REMEDY = "see docs/watch.md#alerts"
+_NUMBER_MAX = 1e9
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -99,8 +100,10 @@ def check_thresholds(where: str, found: Thresholds) -> None:
         if name not in SERVICES:
             problem = f"p99-ms: there is no service {name!r}"
             raise PipelineError(where, problem, f"services are {', '.join(SERVICES)}")
-    numbers = [found.silent, found.view_changes, found.loss, *services.values()]
-    if found.window <= 0 or any(number < 0 for number in numbers) or found.loss > 1:
+    for_all = [] if isinstance(found.p99_ms, dict) else [found.p99_ms]
+    numbers = [found.silent, found.view_changes, found.loss, *services.values(), *for_all]
+    known = all(0 <= number <= _NUMBER_MAX for number in [*numbers, found.window])  # not for nan
+    if not known or found.window == 0 or found.loss > 1:
         raise PipelineError(where, "a threshold is out of range", _REMEDY)
 
 

@@ -12,8 +12,8 @@ these rows, and again when they arrive. Progress is measured by the rows of each
 Clocks of members are not compared: silence is measured by the clock of the caller (`now`).
 
 What was judged by which rows is the *evidence* of a view, a text such as `ada.1:left:120
-bea.1:silent:88`. A view is judged again only if its evidence has grown, so that the deletion of
-old rows never replaces a verdict.
+bea.1:silent:88`, with blanks and % in names as %20 and %25. A view is judged again only if its
+evidence has grown, so that the deletion of old rows never replaces a verdict.
 
 State is bounded: the last views (VIEWS_KEPT), and those that are open or were not judged, with the
 stays of their members. A late stay in a view that was forgotten makes a new entry, in which the
@@ -22,8 +22,10 @@ other members have passed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, assert_never
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -216,15 +218,21 @@ def _status(ways: Mapping[str, tuple[Way, int]]) -> ViewStatus:
 
 
 def _text(ways: Mapping[str, tuple[Way, int]]) -> str:
-    return " ".join(f"{label}:{way}:{lseq}" for label, (way, lseq) in sorted(ways.items()))
+    return " ".join(f"{_quoted(label)}:{way}:{seq}" for label, (way, seq) in sorted(ways.items()))
+
+
+def _quoted(label: str) -> str:
+    return re.sub(r"[\s%]", lambda found: quote(found[0]), label)
 
 
 def parsed(evidence: str) -> dict[str, tuple[str, int]]:
-    """The evidence of a view by the labels of its members."""
+    """The evidence of a view by the labels of its members; nothing for a text that is none."""
     found = {}
     for part in evidence.split():
-        label, way, lseq = part.rsplit(":", 2)
-        found[label] = way, int(lseq)
+        fields = re.fullmatch("(.+):([a-z]+):([0-9]+)", part)
+        if fields is None:
+            return {}
+        found[unquote(fields[1])] = fields[2], int(fields[3])
     return found
 
 

@@ -158,7 +158,7 @@ class Watcher:
             # Another process may write now, or has removed the version that was read.
             if self._settings.once or self.lake.snapshot().version == 0:
                 raise
-            yield self._problem(error)
+            yield self.problem(error)
         yield from self._silence()
         self.trigger_s = time.monotonic() - began
 
@@ -170,9 +170,10 @@ class Watcher:
         except (JournalError, PipelineError) as error:
             if self._settings.once:
                 raise
-            yield self._problem(error)
+            yield self.problem(error)
 
-    def _problem(self, error: Exception) -> ProblemEvent:
+    def problem(self, error: Exception) -> ProblemEvent:
+        """Counts something that will be tried again."""
         self.problems += 1
         return ProblemEvent(at=datetime.now(UTC), text=str(error))
 
@@ -341,7 +342,7 @@ class Watcher:
     def metrics(self, dropped: int = 0) -> list[MetricFamily]:
         """Counts and measures of this watcher."""
         groups = sorted(self._groups.items())
-        labels = {key: {"cluster": key.cluster, "group": key.group} for key, _ in groups}
+        labels = {key: _labels(key) for key, _ in groups}
         active = [
             ({**labels[key], "kind": a.kind, "subject": a.subject}, 1.0)
             for key, known in groups
@@ -410,6 +411,13 @@ class Watcher:
                 [({}, time.time())],
             ),
         ]
+
+
+def _labels(key: GroupKey) -> dict[str, str]:
+    """Of a sample of a group. The run of real members is the name of their cluster; only groups of
+    a simulation have other ones, and the same name in each."""
+    labels = {"cluster": key.cluster, "group": key.group}
+    return labels if key.run == key.cluster else labels | {"run": key.run}
 
 
 def _end(facts: JournalFacts) -> tuple[int, int, int]:

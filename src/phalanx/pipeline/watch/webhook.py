@@ -6,6 +6,7 @@ time-out, and then dropped and counted.
 
 from __future__ import annotations
 
+import http.client
 import queue
 import threading
 import time
@@ -28,17 +29,18 @@ class Webhook:
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S, pause_s: float = PAUSE_S) -> None:
         """PipelineError for a URL that is not http or https."""
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        if not _is_url(url):
             raise PipelineError(f"--webhook {url}", "not a URL of http or https", "give http://...")
         self._url, self._timeout_s, self._pause_s = url, timeout_s, pause_s
         self._queue: queue.Queue[bytes | None] = queue.Queue(QUEUED_MAX)
         self._over = threading.Event()
-        self.sent = self.dropped = 0
+        self.given = self.sent = self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
         self._thread.start()
 
     def send(self, body: bytes) -> None:
         """Never blocks: if too much waits already, the body is dropped."""
+        self.given += 1
         try:
             self._queue.put_nowait(body)
         except queue.Full:
@@ -76,6 +78,15 @@ class Webhook:
             except urllib.error.HTTPError as error:
                 if error.code < 500:  # it will not be accepted later either
                     return False
-            except (OSError, ValueError):
+            except (OSError, ValueError, http.client.HTTPException):
                 continue
         return False
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # ValueError if it is no number of a port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

@@ -24,7 +24,7 @@ NAME = "toto-refinement"
 
 
 def check_batches(ways: Sequence[ViewTransition], vectors: CausalVectors, out: Findings) -> None:
-    judged: set[tuple[tuple[Member, int], ...]] = set()
+    judged: set[tuple[tuple[Member, int, int], ...]] = set()
     for route in ways:
         claims: defaultdict[Member, dict[tuple[int, int, int], DeliveredRange]] = defaultdict(dict)
         for member, parts in route.parts.items():
@@ -41,7 +41,7 @@ def check_batches(ways: Sequence[ViewTransition], vectors: CausalVectors, out: F
                 before = batch
                 for p in batch:
                     claims[p.sender].setdefault((p.first, p.last, number), p)
-                what = tuple([(p.sender, p.first) for p in batch])
+                what = tuple([(p.sender, p.row.frame, p.first) for p in batch])
                 if len(batch) > 1 and what not in judged:
                     judged.add(what)
                     _inside(member, batch, vectors, out)
