@@ -57,8 +57,8 @@ from phalanx.verify.properties import PROPERTIES
 
 OF_TWO_VIEWS = ("same-view", "no-view-crossing-inversion")
 """Of messages that were delivered in two views. The audit of the later one finds them."""
-_OF_ROWS = ("initial-view", "receipt-truth")
-"""Rows that name another view than they lie in."""
+_OF_ROWS = ("initial-view", "receipt-truth", "no-duplication", "basic")
+"""Found in one row, which may name another view than it lies in."""
 _NEVER = ("self-delivery", "reliable-causal")
 """Messages that a member never delivered, not even in another view."""
 _FOR_INDEX = ("view_installed", "clock", VIEWS)
@@ -199,7 +199,8 @@ def _old_deliveries(p: PreparedGroup, scope: ViewScope, views: Longs, cut: Bools
     that belong to another view."""
     facts, sends = p.facts, p.sends
     goes_on = np.array([m.excerpt.goes_on for m in p.run.members] + [False])
-    d = p.deliveries.at(np.isin(p.deliveries.v, views))
+    d = p.deliveries
+    d = d.at(np.isin(d.v, views) | np.isin(facts.where(d.k, d.lseq).now, views))
     starts = packed(sends.s, sends.first)
     at = holder(starts, sends.last, sends.s, d.s, d.first)
     end = holder(starts, sends.last, sends.s, d.s, d.last)
