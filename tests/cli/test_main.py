@@ -204,12 +204,12 @@ def test_an_error_of_our_own_exits_with_3_and_not_with_1(line: str, shown: str) 
     assert done.stderr.splitlines()[-1].startswith("phalanx: an error in phalanx itself")
 
 
-def test_an_installation_that_cannot_be_imported_exits_with_3_and_not_with_1() -> None:
-    program = (
-        "import sys\nsys.modules['phalanx.cli.audit'] = None\nfrom phalanx.cli.main import main\n"
-    )
+@pytest.mark.parametrize("module", ["phalanx.text", "phalanx.cli.audit"])
+def test_an_installation_that_cannot_be_imported_exits_with_3_and_not_with_1(module: str) -> None:
+    program = f"import sys\nsys.modules[{module!r}] = None\n"
+    program += "from phalanx.cli.main import main\nmain(['audit', '.'])\n"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 3
-    assert "phalanx.cli.audit" in done.stderr
+    assert module in done.stderr
