@@ -204,7 +204,7 @@ def test_an_error_of_our_own_exits_with_3_and_not_with_1(line: str, shown: str) 
     assert done.stderr.splitlines()[-1].startswith("phalanx: an error in phalanx itself")
 
 
-@pytest.mark.parametrize("module", ["phalanx.text", "phalanx.cli.audit"])
+@pytest.mark.parametrize("module", ["phalanx.cli.options", "phalanx.cli.audit"])
 def test_an_installation_that_cannot_be_imported_exits_with_3_and_not_with_1(module: str) -> None:
     program = f"import sys\nsys.modules[{module!r}] = None\n"
     program += "from phalanx.cli.main import main\nmain(['audit', '.'])\n"
