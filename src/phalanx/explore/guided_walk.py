@@ -113,8 +113,7 @@ class WalkTree:
             width = rng.choice((1, 2, 3))
         if self._ended > self._budget:
             width = 1
-        for left in reversed(range(width)):
-            child = branch.fork() if left else branch
+        for child in branch.branches(width):
             yield from self._grow(child, policy.next(), depth + 1, max(best, nearness))
 
     def _finish(
@@ -124,8 +123,7 @@ class WalkTree:
             if self._calm or not self._ended or self._rng.random() < ENDED:
                 yield self._flush(branch, policy)
             return
-        for left in reversed(range(2 if nearness == UNDECIDED else 6)):
-            child = branch.fork() if left else branch
+        for child in branch.branches(2 if nearness == UNDECIDED else 6):
             yield self._hear(child, policy.next(), undecided)
 
     def _walked(self, branch: Branch, wrong: Finding | None) -> Walked:

@@ -101,7 +101,7 @@ class LiveGroup:
         self._history = [0] * n
         self.inbox: list[list[deque[Packets]]] = [[deque() for _ in range(n)] for _ in range(n)]
         """Per receiver and sender."""
-        self._shared: set[int] = set()
+        self.shared: frozenset[int] = frozenset()
         """Members shared with a forked group: they are copied before they act."""
         config = lan(mode="hold" if hold else "flow", **(SMALL if setting.small else {}))
         self.members: list[FrozenTimeMember] = []
@@ -127,7 +127,7 @@ class LiveGroup:
         made.gone, made.side = self.gone.copy(), self.side.copy()
         made.steps, made._history = self.steps.copy(), self._history.copy()
         made._issued = self._issued.copy()
-        self._shared, made._shared = set(range(self.n)), set(range(self.n))
+        self.shared = made.shared = frozenset(range(self.n))
         return made
 
     # -------------------------------------------------------------- queries
@@ -166,8 +166,8 @@ class LiveGroup:
     def act(self, p: int, step: str, do: Callable[[FrozenTimeMember], list[Effect]]) -> None:
         """Let a process act. An exception is a finding and ends the process."""
         self.steps.append(step)
-        if p in self._shared:
-            self._shared.remove(p)
+        if p in self.shared:
+            self.shared -= {p}
             self.members[p] = copied(self.members[p])
         try:
             effects = do(self.members[p])

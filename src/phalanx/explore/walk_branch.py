@@ -12,6 +12,8 @@ under way, or an attempt to join is in flight between them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from phalanx.core.ids import ViewId
 from phalanx.core.membership.proposals import Proposal
 from phalanx.explore.live_group import LiveGroup
@@ -34,6 +36,15 @@ class Branch:
     def fork(self) -> Branch:
         """A copy of the walk that continues from here."""
         return Branch(self.group.fork(), self._issuers.copy())
+
+    def branches(self, count: int) -> Iterator[Branch]:
+        """So many walks that continue from here: copies, and this one as the last. The caller must
+        be done with each before it takes the next."""
+        shared = self.group.shared
+        for _ in range(count - 1):
+            yield self.fork()
+        self.group.shared = shared
+        yield self
 
     def observe(self) -> None:
         """Note what has been issued. After every step: an install makes members forget it."""
