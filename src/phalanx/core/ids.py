@@ -16,10 +16,14 @@ import msgspec
 
 NAME_LENGTH_MAX = 128
 INCARNATION_MAX = (1 << 63) - 1
+NUMBER_MAX = 1 << 62
+"""Numbers of frames and messages lie below this, so that what is computed from two of them still
+fits where it is sent and written."""
 MEMBERS_MAX = 1024
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Counter = Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 1)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
 

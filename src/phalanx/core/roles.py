@@ -8,7 +8,7 @@ agreed by the membership protocol; they are a part of every proposal and of ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from phalanx.core.ids import INCARNATION_MAX, MemberId
 OPERATIONS_MAX = 16
 OPERATION_BYTES_MAX = 32
 SERIALS_AHEAD_MAX = 1 << 20
-"""A proposal with a role whose serial is further above the one in force is refused: a forged number
+"""A role whose serial is further above the one in force does not come into force: a forged number
 must not leave the member without greater ones."""
 
 Serial = Annotated[int, msgspec.Meta(ge=1, le=INCARNATION_MAX)]
@@ -80,10 +80,10 @@ def _is_possible(role: Role) -> bool:
     return ordered and problem_with(role.operations) is None
 
 
-def are_ahead(roles: Roles, in_force: Mapping[MemberId, int]) -> bool:
+def is_ahead(role: Role, in_force: int) -> bool:
     """Whether a serial is further ahead of the one in force than a member that follows the rules
     goes."""
-    return any(r.serial > in_force.get(r.member, 0) + SERIALS_AHEAD_MAX for r in roles)
+    return role.serial > in_force + SERIALS_AHEAD_MAX
 
 
 def role_of(roles: Roles, member: MemberId) -> Role | None:

@@ -32,11 +32,11 @@ from phalanx.core.effects import (
     ViewChangeStep,
 )
 from phalanx.core.ids import MemberId, ViewId, boot_view
-from phalanx.core.membership.proposals import epoch
 from phalanx.explore.end_checks import FinalState, described_views, end_finding, is_united
 from phalanx.explore.fast_copy import copied
 from phalanx.explore.frozen_member import NOW, FrozenTimeMember, Timer
 from phalanx.explore.journal_observer import JournalObserver
+from phalanx.explore.lost_entries import lost_entries
 from phalanx.explore.member_history import Finding, MemberHistories, events_of
 
 Packets = tuple[bytes, ...]
@@ -95,7 +95,7 @@ class LiveGroup:
         """Per sender, all packets sent: any of them may arrive again, late."""
         self.attempts: list[tuple[int, int]] = []
         """Senders of attempts to join, and which of their packets these were."""
-        self._issued: list[frozenset[ViewId]] = [frozenset()] * n
+        self.issued_views: list[frozenset[ViewId]] = [frozenset()] * n
         """Per member, the views whose proposals it has issued."""
         self._histories = MemberHistories(hold)
         self._history = [0] * n
@@ -126,7 +126,7 @@ class LiveGroup:
         made.attempts = self.attempts.copy()
         made.gone, made.side = self.gone.copy(), self.side.copy()
         made.steps, made._history = self.steps.copy(), self._history.copy()
-        made._issued = self._issued.copy()
+        made.issued_views = self.issued_views.copy()
         self.shared = made.shared = frozenset(range(self.n))
         return made
 
@@ -227,7 +227,7 @@ class LiveGroup:
     def pass_timer(self, p: int, timer: Timer) -> None:
         effects: list[Effect] = []
         watched = self._calm and timer in ("answer", "speak")
-        lost = self._lost_entries(p) if watched else ()
+        lost = lost_entries(self, p) if watched else ()
 
         def do(member: FrozenTimeMember) -> list[Effect]:
             effects.extend(member.pass_timer(timer))
@@ -250,48 +250,10 @@ class LiveGroup:
                         text = f"m{p} leaves m{q} out, which is alive: time-out"
                         self.wrong = Finding("JN", text)
 
-    def _lost_entries(self, p: int) -> list[int]:
-        """The members that p counts from a view that they never come to."""
-        counted = self.members[p]._protocol.current.entries
-        return [
-            q
-            for who, view in counted.items()
-            if self._never_comes(q := self.index[who], view) or self._cannot_come(q, view)
-        ]
-
     def _note_issued(self, p: int) -> None:
         issued = self.members[p]._protocol.issued
-        if issued and issued[-1].view.id not in self._issued[p]:
-            self._issued[p] |= {proposal.view.id for proposal in issued}
-
-    def _never_comes(self, q: int, view: ViewId) -> bool:
-        """Whether q issued the proposal of a view that others installed, and went to another view
-        of a lower epoch instead. What q says from there looks as if q were still to come (R4), so
-        only rule T can leave out this entry of q."""
-        member = self.members[q]
-        waits = any(own.view.id == view for own in member._protocol.issued)
-        lower = epoch(member.view.id) < epoch(view)
-        return view in self._issued[q] and lower and not waits
-
-    def _cannot_come(self, q: int, view: ViewId) -> bool:
-        """Whether q has issued the proposal of a view that others installed, and lacks a frame of
-        its base that no live member has: the members that had it crashed, or went to views without
-        q. Members that are in the view must have its closing frames and, if they came from
-        the base of q, all that these follow."""
-        member = self.members[q]
-        if not any(own.view.id == view for own in member._protocol.issued):
-            return False
-        here = [r for r in self.live() if self.reaches(q, r) and self.members[r].view.id == view]
-        states = [self.members[r]._active.state for r in here]
-        if any(state.origin.entries.get(state.me) == member.view.id for state in states):
-            return False
-        found = {place for place, _ in self.wanted(q)}
-        closings = {
-            place
-            for state in states
-            for place in zip(state.view.members, state.openings, strict=True)
-        }
-        return any(place not in found | closings for place in member.missing())
+        if issued and issued[-1].view.id not in self.issued_views[p]:
+            self.issued_views[p] |= {proposal.view.id for proposal in issued}
 
     def late(self, p: int, q: int, number: int) -> None:
         """An earlier send of q arrives at p, perhaps for the second time."""

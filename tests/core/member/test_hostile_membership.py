@@ -29,7 +29,7 @@ from phalanx.core.effects import (
     Transmit,
     ViewInstalled,
 )
-from phalanx.core.ids import MEMBERS_MAX, MemberId, View, ViewId, boot_view
+from phalanx.core.ids import MEMBERS_MAX, NUMBER_MAX, MemberId, View, ViewId, boot_view
 from phalanx.core.member.member import Member
 from phalanx.core.membership.proposals import EPOCH_MAX, component_of, proposal_of
 from phalanx.core.membership.statements import MEMBERS_KNOWN_MAX
@@ -335,13 +335,17 @@ def impossible(**more: Any) -> list[bytes]:
         (impossible(closings=(1, 2, 3)), "impossible"),
         (impossible(openings=(1,)), "impossible"),
         (impossible(issued=98), "impossible"),
-        (impossible(issued=(1 << 63) - 1), "impossible"),
+        (impossible(issued=NUMBER_MAX), "impossible"),
+        (impossible(issued=NUMBER_MAX + 1), "malformed"),
         (impossible(start=100), "impossible"),
         (impossible(said=Propose(DeliveredVector((A,), ()))), "impossible"),
+        (impossible(said=Propose(DeliveredVector((A,), (NUMBER_MAX,)))), "impossible"),
+        (impossible(said=Propose(DeliveredVector((A,), (1,), (), (NUMBER_MAX,)))), "impossible"),
         (impossible(said=None, issued=0), "impossible"),
         (impossible(said=None, phase=2), "impossible"),
         (pieces(B, 9_999, (HOME,), Propose()), "ahead"),
-        (pieces(B, (1 << 63) - 1, (HOME,), Propose()), "ahead"),
+        (pieces(B, NUMBER_MAX - 1, (HOME,), Propose()), "ahead"),
+        (pieces(B, NUMBER_MAX, (HOME,), Propose(), vector=(0, 1), issued=1), "malformed"),
         (impossible(vector=(77, 99)), "vector"),
     ],
     ids=[
@@ -374,12 +378,16 @@ def impossible(**more: Any) -> list[bytes]:
         "openings too few",
         "an issue of an earlier frame",
         "an issue far ahead",
+        "an issue beyond all numbers",
         "a start after the issue",
         "more names delivered than numbers",
+        "a message delivered beyond all numbers",
+        "a message known beyond all numbers",
         "a change without a proposal",
         "a phase that there is not",
         "a frame too far ahead",
         "a frame as far ahead as can be",
+        "a frame beyond all numbers",
         "a frame that follows what was never sent",
     ],
 )

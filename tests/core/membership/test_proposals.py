@@ -8,17 +8,33 @@ import msgspec
 import pytest
 from tests.core.forged_packets import body, made_up
 
-from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId, boot_view
+from phalanx.core.ids import INCARNATION_MAX, MEMBERS_MAX, NUMBER_MAX, MemberId, ViewId, boot_view
 from phalanx.core.membership.proposals import (
     EPOCH_MAX,
+    LEFT_OUT_BYTES,
+    SMALL,
     Proposal,
     component_of,
     epoch,
+    fits,
     is_view,
     proposal_of,
     read_proposal,
 )
-from phalanx.core.wire.frames import Component, ProposalBody
+from phalanx.core.roles import OPERATION_BYTES_MAX, OPERATIONS_MAX, Role
+from phalanx.core.wire.frame_codec import encode_frame
+from phalanx.core.wire.frames import (
+    PROPOSAL_BYTES_MAX,
+    Announce,
+    Component,
+    DeliveredVector,
+    FrameKind,
+    ProposalBody,
+    Propose,
+    encode_proposal,
+)
+from phalanx.core.wire.packet_codec import FRAGMENT_HEADER_BYTES
+from phalanx.core.wire.packets import FRAGMENTS_MAX
 
 A, B, C, D = (MemberId(name) for name in "abcd")
 PAIR, LONE = component_of(boot_view([A, B])), component_of(boot_view([C]))
@@ -258,3 +274,46 @@ def test_a_proposal_that_lists_more_members_than_fit_is_refused() -> None:
     out = [(member, part.view) for part in parts for member in part.members[1:]]
     assert read_proposal(proposal_of(parts[:4], out[: 4 * 1023]).encoded) is not None
     assert read_proposal(proposal_of(parts, out).encoded) is None
+
+
+# ---------------------------------------------------------------------------- sizes
+
+
+def long_named(count: int) -> tuple[MemberId, ...]:
+    """Members whose names are as long as there can be."""
+    return tuple(MemberId("\U0001f600" * 124 + f"{k:04}", INCARNATION_MAX) for k in range(count))
+
+
+def test_the_largest_announcement_fits_in_the_fragments_of_the_smallest_datagrams() -> None:
+    most = (NUMBER_MAX,) * MEMBERS_MAX
+    said = Propose(DeliveredVector(long_named(MEMBERS_MAX), most, most, most))
+    announce = Announce(bytes(PROPOSAL_BYTES_MAX), most, *(NUMBER_MAX,) * 2, most, most, said)
+    everybody = tuple(range(MEMBERS_MAX))
+    payload = encode_frame(FrameKind.PROPOSE, 1, bytes(16), everybody, most, 1, [], announce)
+    piece = 256 - FRAGMENT_HEADER_BYTES
+    assert -(-len(payload) // piece) <= FRAGMENTS_MAX
+
+
+def test_few_members_fit_whatever_their_names_and_roles() -> None:
+    names = long_named(SMALL)
+    operations = tuple(f"{k:02}".ljust(OPERATION_BYTES_MAX, "x") for k in range(OPERATIONS_MAX))
+    roles = tuple(Role(member, INCARNATION_MAX, operations) for member in names)
+    each = [Component(ViewId(1, k, b"12345678"), (m,)) for k, m in enumerate(names)]
+    size = len(encode_proposal(each, (), roles)) + sum(
+        len(msgspec.msgpack.encode(r)) for r in roles
+    )
+    assert size + SMALL * (LEFT_OUT_BYTES + 9) <= PROPOSAL_BYTES_MAX
+
+
+def test_members_with_long_names_fit_as_far_as_their_proposal_can_be_sent() -> None:
+    large = made_up(long_named(MEMBERS_MAX))
+    assert fits([large], 0)
+    assert read_proposal(proposal_of([large]).encoded) is not None
+    other = made_up([MemberId(m.name + "x"[: 128 - len(m.name)], 1) for m in large.members], 2)
+    out = [(member, other.view) for member in other.members]
+    assert not fits([large, other], len(out))
+    assert read_proposal(proposal_of([large, other], out).encoded) is None
+
+
+def test_a_left_out_entry_takes_no_more_than_there_is_room_for() -> None:
+    assert len(msgspec.msgpack.encode((MEMBERS_MAX, MEMBERS_MAX))) <= LEFT_OUT_BYTES

@@ -181,3 +181,19 @@ def test_progress_forgets_first_who_was_silent_for_longest() -> None:
         progress.close([MemberId(f"m{k:05}")], {})
     assert A in progress.report([], {}, {}).members
     assert B not in progress.report([], {}, {}).members
+
+
+def test_members_of_the_view_are_remembered_before_all_others() -> None:
+    """A view of as many members as there can be loses half of them and meets as many others."""
+    old = tuple(MemberId(f"m{k:05}") for k in range(MEMBERS_MAX))
+    new = tuple(MemberId(f"n{k:05}") for k in range(MEMBERS_MAX // 2))
+    left, right = component_of(boot_view(old)), component_of(boot_view(new))
+    proposal = proposal_of((left, right), [(m, left.view) for m in old[MEMBERS_MAX // 2 :]])
+    progress = DeliveryProgress()
+    progress.close(old, dict.fromkeys(old, 100))
+    issues = {m: Issue(1, 1, DeliveredVector()) for m in proposal.entries}
+    progress.merged(InstallView(boot_view(old), proposal, issues))
+    said = progress.report(proposal.view.members, {}, {})
+    numbers = dict(zip(said.members, said.numbers, strict=True))
+    assert all(numbers.get(member) == 100 for member in old[: MEMBERS_MAX // 2])
+    assert len(said.members) <= MEMBERS_MAX

@@ -103,7 +103,6 @@ def test_a_proposal_without_roles_is_encoded_as_if_there_were_none() -> None:
         (Role(X, 1, ("read",)),),
         (READS, READS),
         (WRITES, READS),
-        (Role(A, SERIALS_AHEAD_MAX + 1, ()),),
         (Role(A, 1, ("write", "read")),),
         (Role(A, 1, ("read", "read")),),
         (Role(A, 1, tuple(f"op{i:02}" for i in range(17))),),
@@ -263,13 +262,44 @@ def test_a_member_that_has_set_no_role_takes_a_forged_one_away() -> None:
 
 
 def test_a_serial_at_the_bound_waits_for_the_next_view() -> None:
-    """Else the others would refuse the proposal."""
+    """One above it would not come into force."""
     made, forged = protocol(), roles(Role(A, SERIALS_AHEAD_MAX, ("evil",)))
     assert issued(made.step(0, Entered(issue(B, 1, forged)))) == forged
     answered(made, forged, 2)
     again = issued(made.step(0, Resumed()))
     assert again == proposal_of([made.base], (), (Role(A, SERIALS_AHEAD_MAX + 1, ()),))
     assert read_proposal(again.encoded) == again
+
+
+def test_a_serial_beyond_the_bound_does_not_come_into_force() -> None:
+    """Nor that of a component from which the member does not come."""
+    ahead = roles(Role(A, SERIALS_AHEAD_MAX + 1, ("evil",)))
+    assert read_proposal(ahead.encoded) == ahead
+    assert ahead.roles == ()
+    other = roles(Role(A, SERIALS_AHEAD_MAX, ()))
+    known = component_of(other.view, other.roles)
+    lie = Role(A, SERIALS_AHEAD_MAX + 1, ("evil",))
+    assert proposal_of([HOME, known], [(A, known.view)], (lie,)).roles == ()
+    assert proposal_of([HOME, known], [(A, HOME.view)], (lie,)).roles == (lie,)
+
+
+def test_a_serial_that_was_lost_at_the_bound_is_not_missed() -> None:
+    """p raised its serial above a forged one at the bound, and others installed the proposal before
+    that: R3. From the next view it begins again below the bound."""
+    made, older = protocol(), roles(out=(C,))
+    made.step(0, Suspected((C,)))
+    made.step(0, Entered(issue(A, 1, older)))
+    forged = roles(Role(A, SERIALS_AHEAD_MAX - 1, ("evil",)), out=(C,))
+    assert issued(made.step(0, Heard(issue(B, 9, forged), False))) == forged
+    mine = roles(Role(A, SERIALS_AHEAD_MAX, ()), out=(C,))
+    assert issued(made.step(0, Entered(issue(A, 2, forged)))) == mine
+    made.step(0, Entered(issue(A, 3, mine)))
+    made.step(0, Entered(issue(B, 1, older)))
+    witness = Statement(B, 12, component_of(older.view), None, 0, 0, None)
+    assert isinstance(made.step(0, Heard(witness, False))[-1], InstallView)
+    made.step(0, Resumed())
+    again = issued(made.step(0, RoleSet(("read",))))
+    assert again == proposal_of([made.base], (), (Role(A, 1, ("read",)),))
 
 
 def test_a_member_that_leaves_sets_no_role() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phalanx.core.effects import Service
-from phalanx.core.ids import MEMBERS_MAX, MemberId, ViewId
+from phalanx.core.ids import MEMBERS_MAX, NUMBER_MAX, MemberId, ViewId
 from phalanx.core.wire.frame_codec import decode_frame, decode_tag, encode_frame, encode_tag
 from phalanx.core.wire.frames import (
     KIND_OF,
@@ -131,9 +131,9 @@ CROWD = tuple(MemberId(f"m{i:04}") for i in range(MEMBERS_MAX + 1))
         Announce(bytes(PROPOSAL_BYTES_MAX + 1), (1, 1)),
         Announce(b"", (1,) * len(CROWD)),
         Announce(b"", (-1, 1)),
-        Announce(b"", (1 << 63, 1)),
+        Announce(b"", (NUMBER_MAX + 1, 1)),
         Announce(b"", (1, 1), issued=-1),
-        Announce(b"", (1, 1), start=1 << 63),
+        Announce(b"", (1, 1), start=NUMBER_MAX + 1),
         Announce(b"", (1, 1), closings=(1,) * len(CROWD)),
         Announce(b"", (1, 1), closings=(-1, 1)),
         Announce(b"", (1, 1), openings=(1,) * len(CROWD)),
@@ -142,9 +142,9 @@ CROWD = tuple(MemberId(f"m{i:04}") for i in range(MEMBERS_MAX + 1))
         "proposal",
         "vector",
         "negative",
-        "beyond 63 bits",
+        "beyond all numbers",
         "negative issue",
-        "start beyond 63 bits",
+        "start beyond all numbers",
         "closings",
         "negative closing",
         "openings",

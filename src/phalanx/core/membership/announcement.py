@@ -62,7 +62,7 @@ def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
         case Propose(delivered):
             if announce.issued != frame.number:
                 return False
-            if not delivered.is_even:
+            if not delivered.is_possible:
                 return False
         case LeaveAnnounced():
             if announce.issued >= frame.number:

@@ -71,9 +71,10 @@ class Draft:
         return True
 
     def assign(self, role: Role) -> None:
-        """Give a member a role, unless it has a greater one."""
-        self.grown = True
-        self.roles = united(self.roles, (role,))
+        """Give a member a role, unless it has a greater one or there is no room."""
+        if self.has_room({}, roles=(role,)):
+            self.grown = True
+            self.roles = united(self.roles, (role,))
 
     def unite(
         self,
@@ -110,9 +111,11 @@ class Draft:
         if theirs is not None and self._names_me(theirs):
             return False
         components, left_out = {said.view: component}, frozenset[Entry]()
+        roles: Roles = ()
         if theirs is not None:
             components, left_out = components | theirs.components, theirs.left_out
-        if not self.has_room(components, left_out):
+            roles = theirs.assigned
+        if not self.has_room(components, left_out, roles):
             return False
         trial = Draft(
             self._me, self._base, self._current, self._issued, self._history, self._statements
@@ -123,12 +126,15 @@ class Draft:
         return said.view in trial.normal().live
 
     def has_room(
-        self, components: Mapping[ViewId, Component], left_out: frozenset[Entry] = frozenset()
+        self,
+        components: Mapping[ViewId, Component],
+        left_out: frozenset[Entry] = frozenset(),
+        roles: Roles = (),
     ) -> bool:
         """Whether the union with these is a proposal of a size that there can be. Its normal form
         leaves out more entries, but names the same components."""
-        united = self.components | dict(components)
-        return fits(united.values(), len(self.left_out | left_out))
+        every = self.components | dict(components)
+        return fits(every.values(), len(self.left_out | left_out), united(self.roles, roles))
 
     # -------------------------------------------------------------- what follows
 
@@ -181,7 +187,8 @@ class Draft:
             return self.leave_out(said.member, said.view, None)
         if theirs is None or theirs == proposal or theirs <= proposal:
             return False
-        if self._names_me(theirs) or not self.has_room(theirs.components, theirs.left_out):
+        fits_in = self.has_room(theirs.components, theirs.left_out, theirs.assigned)
+        if self._names_me(theirs) or not fits_in:
             return self.leave_out(said.member, said.view, "MOVED")
         self.join(theirs)
         return True

@@ -17,7 +17,7 @@ from phalanx.core.membership.proposals import EPOCH_MAX, Entry, Proposal, epoch
 from phalanx.core.roles import Roles
 from phalanx.core.wire.frames import Component
 
-JOINS_AHEAD_MAX = 1 << 20
+JOINS_AHEAD_MAX = 1 << 24
 """The entries of a component whose epoch is further ahead than this are left out."""
 
 IsPast = Callable[[Component], bool]

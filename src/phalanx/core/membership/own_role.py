@@ -7,7 +7,7 @@ changes that were lost with proposals that nobody installed.
 
 from __future__ import annotations
 
-from phalanx.core.ids import MemberId, ViewId
+from phalanx.core.ids import INCARNATION_MAX, MemberId, ViewId
 from phalanx.core.membership.proposals import Proposal
 from phalanx.core.roles import SERIALS_AHEAD_MAX, Role, role_of
 from phalanx.core.wire.frames import Component
@@ -33,19 +33,25 @@ class OwnRole:
         role = role_of(current.roles, self.me)
         if (role.operations if role else ()) == self.operations:
             return None
-        before = role_of(base.roles, self.me)
-        serial = 1 + max(self._serial, role.serial if role else 0)
         if self._base == base.view and (role is None or role.serial <= self._serial):
             return None
-        if serial > (before.serial if before else 0) + SERIALS_AHEAD_MAX:
-            return None
-        return Role(self.me, serial, self.operations)
+        held, limit = role.serial if role else 0, self._limit(base)
+        serial = 1 + max(self._serial, held)
+        if serial > limit:  # it was raised above a forged one, which the view does not have
+            serial = 1 + held
+        return Role(self.me, serial, self.operations) if serial <= limit else None
 
     def proposed(self, base: Component, proposal: Proposal) -> None:
         """This proposal is issued."""
         role = role_of(proposal.assigned, self.me) if proposal.assigned else None
-        if role is not None and role.operations == self.operations and role.serial > self._serial:
-            self._serial, self._base = role.serial, base.view
+        if role is not None and role.operations == self.operations:
+            if role.serial > self._serial or self._serial >= self._limit(base):
+                self._serial, self._base = role.serial, base.view
+
+    def _limit(self, base: Component) -> int:
+        """The greatest serial that may come into force."""
+        before = role_of(base.roles, self.me)
+        return min((before.serial if before else 0) + SERIALS_AHEAD_MAX, INCARNATION_MAX)
 
     def is_in_force(self, base: Component, current: Proposal) -> bool:
         """Whether the view has the operations that were set, and no change of them is under way."""

@@ -27,8 +27,13 @@ from phalanx.core.ids import (
     digest_of,
     view_digest,
 )
-from phalanx.core.roles import Roles, are_ahead, are_possible, covers, united
-from phalanx.core.wire.frames import Component, ProposalBody, encode_proposal
+from phalanx.core.roles import Roles, are_possible, covers, is_ahead, united
+from phalanx.core.wire.frames import (
+    PROPOSAL_BYTES_MAX,
+    Component,
+    ProposalBody,
+    encode_proposal,
+)
 
 Entry = tuple[MemberId, ViewId]
 """A member as it stands in a view."""
@@ -38,6 +43,10 @@ EPOCH_MAX = (1 << 32) - 1
 COMPONENTS_MAX = MEMBERS_MAX
 LISTED_MAX = 4 * MEMBERS_MAX
 """A proposal names at most so many components, and so many members of them, left out or not."""
+SMALL = 256
+"""So many members are listed in less than `PROPOSAL_BYTES_MAX`, whatever their names and roles."""
+LEFT_OUT_BYTES = 7
+"""What a left-out entry takes at most. Room is kept for all: normal forms leave out more."""
 CACHED = 256
 """So many proposals and components are kept decoded: in a change every frame repeats them."""
 
@@ -117,7 +126,8 @@ class Proposal:
         self.view = self._made()
 
     def _united_roles(self) -> Roles:
-        """The roles that members bring from their components, and those that are assigned."""
+        """The roles that members bring from their components, and those that are assigned, as far
+        as their serials can be (rule M-2)."""
         brought = [
             role
             for view, component in self.components.items()
@@ -126,7 +136,13 @@ class Proposal:
         ]
         if not brought and not self.assigned:
             return ()
-        return united(brought, (r for r in self.assigned if r.member in self.entries))
+        in_force = {role.member: role.serial for role in brought}
+        assigned = (
+            role
+            for role in self.assigned
+            if role.member in self.entries and not is_ahead(role, in_force.get(role.member, 0))
+        )
+        return united(brought, assigned)
 
     def _made(self) -> View:
         """The view that the proposal makes (rule M-4)."""
@@ -194,12 +210,14 @@ def _read_cached(encoded: bytes) -> Proposal | None:
 
 
 def _read(encoded: bytes) -> Proposal | None:
+    if len(encoded) > PROPOSAL_BYTES_MAX:
+        return None
     try:
         body = _decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
         return None
     components = body.components
-    if not components or not fits(components, len(body.left_out)):
+    if not components or not fits(components, len(body.left_out), body.roles):
         return None
     if not all(map(is_view, components)):
         return None
@@ -210,8 +228,10 @@ def _read(encoded: bytes) -> Proposal | None:
         if place >= len(components) or index >= len(components[place].members):
             return None
         out.add((components[place].members[index], components[place].view))
-    if body.roles and not _can_assign(components, body.roles):
-        return None
+    if body.roles:
+        listed = {member for component in components for member in component.members}
+        if not are_possible(body.roles, listed):
+            return None
     proposal = proposal_of(components, out, body.roles)
     count = sum(len(c.members) for c in components) - len(out)
     if len({member.name for member in proposal.entries}) != count:
@@ -219,21 +239,18 @@ def _read(encoded: bytes) -> Proposal | None:
     return proposal
 
 
-def _can_assign(components: Collection[Component], roles: Roles) -> bool:
-    """Whether a proposal of these components can assign these roles (rule M-2)."""
-    listed = {member for component in components for member in component.members}
-    in_force = {
-        role.member: role.serial for role in united(*(component.roles for component in components))
-    }
-    return are_possible(roles, listed) and not are_ahead(roles, in_force)
-
-
-def fits(components: Collection[Component], left_out: int) -> bool:
-    """Whether so many entries of these components can be left out in one proposal."""
+def fits(components: Collection[Component], left_out: int, roles: Roles = ()) -> bool:
+    """Whether so many entries of these components can be left out in one proposal, which assigns
+    these roles."""
     listed = sum(len(component.members) for component in components)
     if len(components) > COMPONENTS_MAX or listed > LISTED_MAX:
         return False
-    return listed - left_out <= MEMBERS_MAX
+    if listed - left_out > MEMBERS_MAX:
+        return False
+    if listed <= SMALL:
+        return True
+    size = len(encode_proposal(components, (), roles))
+    return size + LEFT_OUT_BYTES * listed <= PROPOSAL_BYTES_MAX
 
 
 @lru_cache(CACHED)

@@ -203,9 +203,10 @@ class MembershipProtocol:
             self._statements.hear(now, said)
         if said.leaves and said.member != self.me:
             return self._on_suspected(now, Suspected((said.member,)))
-        if said.proposal is not None and said.view == self.base.view:
+        asked = said.proposal is not None and said.view == self.base.view
+        if asked:
             self._record(said)
-        return self._weigh(now, self._draft(), said.member)
+        return self._weigh(now, self._draft(), said.member, asked=asked)
 
     def _on_met(self, now: int, given: Met) -> list[Instruction]:
         member, view = given.member, given.view
@@ -309,12 +310,18 @@ class MembershipProtocol:
     # -------------------------------------------------------------- the rules
 
     def _weigh(
-        self, now: int, draft: Draft, about: MemberId | None = None, fresh: bool = False
+        self,
+        now: int,
+        draft: Draft,
+        about: MemberId | None = None,
+        fresh: bool = False,
+        asked: bool = False,
     ) -> list[Instruction]:
         """Look at R2 to R5 over all that is known: install, or issue what follows, or wait.
 
         `about` is the only member that has said something new, `fresh` if it did so itself just
-        now. Every step ends in a fixpoint, so with an unchanged draft the others add nothing.
+        now, `asked` if a frame that issues its proposal has entered. Every step ends in a fixpoint,
+        so with an unchanged draft the others add nothing.
         """
         ready = self._installable()
         if ready is not None:
@@ -324,7 +331,7 @@ class MembershipProtocol:
             proposal = self.current
         else:
             proposal = draft.fixpoint(just)
-        if not self._is_due(proposal):
+        if not self._is_due(proposal, asked):
             return []
         if self.collected and draft.has_room(self.collected):
             draft.unite(self.collected, frozenset())
@@ -353,11 +360,13 @@ class MembershipProtocol:
             for member, came_from in proposal.entries.items()
         )
 
-    def _is_due(self, proposal: Proposal) -> bool:
+    def _is_due(self, proposal: Proposal, asked: bool) -> bool:
         """Whether a proposal must be issued. The first must change members, live components or
         roles, unless it answers a member of the base (R5 always answers)."""
         if self.issued:
             return proposal != self.current
+        if asked:
+            return True
         if proposal.live != (self.base.view,) or len(proposal.entries) < len(self.view.members):
             return True
         if proposal.roles != self.base.roles:

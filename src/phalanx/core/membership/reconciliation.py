@@ -5,7 +5,8 @@ proposes a join:
 
     first   the first of its messages since they met last
     last    the last one delivered, with those that will be before the proposed view is installed
-    known   the last one that is here, for whom it may be, or that a merge has reported
+    known   the last one delivered, or that is here in this view, for whom it may be, or that a
+            merge has reported
 
 A component *alone* delivered a message if one of its members did since it met the sender, and the
 message is above all that another component knows. So an application learns what another part did
@@ -49,8 +50,10 @@ class DeliveryProgress:
     def close(self, members: Sequence[MemberId], delivered: Numbers) -> None:
         """A view of these members has ended, in which so much was delivered."""
         for member in members:
+            before = self._reached.pop(member, NOTHING)  # to the end: the latest are kept
             number = delivered.get(member, 0)
-            self._note(member, _raised(self._reached.get(member, NOTHING), number, number))
+            self._reached[member] = _raised(before, number, number)
+        self._forget_others(members)
 
     def merged(self, install: InstallView) -> None:
         """A view is installed. If it merges several, this member meets those that come from other
@@ -66,10 +69,11 @@ class DeliveryProgress:
             if member not in together:
                 last = self._reached.get(member, NOTHING).last
                 number = told.get(member, 0)
-                self._note(member, Reached(number + 1, last, max(last, number)))
+                self._reached[member] = Reached(number + 1, last, max(last, number))
         for member, number in told.items():
             if member in self._reached:
                 self._reached[member] = _raised(self._reached[member], 0, number)
+        self._forget_others(install.view.members)
 
     def report(
         self, members: Sequence[MemberId], delivered: Numbers, known: Numbers
@@ -80,9 +84,10 @@ class DeliveryProgress:
         for member in delivered.keys() | known.keys():
             before = reached.get(member, NOTHING)
             reached[member] = _raised(before, delivered.get(member, 0), known.get(member, 0))
-        useful = sorted(
-            (member, r) for member, r in reached.items() if r.known or member not in members
-        )[:MEMBERS_MAX]
+        view = frozenset(members)
+        useful = [(m, reached[m]) for m in members if m in reached and reached[m].known]
+        others = sorted((m, r) for m, r in reached.items() if m not in view)
+        useful = sorted(useful + others[: MEMBERS_MAX - len(useful)])
         firsts, beyond = [r.first for _, r in useful], [r.known - r.last for _, r in useful]
         return DeliveredVector(
             tuple(member for member, _ in useful),
@@ -91,11 +96,13 @@ class DeliveryProgress:
             tuple(beyond) if any(beyond) else (),
         )
 
-    def _note(self, member: MemberId, reached: Reached) -> None:
-        self._reached.pop(member, None)  # to the end: the latest are kept
-        self._reached[member] = reached
-        while len(self._reached) > MEMBERS_MAX:
-            del self._reached[next(iter(self._reached))]
+    def _forget_others(self, members: Sequence[MemberId]) -> None:
+        """Make room: of members that are not in the view the latest are kept."""
+        excess = len(self._reached) - MEMBERS_MAX
+        if excess > 0:
+            view = frozenset(members)
+            for member in [m for m in self._reached if m not in view][:excess]:
+                del self._reached[member]
 
 
 def _raised(before: Reached, last: int, known: int) -> Reached:

@@ -23,7 +23,7 @@ from struct import Struct, error
 import msgspec
 
 from phalanx.core.effects import Service
-from phalanx.core.ids import ViewId
+from phalanx.core.ids import NUMBER_MAX, ViewId
 from phalanx.core.wire.frames import KIND_OF, Control, Frame, FrameKind, MessageRun
 from phalanx.core.wire.packets import Refusal
 
@@ -136,6 +136,8 @@ def decode_frame(
         runs, at, ordered = _read_runs(payload, at, first, heads)
         if at != len(payload) or (kind == FrameKind.DATA) != (n_runs > 0):
             raise ValueError("length")
+        if (runs[-1].first + runs[-1].count if runs else first) > NUMBER_MAX:
+            raise ValueError("number")
         if control is None and kind not in _PLAIN_KINDS:
             raise ValueError("control")
     except (error, ValueError, IndexError, msgspec.MsgspecError, RecursionError, OverflowError):

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from operator import add
 from typing import Annotated
 
 import msgspec
 
 from phalanx.core.effects import Service
-from phalanx.core.ids import MEMBERS_MAX, Counter, Digest, MemberId, ViewId
+from phalanx.core.ids import MEMBERS_MAX, NUMBER_MAX, Counter, Digest, MemberId, Number, ViewId
 from phalanx.core.roles import Role
 
-PROPOSAL_BYTES_MAX = 1 << 24
-"""More than the largest proposal of the largest group needs."""
+PROPOSAL_BYTES_MAX = 1 << 20
+"""A frame with a proposal of this size, and all that an announcement has besides, fits in the
+fragments of the smallest datagrams (`tests/core/membership/test_proposals.py`)."""
 
 
 Place = tuple[int, int]
@@ -111,7 +113,7 @@ class Frame(msgspec.Struct, gc=False):
 # ------------------------------------------------------------------ control messages
 
 Members = Annotated[tuple[MemberId, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
-Numbers = Annotated[tuple[Counter, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
+Numbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 RolesInView = Annotated[tuple[Role, ...], msgspec.Meta(max_length=MEMBERS_MAX)]
 RolesAssigned = Annotated[tuple[Role, ...], msgspec.Meta(max_length=4 * MEMBERS_MAX)]
 
@@ -168,11 +170,15 @@ class DeliveredVector(msgspec.Struct, frozen=True, array_like=True):
     """Per sender, how many more messages this member knows of; empty if none of any."""
 
     @property
-    def is_even(self) -> bool:
-        """Whether its lists are as long as they must be."""
-        lengths = len(self.numbers), len(self.firsts), len(self.beyond)
+    def is_possible(self) -> bool:
+        """Whether its lists are as long as they must be, and name messages that there can be."""
         count = len(self.members)
-        return lengths[0] == count and all(length in (0, count) for length in lengths[1:])
+        if len(self.numbers) != count:
+            return False
+        if len(self.firsts) not in (0, count) or len(self.beyond) not in (0, count):
+            return False
+        known = map(add, self.numbers, self.beyond) if self.beyond else self.numbers
+        return max(known, default=0) < NUMBER_MAX
 
 
 class Propose(msgspec.Struct, frozen=True, array_like=True, tag="propose"):
@@ -202,9 +208,9 @@ class Announce(msgspec.Struct, frozen=True, array_like=True, tag="announce"):
     Encoded apart, because many frames bring the same one, which is decoded and checked once."""
     vector: Numbers
     """The whole vector time over the members of the sender's view."""
-    issued: Counter = 0
+    issued: Number = 0
     """The sender's frame that issued the proposal; 0 if it has issued none in this view."""
-    start: Counter = 0
+    start: Number = 0
     """Frames of the sender up to this one are not carried into the view that the proposal makes."""
     closings: Numbers = ()
     """In phase 1: per member of the view that the proposal makes, the frame with which it issued

@@ -58,7 +58,9 @@ class FrameReassembler:
         self.drop(place)
         pieces = [partial.pieces[i] for i in range(partial.count)]
         size = len(pieces[0]) if len(pieces) > 1 else 0
-        if size and (set(map(len, pieces[:-1])) != {size} or not 0 < len(pieces[-1]) <= size):
+        if len(pieces) > 1 and (
+            set(map(len, pieces[:-1])) != {size} or not 0 < len(pieces[-1]) <= size
+        ):
             return False
         return b"".join(pieces), size
 

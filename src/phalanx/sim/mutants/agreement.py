@@ -135,7 +135,7 @@ _CONSIDER = Draft._consider
 # ------------------------------------------------------------------ R5: what is answered
 
 
-def nothing_to_answer(self: MembershipProtocol, proposal: Proposal) -> bool:
+def nothing_to_answer(self: MembershipProtocol, proposal: Proposal, asked: bool) -> bool:
     """A first proposal that changes nothing is not issued, though a member waits for it."""
     if self.issued:
         return proposal != self.current
