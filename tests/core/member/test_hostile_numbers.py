@@ -25,7 +25,7 @@ A, B, C = (MemberId(name) for name in "abc")
 
 
 def data(view: View, number: int, first: int, count: int = 1) -> bytes:
-    """The payload of a frame of c with basic messages."""
+    """The payload of a frame of c with empty basic messages."""
     run = MessageRun(Service.BASIC, first, count, None, 0, (0,) * count)
     tag = encode_tag(view.id)
     return encode_frame(FrameKind.DATA, 0, tag, [], [], first, [(run, [b""] * count)])

@@ -8,11 +8,15 @@ frame or itself. It cannot refuse lies that could be true: frames are not authen
 
 from __future__ import annotations
 
-from phalanx.core.ids import MemberId
+from phalanx.core.ids import NUMBER_MAX, MemberId
 from phalanx.core.membership.proposals import Proposal, read_proposal
 from phalanx.core.membership.statements import Statement
 from phalanx.core.wire.frame_codec import decode_tag
 from phalanx.core.wire.frames import Announce, Component, Frame, LeaveAnnounced, Propose
+
+ANNOUNCED_MAX = NUMBER_MAX // 2
+"""The greatest number of an announced frame. Numbers of a view go on from those of such frames, and
+no view lasts for as many frames again."""
 
 
 def component_of_frame(frame: Frame) -> Component | None:
@@ -39,7 +43,7 @@ def _is_possible(frame: Frame, component: Component, sender: MemberId) -> bool:
     announce = frame.control
     assert announce is not None
     size = len(component.members)
-    if frame.phase > 1 or len(announce.vector) != size:
+    if frame.phase > 1 or len(announce.vector) != size or frame.number > ANNOUNCED_MAX:
         return False
     if announce.openings and len(announce.openings) != size:
         return False

@@ -38,6 +38,8 @@ _LONG = 1  # run flag: 32-bit lengths
 _IS_PART = 2  # run flag: a part of a large message
 _HAS_TO = 4  # run flag: not for the whole view
 
+FIRST_MAX = NUMBER_MAX // 2
+"""The greatest number of a frame's first message: that of its last is below NUMBER_MAX."""
 _SERVICES = tuple(Service)
 _SWAP = sys.byteorder == "big"
 _pack = msgspec.msgpack.Encoder().encode
@@ -136,7 +138,7 @@ def decode_frame(
         runs, at, ordered = _read_runs(payload, at, first, heads)
         if at != len(payload) or (kind == FrameKind.DATA) != (n_runs > 0):
             raise ValueError("length")
-        if (runs[-1].first + runs[-1].count if runs else first) > NUMBER_MAX:
+        if first > FIRST_MAX:
             raise ValueError("number")
         if control is None and kind not in _PLAIN_KINDS:
             raise ValueError("control")

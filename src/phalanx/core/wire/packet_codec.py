@@ -22,7 +22,7 @@ from zlib import crc32
 import msgspec
 
 from phalanx.config import Config
-from phalanx.core.ids import NUMBER_MAX, MemberId, digest_of
+from phalanx.core.ids import MemberId, digest_of
 from phalanx.core.wire.frames import Frame
 from phalanx.core.wire.packets import (
     FRAGMENTS_MAX,
@@ -121,8 +121,7 @@ class PacketCodec:
             if len(data) >= FRAGMENT_HEADER_BYTES and data[: _PREFIX.size] == self._fragment:
                 head = _FRAGMENT.unpack_from(data, HEADER_BYTES)
                 table, sender, via, number, index, count, repeat = head
-                possible = 0 < number < NUMBER_MAX and repeat < 2
-                if possible and not index and count and at + count <= end:
+                if not index and count and number and repeat < 2 and at + count <= end:
                     payload = self._join(packets, at, count)
                     if payload is not None:
                         size = len(data) - FRAGMENT_HEADER_BYTES if count > 1 else 0
@@ -168,7 +167,7 @@ class PacketCodec:
             fragment = Fragment(inside[_FRAGMENT.size :], *_FRAGMENT.unpack_from(inside))
             if (
                 not fragment.index < fragment.count <= FRAGMENTS_MAX
-                or not 0 < fragment.number < NUMBER_MAX
+                or not fragment.number
                 or fragment.repeat > 1
             ):
                 return Refusal("malformed")
