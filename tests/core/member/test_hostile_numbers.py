@@ -8,14 +8,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.core.forged_packets import body, forged
+from tests.core.forged_packets import body, forged, made_up
 
 from phalanx.core.effects import Datagrams, Refused, Service, SuspectMember, ViewInstalled
 from phalanx.core.ids import NUMBER_MAX, MemberId, View, ViewId, view_digest
 from phalanx.core.membership.proposals import component_of, named_roles, proposal_of
 from phalanx.core.roles import Role
 from phalanx.core.wire.frame_codec import encode_frame, encode_tag
-from phalanx.core.wire.frames import Component, DeliveredVector, FrameKind, MessageRun, Propose
+from phalanx.core.wire.frames import (
+    Announce,
+    Component,
+    DeliveredVector,
+    FrameKind,
+    MessageRun,
+    Propose,
+)
 from phalanx.core.wire.packet_codec import PacketCodec
 from phalanx.core.wire.packets import Fragment, Hello
 
@@ -125,6 +132,21 @@ def test_a_proposal_is_answered_though_a_forged_hello_seems_newer(mesh: Build) -
     group.step(0, SuspectMember(B))
     group.pump(5_000)
     assert any(isinstance(effect, ViewInstalled) for effect in group.seen[0])
+
+
+def test_an_announcement_that_cannot_be_is_refused_in_a_quiet_group_too(mesh: Build) -> None:
+    """Members in a change refuse it: else some would have the frame and others never."""
+    group = mesh("abc")
+    group.pump(300)
+    view, number = group.members[0].view, group.members[0].have[2] + 1
+    vector = (0, 0, number)
+    for proposal, reason in ((body([made_up([A, B, C], 0, 1)]), "impossible"), (None, None)):
+        announce = Announce(proposal or body([component_of(view)]), vector)
+        tag = encode_tag(view.id)
+        payload = encode_frame(FrameKind.ACK, 0, tag, [], [], 1, [], announce)
+        group.step(0, Datagrams(fragments(view, number, [payload])))
+        assert refused(group, 0) == ({"impossible": 1})
+        assert group.members[0].have[2] == number - (reason is not None)
 
 
 def test_no_number_of_a_report_is_beyond_what_can_be_sent() -> None:

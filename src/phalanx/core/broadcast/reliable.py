@@ -214,6 +214,9 @@ class ReliableBroadcast:
         if frame.phase or frame.kind > _ACK or not self.steady:
             self._defer(now, frame)
             return []
+        if frame.control is not None and sender_of(frame) != self._members[frame.sender]:
+            self._unusable(now, place, "impossible")  # as members in a change do
+            return []
         if not self.dag.ready(frame):
             self._wait(now, place, frame)
             return []

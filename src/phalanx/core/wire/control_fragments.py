@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from phalanx.config import Config
 from phalanx.core.ids import digest_of
+from phalanx.core.wire.frames import PROPOSAL_BYTES_MAX
 from phalanx.core.wire.packet_codec import HEADER_BYTES, PacketCodec
 from phalanx.core.wire.packets import (
     FRAGMENTS_MAX,
@@ -19,7 +20,7 @@ from phalanx.core.wire.packets import (
 )
 
 BEGUN_MAX = 64
-BYTES_MAX = 256 << 10
+BYTES_MAX = 2 * PROPOSAL_BYTES_MAX
 _PART_BYTES = HEADER_BYTES + 32
 """What a part needs beside its piece, at most."""
 
