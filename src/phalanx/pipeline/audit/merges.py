@@ -12,6 +12,7 @@ told of, or that had been sent when they met the sender.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -47,7 +48,7 @@ class Come(msgspec.Struct):
     """Of what is not above it, nothing is delivered by another component alone."""
     record: MergeRecord
     views: tuple[int, ...]
-    """The last two views before."""
+    """The last two views before, and their components, from which messages are carried into them."""
 
 
 class Merge(msgspec.Struct):
@@ -109,17 +110,19 @@ def _merges(run: Chronicle, out: GroupFindings, upto_of: Upto) -> Iterator[Merge
 def _records(
     run: Chronicle, member: MemberRecord, wanted: set[int]
 ) -> dict[int, tuple[MergeRecord, tuple[int, ...]]]:
-    """At each of these views, what the member knew when it came to it, and the views before."""
+    """At each of these views, what the member knew when it came to it, and the views before with
+    their components."""
     if member.excerpt.merges is None:
         return {}
     record, found = member.excerpt.merges.copy(), {}
-    views: list[int] = []
+    views: list[tuple[int, ...]] = []
     for install in member.installs:
         if install.v in wanted and install.v not in found:
-            found[install.v] = record.copy(), tuple(views[-2:])
-        views.append(install.v)
+            found[install.v] = record.copy(), tuple(chain(*views[-2:]))
+        sides = member.sides.get(install.v, ())
+        views.append((install.v, *(side.w for side in sides)))
         reported: dict[str, int] = {}
-        for side in member.sides.get(install.v, ()):
+        for side in sides:
             raise_to(reported, dict(zip(side.delivered, side.delivered_upto, strict=True)))
         record.installed(member.label, install.inside, install.transitional, reported)
     return found

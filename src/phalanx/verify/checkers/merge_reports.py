@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable
+from itertools import chain
 
 import msgspec
 
@@ -49,7 +50,7 @@ class Standing(msgspec.Struct, frozen=True):
     known: frozenset[Member]
     """Whom it was in a view with."""
     views: tuple[str, ...]
-    """The last two views before."""
+    """The last two views before, and their components, from which messages are carried into them."""
 
     def knows(self, sender: Member) -> int:
         """No message up to this number is delivered by another component alone."""
@@ -229,7 +230,7 @@ class _Standings:
         met: Upto = {}
         told: Upto = {}
         known: set[Member] = set()
-        been: list[str] = []
+        been: list[tuple[str, ...]] = []
 
         def delivered(lseq: int) -> Upto:
             nonlocal at
@@ -246,9 +247,9 @@ class _Standings:
                 if len(known | trace.inside[install.view]) > REMEMBERED_MAX:
                     proposed = None
                 numbers = delivered(install.lseq), met.copy(), told.copy()
-                facts = (*numbers, frozenset(known), tuple(been[-2:]))
+                facts = (*numbers, frozenset(known), tuple(chain(*been[-2:])))
                 self.of[member, install.view] = Standing(proposed, *facts)
-            been.append(install.view)
+            been.append((install.view, *install.components))
             known |= trace.inside[install.view]
             reported: Upto = {}
             for side in trace.sides[member].get(install.view, ()):
