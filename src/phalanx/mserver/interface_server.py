@@ -312,5 +312,5 @@ class InterfaceServer:
 
     def _leave(self, token: str, member: str) -> None:
         arguments = {"name": self._outbox.uid_of(member), "member": member}
-        id_ = f"{token}/leave-{member}"
+        id_ = f"{token}/leave-{member.replace('/', ' ')}"  # the client is what stands before /
         self._submit(CallSubmitted(self._group_call(id_, "leave_group", arguments)))

@@ -123,7 +123,7 @@ class CallDesk:
         if record.pends:
             return WAITS
         if record.own is None:
-            return CallDescends(record.below[0]) if record.below else WAITS
+            return CallDescends(record.below[0], uid) if record.below else WAITS
         kept = stable.groups.get(uid, NO_RECORD).own
         if kept is None:
             return WAITS

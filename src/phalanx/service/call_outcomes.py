@@ -29,9 +29,10 @@ class CallClimbs(msgspec.Struct, frozen=True):
 
 
 class CallDescends(msgspec.Struct, frozen=True):
-    """A child set owns the group."""
+    """A child set owns the group, which the name of the call means."""
 
     child: str
+    uid: str
 
 
 class CallNeedsPin(msgspec.Struct, frozen=True):

@@ -98,10 +98,12 @@ class CallRoutes:
                 return _reply(request, CallResult(request.call.id, error=error))
             case CallClimbs():
                 return self._climb(facts, speaker, waiting, key)
-            case CallDescends(child):
+            case CallDescends(child, uid):
                 parents = facts.state.kids.get(child, ())
                 speaker.desk.close(key)
-                down = replace(request, set=child, down=True, hops=request.hops + 1)
+                call = replace(request.call, bound=uid)
+                hops = request.hops + 1
+                down = replace(request, set=child, call=call, down=True, hops=hops)
                 return [ForServer(parents[0], down)] if parents else []
             case _:
                 return []
