@@ -86,7 +86,9 @@ class Campus:
             self.clients.append(found)
             return found
 
-    def call(self, client: BlockingServiceClient, called: str, /, **arguments: Any) -> dict[str, Any]:
+    def call(
+        self, client: BlockingServiceClient, called: str, /, **arguments: Any
+    ) -> dict[str, Any]:
         """A call that is repeated while the service cannot answer yet."""
         until = time.monotonic() + WAIT_SECONDS
         while True:

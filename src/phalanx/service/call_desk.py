@@ -195,7 +195,7 @@ class CallDesk:
             return WAITS
         record = draft.record(call.bound)
         own = record.own
-        if own is None or own.ended is not None or record.pends or facts.unserved(own):
+        if own is None or own.ended is not None or record.pends or facts.is_frozen(own):
             return WAITS
         if call.kind == "merge" and call.member == PIN_ONLY:
             pin(draft, own.uid, call.id)

@@ -40,7 +40,7 @@ class DirectiveSender:
                     continue
                 own = record.own
                 if uid not in frozen:
-                    frozen[uid] = bool(facts.unserved(own))
+                    frozen[uid] = facts.is_frozen(own)
                 out += self._to(facts, step, served, own, frozen[uid])
             out += self._to_new_members(facts, step, served, frozen)
         return out
@@ -96,7 +96,7 @@ class DirectiveSender:
             if not new:
                 continue
             if uid not in frozen:
-                frozen[uid] = bool(facts.unserved(own))
+                frozen[uid] = facts.is_frozen(own)
             due = tuple(m for m in new if self._is_due(facts, m, (None, own.view.vid)))
             if due and not frozen[uid]:
                 out += _chain(facts, step, served, own, due, None)

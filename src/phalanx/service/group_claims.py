@@ -77,7 +77,7 @@ class GroupClaims:
             if record.own is not None and facts.unserved(record.own, sure=True):
                 continue
             group = longest_history([held[i] for i in sorted(held)])
-            kept = [m for m in group.view.members if m in members and _fits_here(facts, group, m)]
+            kept = members_kept(facts, group, members)
             claimed = next_view(group, kept, "claim", draft.context)
             claimed = replace(claimed, epoch=claimed.epoch + 1, pin=None, want=None)
             apart = None
@@ -87,6 +87,11 @@ class GroupClaims:
             put_apart(draft, apart)
             del self._wanted[uid]
             facts.grace.clear(("claim", facts.name, uid))
+
+
+def members_kept(facts: SetFacts, group: ServiceGroup, without_owner: tuple[str, ...]) -> list[str]:
+    """The members of a claimed group: those that are served here and fit."""
+    return [m for m in group.view.members if m in without_owner and _fits_here(facts, group, m)]
 
 
 def _has_no_owner(

@@ -36,7 +36,7 @@ def groups_carried_up(facts: SetFacts) -> tuple[HandOver, ...]:
             if pend.to != "up" or (facts.above is not None and pend.id in facts.above.seen):
                 continue
             key = ("carried", facts.name, pend.id)
-            lost = facts.unserved(pend.group)
+            lost = lost_on_the_way(facts, pend.group)
             if lost and not facts.grace.waited(facts.now, key):
                 continue
             if lost:
@@ -48,6 +48,16 @@ def groups_carried_up(facts: SetFacts) -> tuple[HandOver, ...]:
     return tuple(out)
 
 
+def lost_on_the_way(facts: SetFacts, group: ServiceGroup) -> tuple[str, ...]:
+    """Members of a group that is carried up which may have another owner below by now."""
+    return facts.unserved(group)
+
+
+def is_repeated(draft: StateDraft, pend: HandOver) -> bool:
+    """Whether a hand-over has been carried out already."""
+    return pend.id in draft.state.seen
+
+
 def adopt_from_below(
     facts: SetFacts, draft: StateDraft, child: str, carried: tuple[HandOver, ...]
 ) -> None:
@@ -56,11 +66,11 @@ def adopt_from_below(
     for pend in carried:
         uid = pend.group.uid
         record = draft.record(uid)
-        if pend.id in draft.state.seen or draft.is_full:
+        if is_repeated(draft, pend) or draft.is_full:
             continue
         own, apart = pend.group, None
         if record.own is not None:
-            if facts.unserved(record.own):
+            if facts.is_frozen(record.own):
                 continue
             from_child = frozenset(
                 m
@@ -106,12 +116,12 @@ def take_from_above(facts: SetFacts, draft: StateDraft, above: SetState) -> None
     stable."""
     for uid in sorted(above.groups):
         for pend in above.groups[uid].pends:
-            if pend.to != facts.name or pend.carrier != facts.me or pend.id in draft.state.seen:
+            if pend.to != facts.name or pend.carrier != facts.me or is_repeated(draft, pend):
                 continue
             record = draft.record(uid)
             own, apart = pend.group, None
             if record.own is not None:
-                if facts.unserved(record.own):
+                if facts.is_frozen(record.own):
                     continue
                 here = frozenset(record.own.view.members)
                 own, apart = joined(own, record.own, draft.context, here)

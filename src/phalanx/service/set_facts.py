@@ -53,6 +53,10 @@ class SetFacts(msgspec.Struct, frozen=True):
             return ()
         return self.table.unserved(self.now, self.state, group, sure)
 
+    def is_frozen(self, group: ServiceGroup) -> bool:
+        """While a member is unserved, nobody is told a view and none is made (rule G2)."""
+        return bool(self.unserved(group))
+
     def believers(self, uid: str) -> tuple[str, ...]:
         """Members served here that have a view of a group."""
         return tuple(

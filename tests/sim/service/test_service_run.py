@@ -45,6 +45,19 @@ def test_a_broken_rule_of_the_tree_is_found(mutant: str, seed: int, found: str) 
     assert found in {name for name, _ in run.violations}
 
 
+def test_groups_through_faults_come_to_rest_and_violate_nothing() -> None:
+    tally = sweep_service((0, 4), ServicePlan(faults=8, calls=20), jobs=1)
+    assert tally.failing_seeds == []
+    for what in ("entry adopt", "entry take", "call join done", "union applied", "entry fail"):
+        assert tally.counts[what] > 0
+
+
+def test_a_single_crash_of_a_server_excludes_no_live_member() -> None:
+    tally = sweep_service((0, 8), ServicePlan(calls=1, single=True), jobs=1)
+    assert tally.failing_seeds == []
+    assert tally.counts["excluded alive"] == 0
+
+
 def test_an_unknown_mutant_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mutant"), service_mutant("no-such"):
         pass
@@ -70,10 +83,12 @@ def test_a_run_does_not_depend_on_the_order_of_hashes() -> None:
 
 
 def test_the_command_prints_the_sums_and_how_to_replay_a_failure() -> None:
-    arguments = ["--seeds", "1:2", "--faults", "2", "--seconds", "5", "--jobs", "1"]
-    done = CliRunner().invoke(service, [*arguments, "--json"])
+    arguments = ["--seeds", "1:2", "--faults", "2", "--calls", "3", "--seconds", "5"]
+    done = CliRunner().invoke(service, [*arguments, "--jobs", "1", "--json"])
     assert done.exit_code == 0
     assert json.loads(done.output)["runs"] == 1
-    done = CliRunner().invoke(service, ["--seeds", "3:4", "--jobs", "1", "--mutant", "no-acting"])
+    done = CliRunner().invoke(
+        service, ["--seeds", "3:4", "--calls", "0", "--jobs", "1", "--mutant", "no-acting"]
+    )
     assert done.exit_code == 1
     assert "replay: phalanx sim service --seeds 3:4" in done.output

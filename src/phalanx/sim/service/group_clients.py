@@ -37,6 +37,8 @@ class GroupClients:
         self.rng = rng
         self.results: list[FinishedCall] = []
         self.counts: Counter[str] = Counter()
+        self.rules = True
+        """Whether groups have partition rules; without, every part goes on."""
         self._queues: dict[str, list[GroupCall]] = {i: [] for i in world.interfaces}
         self._number = 0
         world.answered = self.answered
@@ -47,6 +49,8 @@ class GroupClients:
         path = list(self.world.topology.path(self.world.topology.set_of_interface(interface)))
         scope = self.rng.choice(path[-2:]) if self.rng.random() < 0.8 else self.rng.choice(path)
         properties = {"survive": self.rng.choice(SURVIVE), "merge": self.rng.choice(MERGE)}
+        if not self.rules:
+            properties = {}
         text = msgspec.json.encode(
             {k: msgspec.json.encode(v).decode() for k, v in properties.items()}
         ).decode()

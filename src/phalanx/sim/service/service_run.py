@@ -50,6 +50,8 @@ class ServicePlan(msgspec.Struct, frozen=True):
     seconds: int = 30
     snipe: float = 0.02
     """How often a server that has just decided is stopped before it has reported it."""
+    single: bool = False
+    """Nothing but one crash of a server or an interface, which stays down for ten seconds."""
 
 
 class ServiceRun(msgspec.Struct, frozen=True):
@@ -187,10 +189,13 @@ def _run(seed: int, plan: ServicePlan) -> ServiceRun:
         storm.calm = True
         storm.restarted = clients.restarted
         begin = WARM
+        clients.rules = not plan.single
         _warm_up(world, rng, clients)
-        for _ in range(plan.calls):
+        for _ in range(0 if plan.single else plan.calls):
             world.at(rng.randrange(WARM, WARM + plan.seconds * SECOND), clients.random_call)
-        storm.calm = False
+        storm.calm = plan.single
+    if plan.single:
+        return _single_crash(seed, world, rng, clients)
     for _ in range(plan.faults):
         world.at(begin + rng.randrange(plan.seconds * SECOND), storm.strike)
     while world.now < begin + plan.seconds * SECOND and not world.is_broken:
@@ -207,6 +212,24 @@ def _run(seed: int, plan: ServicePlan) -> ServiceRun:
     if clients is not None:
         world.counts.update(clients.counts)
     return ServiceRun(seed, tuple(violations), world.digest(), dict(world.counts), rest_s)
+
+
+def _single_crash(
+    seed: int, world: ServiceWorld, rng: Random, clients: GroupClients | None
+) -> ServiceRun:
+    """One host stops; who is told of the end of a membership although it lives is counted."""
+    before = world.group_checks.counts["excluded"]
+    host = world.hosts[rng.choice(sorted(world.hosts))]
+    world.crash(host)
+    kind = "server" if isinstance(host, SimServer) else "interface"
+    world.counts[f"single crash of {kind}"] += 1
+    world.run_until(world.now + 10 * SECOND)
+    world.counts["excluded alive"] = world.group_checks.counts["excluded"] - before
+    world.start(host)
+    violations = _until_rest(world, clients)
+    violations = [*world.checks.violations, *world.group_checks.violations, *violations]
+    world.counts.update(world.group_checks.counts)
+    return ServiceRun(seed, tuple(violations), world.digest(), dict(world.counts), 0.0)
 
 
 def _warm_up(world: ServiceWorld, rng: Random, clients: GroupClients) -> None:
