@@ -58,7 +58,7 @@ class Campus:
     def is_whole(self) -> bool:
         """Each set has one component with all of its members, and each interface a home."""
         rows = json.loads(self.run("ms", "tree", "--json"))["sets"]
-        homes = {}
+        homes: dict[str, str] = {}
         for name in SERVERS:
             status = read_status(status_path(self.state, name)) or {"sets": {}}
             for each in status["sets"].values():

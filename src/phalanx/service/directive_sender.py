@@ -36,7 +36,7 @@ class DirectiveSender:
                 record = facts.stable.groups.get(uid)
                 if record is None or record.own is None:
                     continue
-                if entry.child and uid in facts.table.held_below(entry.child):
+                if uid in facts.table.held_by(entry):
                     continue
                 own = record.own
                 if uid not in frozen:

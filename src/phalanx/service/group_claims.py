@@ -7,12 +7,14 @@ with the members of this set that fit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec.structs import replace
 
 from phalanx.service.group_duties import put_apart
 from phalanx.service.group_messages import FetchGroup
 from phalanx.service.group_union import joined
-from phalanx.service.group_views import fits, follows, next_view
+from phalanx.service.group_views import fits, next_view
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.state_draft import StateDraft
 from phalanx.service.values import (
@@ -76,7 +78,10 @@ class GroupClaims:
                 continue
             if record.own is not None and facts.unserved(record.own, sure=True):
                 continue
-            group = longest_history([held[i] for i in sorted(held)])
+            lasts = [facts.table.position(m) for m in members]
+            group = longest_history([held[i] for i in sorted(held)], lasts)
+            if group is None:
+                continue
             kept = members_kept(facts, group, members)
             claimed = next_view(group, kept, "claim", draft.context)
             claimed = replace(claimed, epoch=claimed.epoch + 1, pin=None, want=None)
@@ -113,30 +118,41 @@ def _fits_here(facts: SetFacts, group: ServiceGroup, member: str) -> bool:
     return fits(group, member, entry.served.positions[member])
 
 
-def longest_history(held: list[ServiceGroup]) -> ServiceGroup:
-    """The group with the latest view, and of all views that anybody holds those that led to it."""
-    best = held[0]
-    for group in held[1:]:
-        if follows(group, best.view.vid) or (
-            not follows(best, group.view.vid) and group.view.vid > best.view.vid
-        ):
-            best = group
+def longest_history(
+    held: Sequence[ServiceGroup], lasts: Sequence[Vid | None]
+) -> ServiceGroup | None:
+    """The group as of the longest history that members without owner have gone through; `lasts` are
+    their last views. Interfaces may hold other branches as well, of members that have an owner.
+    None if nobody holds one of these views."""
     known: dict[Vid, GroupView] = {}
     for group in held:
         for view in (*group.history, group.view):
             known.setdefault(view.vid, view)
+    best: tuple[GroupView, dict[Vid, GroupView]] | None = None
+    for last in sorted(vid for vid in lasts if vid is not None and vid in known):
+        past = _ancestors(known, known[last])
+        if best is None or best[0].vid in past or last > best[0].vid:
+            best = (known[last], past)
+    if best is None:
+        return None
+    history = tuple(best[1][vid] for vid in sorted(best[1]))[-HISTORY_VIEWS_MAX:]
+    latest = max(held, key=lambda group: group.view.vid)
+    return replace(latest, view=best[0], history=history, admitted=_admitted(held))
+
+
+def _ancestors(known: Mapping[Vid, GroupView], view: GroupView) -> dict[Vid, GroupView]:
+    """The known views that led to one."""
     found: dict[Vid, GroupView] = {}
-    open_ = list(best.view.preds)
+    open_ = list(view.preds)
     while open_:
         vid = open_.pop()
         if vid in known and vid not in found:
             found[vid] = known[vid]
             open_ += known[vid].preds
-    history = tuple(sorted(found.values(), key=lambda view: view.vid))[-HISTORY_VIEWS_MAX:]
-    return replace(best, history=history, admitted=_admitted(held))
+    return found
 
 
-def _admitted(held: list[ServiceGroup]) -> dict[str, int]:
+def _admitted(held: Sequence[ServiceGroup]) -> dict[str, int]:
     admitted: dict[str, int] = {}
     for group in held:
         for interface, number in group.admitted.items():

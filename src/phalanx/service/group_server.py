@@ -260,7 +260,7 @@ class GroupServer:
         state = logs[name].state
         held = {uid for uid, record in state.groups.items() if is_held(record, above.seen)}
         for child in self.topology.children(name):
-            held |= speaker.table.held_below(child)
+            held |= speaker.table.held_below(state, child)
         carried = groups_carried_up(self.facts(now, logs, name))
         tell = Tell(set_above, lineage, asked, name, (), tuple(sorted(held)), carried)
         return self._to_speaker(now, logs, set_above, tell)
@@ -447,8 +447,9 @@ class GroupServer:
         if facts.state.lineage != speaker.table.lineage:
             return []  # nobody has answered yet
         owner_duties(facts, draft)
-        for child, carried in sorted(speaker.carried.items()):
-            adopt_from_below(facts, draft, child, carried)
+        for (child, parent), carried in sorted(speaker.carried.items()):
+            if parent in facts.state.kids.get(child, ()):
+                adopt_from_below(facts, draft, child, carried)
         above_name = self.topology.above(name)
         if above_name is not None and above_name in logs and facts.above is not None:
             above = logs[above_name]

@@ -18,7 +18,7 @@ from phalanx.service.effects import (
     RecordRemoved,
 )
 from phalanx.service.group_messages import Directive, Served
-from phalanx.service.values import GroupView, ServiceGroup, number_of
+from phalanx.service.values import GroupView, ServiceGroup, Vid, number_of
 
 OVER_KEPT = 1024
 """Memberships that have ended and are remembered."""
@@ -142,9 +142,16 @@ class MembershipBook:
         views: dict[object, GroupView] = {each.vid: each for each in (*past, view)}
         last = max(views.values(), key=lambda each: each.vid)
         rest = sorted((v for v in views.values() if v.vid != last.vid), key=lambda v: v.vid)
-        group = replace(head, view=last, history=tuple(rest)[-VIEWS_KEPT:])
+        old = self._views_of_members(uid)
+        kept = [v for v in rest[:-VIEWS_KEPT] if v.vid in old]
+        group = replace(head, view=last, history=(*kept, *rest[-VIEWS_KEPT:]))
         self.groups[uid] = group
         return [HeldHistory(group)]
+
+    def _views_of_members(self, uid: str) -> set[Vid]:
+        """The last views of the members of a group; they may have gone different ways."""
+        mine = (m for m in self.members.values() if m.uid == uid and not m.over)
+        return {m.view.vid for m in mine if m.view is not None}
 
     def _forget_old(self) -> list[DurableRecord]:
         over = [m for m, held in self.members.items() if held.over]

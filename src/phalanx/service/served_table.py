@@ -19,6 +19,7 @@ from phalanx.service.values import (
     Gid,
     ServiceGroup,
     SetState,
+    Vid,
     interface_of,
     number_of,
 )
@@ -42,7 +43,8 @@ class ServedTable:
         self.lineage = b""
         self.asked = 0
         self._entries: dict[str, TableEntry] = {}
-        self._held: dict[str, frozenset[str]] = {}
+        self._held: dict[tuple[str, Gid], frozenset[str]] = {}
+        """By child set and its parent: two components of a child may have one each."""
 
     def begin(self, now: int, lineage: bytes) -> int:
         """A new question; returns its number, which is the time or the next free one."""
@@ -60,8 +62,8 @@ class ServedTable:
         changed = False
         if tell.child and tell.held is not None:
             held = frozenset(tell.held)
-            changed = held != self._held.get(tell.child, frozenset())
-            self._held[tell.child] = held
+            changed = held != self._held.get((tell.child, sender), frozenset())
+            self._held[(tell.child, sender)] = held
         for served in tell.served:
             known = self._entries.get(served.interface)
             if known is not None and known.asked > tell.asked:
@@ -71,13 +73,18 @@ class ServedTable:
             self._entries[served.interface] = entry
         return changed
 
-    def held_below(self, child: str) -> frozenset[str]:
-        """The groups of which a child set, or one below it, has reported a record."""
-        return self._held.get(child, frozenset())
+    def held_by(self, entry: TableEntry) -> frozenset[str]:
+        """The groups of which a set on the way to an interface has reported a record."""
+        return self._held.get((entry.child, entry.teller), frozenset())
 
-    def release(self, child: str, uid: str) -> None:
+    def held_below(self, state: SetState, child: str) -> frozenset[str]:
+        """The groups of which any component of a child set, or one below it, has a record."""
+        parents = state.kids.get(child, ())
+        return frozenset().union(*(self._held.get((child, p), ()) for p in parents))
+
+    def release(self, child: str, parent: Gid, uid: str) -> None:
         """A group that a child set has handed up is not held there any more."""
-        self._held[child] = self.held_below(child) - {uid}
+        self._held[(child, parent)] = self._held.get((child, parent), frozenset()) - {uid}
 
     def entry(
         self, now: int, state: SetState, interface: str, sure: bool = False
@@ -112,11 +119,16 @@ class ServedTable:
         found = self.entry(now, state, interface_of(member), sure)
         if found is None:
             return False
-        if found.child and group.uid in self.held_below(found.child):
+        if group.uid in self.held_by(found):
             return False
         return has_member(found.served, group.uid, member) and fits(
             group, member, found.served.positions.get(member)
         )
+
+    def position(self, member: str) -> Vid | None:
+        """The last view of a member, as far as reported."""
+        found = self._entries.get(interface_of(member))
+        return None if found is None else found.served.positions.get(member)
 
     def unserved(
         self, now: int, state: SetState, group: ServiceGroup, sure: bool = False

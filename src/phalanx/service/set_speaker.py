@@ -45,8 +45,8 @@ class SetSpeaker:
         self.sender = DirectiveSender()
         self.claims = GroupClaims()
         self.data = DataFanOut(times.send_wait_ns)
-        self.carried: dict[str, tuple[HandOver, ...]] = {}
-        """For each child set the groups that its parent reports on their way up."""
+        self.carried: dict[tuple[str, Gid], tuple[HandOver, ...]] = {}
+        """For each child set and its parent the groups that are on their way up."""
         self.ask_at = 0
         self._above: Ask | None = None
         self._above_at = 0
@@ -70,10 +70,10 @@ class SetSpeaker:
         self, now: int, state: SetState, stable: SetState | None, above: SetState | None
     ) -> SetFacts:
         """What this speaker sees now."""
-        for child, pends in sorted(self.carried.items()):
+        for (child, parent), pends in sorted(self.carried.items()):
             for pend in pends:
                 if pend.id in state.seen:
-                    self.table.release(child, pend.group.uid)
+                    self.table.release(child, parent, pend.group.uid)
         path = self.path_above(now, above)
         contested = self._above.contested if self._above is not None and path else ()
         return SetFacts(
@@ -137,8 +137,8 @@ class SetSpeaker:
         """An answer. Returns whether anything has changed by it."""
         changed = self.table.take(sender, tell)
         if tell.child and tell.held is not None and tell.lineage == self.table.lineage:
-            changed |= self.carried.get(tell.child, ()) != tell.carried
-            self.carried[tell.child] = tell.carried
+            changed |= self.carried.get((tell.child, sender), ()) != tell.carried
+            self.carried[(tell.child, sender)] = tell.carried
         return changed
 
     # -------------------------------------------------------------- what sets below cannot see
@@ -188,7 +188,7 @@ class SetSpeaker:
                 continue
             for member in members:
                 entry = self.table.entry(now, state, interface_of(member))
-                if entry is None or uid in self.table.held_below(entry.child):
+                if entry is None or uid in self.table.held_by(entry):
                     continue
                 last = entry.served.positions.get(member)
                 if last is None or member in own.view.members or follows(own, last):

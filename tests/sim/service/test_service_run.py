@@ -52,6 +52,18 @@ def test_groups_through_faults_come_to_rest_and_violate_nothing() -> None:
         assert tally.counts[what] > 0
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        35,  # a merge that was refused was pinned and unpinned without end
+        115,  # a claim took another branch that the interface held as well
+        122,  # two components of a child set, of which one had handed the group up
+    ],
+)
+def test_runs_that_violated_a_property_once(seed: int) -> None:
+    assert run_service(seed, ServicePlan(faults=8, calls=20)).violations == ()
+
+
 def test_a_single_crash_of_a_server_excludes_no_live_member() -> None:
     tally = sweep_service((0, 8), ServicePlan(calls=1, single=True), jobs=1)
     assert tally.failing_seeds == []
