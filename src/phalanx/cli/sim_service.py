@@ -31,6 +31,9 @@ from phalanx.sim.service.service_sweep import sweep_service
     help="Calls of clients in each run; 20. Without any there are no groups.",
 )
 @click.option(
+    "--all-rights", is_flag=True, help="Every client may split, merge and delete every group."
+)
+@click.option(
     "--seconds", type=WholeNumber(1, 3600), default=30, help="Virtual time of the faults; 30."
 )
 @click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
@@ -41,6 +44,7 @@ def service(
     levels: int | None,
     faults: int,
     calls: int,
+    all_rights: bool,
     seconds: int,
     jobs: int | None,
     mutant: str | None,
@@ -59,7 +63,9 @@ def service(
     """
     with service_mutant(mutant):
         pass  # an unknown mutant is reported before any worker starts
-    plan = ServicePlan(levels=levels or 0, faults=faults, calls=calls, seconds=seconds)
+    plan = ServicePlan(
+        levels=levels or 0, faults=faults, calls=calls, seconds=seconds, all_rights=all_rights
+    )
     tally = sweep_service(seeds, plan, mutant, jobs)
     facts = tally.summary()
     if as_json:
@@ -83,6 +89,7 @@ def service(
             lowest = min(tally.failing_seeds)
             broken = f" --mutant {mutant}" if mutant else ""
             tree = f" --levels {levels}" if levels else ""
+            tree += " --all-rights" if all_rights else ""
             click.echo(
                 f"replay: phalanx sim service --seeds {lowest}:{lowest + 1} --faults {faults} "
                 f"--calls {calls} --seconds {seconds}{tree}{broken}"

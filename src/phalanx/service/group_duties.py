@@ -73,8 +73,9 @@ def _own_group(
 def _recall_for_believers(
     facts: SetFacts, draft: StateDraft, uid: str, record: GroupRecord
 ) -> None:
-    """A group below one child has a member, or a former one, below another, which its owner does
-    not reach: it has to come here (rule G6)."""
+    """A group has to come here (rule G6): it is below one child and has a member, or a former one,
+    below another, which its owner does not reach; or the scope that had its name is lost, and only
+    the owner knows what it was."""
     if record.recall or record.pends or not record.below:
         return
     elsewhere = [
@@ -82,11 +83,13 @@ def _recall_for_believers(
         for m in facts.believers(uid)
         if facts.topology.child_towards(facts.name, interface_of(m)) not in record.below
     ]
+    is_top = facts.topology.above(facts.name) is None
+    nameless = is_top and uid not in draft.state.names.values()
     key = ("believers", facts.name, uid)
-    if not elsewhere:
+    if not elsewhere and not nameless:
         facts.grace.clear(key)
     elif facts.grace.waited(facts.now, key):
-        draft.put(uid, replace(record, recall=True), "recall for members elsewhere")
+        draft.put(uid, replace(record, recall=True), "recall to here")
 
 
 def _ended_group(

@@ -175,7 +175,8 @@ def keep_pointers(draft: StateDraft, below: SetState, is_stable: bool, only_pare
         if group is not None and group.scope == here and group.ended is None:
             if record.own is None:
                 draft.register(group)
-        if theirs.is_empty and below.set in record.below and is_stable and only_parent:
+        is_over = theirs.is_empty or (group is not None and group.scope == below.set)
+        if is_over and below.set in record.below and is_stable and only_parent:
             rest = tuple(c for c in record.below if c != below.set)
             draft.put(uid, replace(record, below=rest), "unpoint")
 

@@ -193,8 +193,8 @@ class SetLog:
             return []
         if self._acked is not None:
             theirs = key(self._acked.change, self._acked.coordinator, view)
-            if not goes_before(key(change, self.me, view), theirs):
-                return []
+            if self._acked.other is not None or not goes_before(key(change, self.me, view), theirs):
+                return []  # nobody that proposes a union hears of a change that goes before it
         return self._begin(now, change)
 
     def _begin(self, now: int, change: SetChange) -> Effects:
@@ -264,7 +264,8 @@ class SetLog:
         acked, out = self._acked, Effects()
         if acked is not None and acked.change.id != change.id:
             mine = key(acked.change, acked.coordinator, view)
-            if not goes_before(key(change, sender, view), mine):
+            union = acked.other is not None and acked.coordinator != self.me
+            if union or not goes_before(key(change, sender, view), mine):
                 return [Send(sender, self._say.answer(change.id, "busy"))]
         if self._work is not None and self._work.united is not None:
             out.append(effects.ChangeDropped(self._work.change.id))
@@ -272,8 +273,7 @@ class SetLog:
         self._disarm("ack")
         self._arm("commit", now + self._times.commit_wait_ns)
         self._acked = AckedChange(change, sender, message.other)
-        if self._acked != acked:
-            out.append(effects.Persist(self.record()))
+        out += [effects.Persist(self.record())] if self._acked != acked else []
         return [*out, Send(sender, self._say.answer(change.id, "acked"))]
 
     def _commits(self, now: int, sender: Gid, commits: tuple[Commit, ...]) -> Effects:

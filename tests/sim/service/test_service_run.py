@@ -64,6 +64,18 @@ def test_runs_that_violated_a_property_once(seed: int) -> None:
     assert run_service(seed, ServicePlan(faults=8, calls=20)).violations == ()
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        1039,  # the name of a group was lost with its scope, while it was owned two levels below
+        1088,  # two components decided a union with the same third one
+    ],
+)
+def test_runs_with_all_rights_that_violated_a_property_once(seed: int) -> None:
+    plan = ServicePlan(faults=10, calls=40, all_rights=True)
+    assert run_service(seed, plan).violations == ()
+
+
 def test_a_single_crash_of_a_server_excludes_no_live_member() -> None:
     tally = sweep_service((0, 8), ServicePlan(calls=1, single=True), jobs=1)
     assert tally.failing_seeds == []

@@ -39,6 +39,8 @@ class GroupClients:
         self.counts: Counter[str] = Counter()
         self.rules = True
         """Whether groups have partition rules; without, every part goes on."""
+        self.all_rights = False
+        """Whether every client may split, merge and delete every group."""
         self._queues: dict[str, list[GroupCall]] = {i: [] for i in world.interfaces}
         self._number = 0
         world.answered = self.answered
@@ -51,6 +53,8 @@ class GroupClients:
         properties = {"survive": self.rng.choice(SURVIVE), "merge": self.rng.choice(MERGE)}
         if not self.rules:
             properties = {}
+        if self.all_rights:
+            properties["default_rights"] = "admin"
         text = msgspec.json.encode(
             {k: msgspec.json.encode(v).decode() for k, v in properties.items()}
         ).decode()

@@ -50,6 +50,8 @@ class ServicePlan(msgspec.Struct, frozen=True):
     seconds: int = 30
     snipe: float = 0.02
     """How often a server that has just decided is stopped before it has reported it."""
+    all_rights: bool = False
+    """Every client may split, merge and delete every group."""
     single: bool = False
     """Nothing but one crash of a server or an interface, which stays down for ten seconds."""
 
@@ -190,6 +192,7 @@ def _run(seed: int, plan: ServicePlan) -> ServiceRun:
         storm.restarted = clients.restarted
         begin = WARM
         clients.rules = not plan.single
+        clients.all_rights = plan.all_rights
         _warm_up(world, rng, clients)
         for _ in range(0 if plan.single else plan.calls):
             world.at(rng.randrange(WARM, WARM + plan.seconds * SECOND), clients.random_call)
