@@ -40,6 +40,18 @@ def owner_duties(facts: SetFacts, draft: StateDraft) -> None:
             _recall_for_believers(facts, draft, uid, record)
 
 
+NAMELESS_GRACES = 4
+"""After which the name of a group is free of which the scope has no record."""
+
+
+def free_lost_names(facts: SetFacts, draft: StateDraft) -> None:
+    """Names of groups that are lost: without members, or with all servers that knew them. A group
+    that turns up again is registered again."""
+    for uid in sorted(set(draft.state.names.values()) - draft.state.groups.keys()):
+        if facts.grace.waited(facts.now, ("lost", facts.name, uid), NAMELESS_GRACES):
+            draft.free(uid)
+
+
 def _own_group(
     facts: SetFacts, draft: StateDraft, uid: str, record: GroupRecord, own: ServiceGroup
 ) -> None:

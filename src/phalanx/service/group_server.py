@@ -31,7 +31,7 @@ from phalanx.service.call_routes import (
 )
 from phalanx.service.effects import ConfirmSet, Send, ServiceEffect
 from phalanx.service.entries import Entry
-from phalanx.service.group_duties import owner_duties
+from phalanx.service.group_duties import free_lost_names, owner_duties
 from phalanx.service.group_messages import (
     Ask,
     CallResult,
@@ -447,6 +447,7 @@ class GroupServer:
         if facts.state.lineage != speaker.table.lineage:
             return []  # nobody has answered yet
         owner_duties(facts, draft)
+        free_lost_names(facts, draft)
         for (child, parent), carried in sorted(speaker.carried.items()):
             if parent in facts.state.kids.get(child, ()):
                 adopt_from_below(facts, draft, child, carried)

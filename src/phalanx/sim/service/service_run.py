@@ -277,7 +277,7 @@ def _late_joins(world: ServiceWorld, rng: Random, clients: GroupClients) -> list
     late: dict[str, str] = {}
     for name, state in last_states(world).items():
         spanned = [i for i in sorted(world.interfaces) if world.topology.spans(name, i)]
-        for called in sorted(state.names):
+        for called in sorted(n for n, uid in state.names.items() if uid in state.groups):
             interface = rng.choice(spanned)
             if not world.interfaces[interface].is_up:
                 continue
