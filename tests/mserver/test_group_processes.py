@@ -189,7 +189,7 @@ def test_the_commands_create_join_and_show_a_group(campus: Campus) -> None:
         assert joined["member"] in watched.output
     finally:
         member.send_signal(signal.SIGINT)
-        member.wait(WAIT_SECONDS)
+        member.communicate(timeout=WAIT_SECONDS)
     client = campus.client(HOSTS[0])
     try:
         wait_for(
