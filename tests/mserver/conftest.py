@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from phalanx.core.ids import MemberId
 from phalanx.mserver.datagram_link import DatagramLink
@@ -23,21 +24,27 @@ from phalanx.service.effects import (
     Persist,
     ServiceEffect,
 )
+from phalanx.service.group_messages import CallResult, GroupCall
 from phalanx.service.inputs import CallSubmitted, InterfaceInput
 from phalanx.service.message_codec import MessageCodec
-from phalanx.service.messages import CallResult, GroupCall
 from phalanx.service.values import GroupView, Vid
 
 
 class LocalGroups:
     """Joins and leaves take effect at once; a repeated call gives the same answer. What it keeps is
-    in its record, so that it comes back after a restart."""
+    in its records, so that it comes back after a restart."""
 
     def __init__(self, rows: Mapping[str, bytes]) -> None:
-        self.record = InterfaceRecord("h", 0, MemberId("home", 1), bytes(8))
+        self.record = InterfaceRecord("h", 0, "home")
+        self.members: dict[str, HeldMembership] = {}
         for record in records_of(rows):
-            assert isinstance(record, InterfaceRecord)
-            self.record = record
+            match record:
+                case InterfaceRecord():
+                    self.record = record
+                case HeldMembership(member):
+                    self.members[member] = record
+                case _:
+                    raise AssertionError(record)
         self.seen: list[GroupCall] = []
 
     def deadline(self) -> int | None:
@@ -66,38 +73,31 @@ class LocalGroups:
                 return [Answer(CallResult(call.id, error=f"denied({call.kind})"))]
 
     def _members(self) -> dict[str, HeldMembership]:
-        return {m: held for m, held in self.record.members.items() if not held.excluded}
+        return {m: held for m, held in self.members.items() if not held.over}
 
     def _join(self, call: GroupCall) -> list[ServiceEffect]:
-        if call.id in self.record.bound:
-            return [self._answer(call, self.record.bound[call.id])]
+        known = next((m for m, held in self.members.items() if held.call == call.id), None)
+        if known is not None:
+            return [self._answer(call, known)]
         number = self.record.last_number + 1
         member = f"h/{number}"
-        members = {**self.record.members, member: HeldMembership(member, "u")}
-        bound = {**self.record.bound, call.id: member}
-        return [*self._view(members, bound, number, "join"), self._answer(call, member)]
+        self.members[member] = HeldMembership(member, "u", call.id)
+        return [*self._view(member, number, "join"), self._answer(call, member)]
 
     def _leave(self, call: GroupCall) -> list[ServiceEffect]:
-        held = self.record.members[call.member]
-        members = {
-            **self.record.members,
-            call.member: HeldMembership(held.member, "u", excluded=True),
-        }
+        self.members[call.member] = replace(self.members[call.member], over=True)
         number = self.record.last_number + 1
-        effects = self._view(members, self.record.bound, number, "leave")
+        effects = self._view(call.member, number, "leave")
         over = Notify(call.member, "u", None, None)
         return [*effects, over, Answer(CallResult(call.id, "u", vid=self._vid(number)))]
 
-    def _view(
-        self, members: dict[str, HeldMembership], bound: dict[str, str], number: int, cause: str
-    ) -> list[ServiceEffect]:
+    def _view(self, changed: str, number: int, cause: str) -> list[ServiceEffect]:
         before = self._vid(self.record.last_number)
-        self.record = InterfaceRecord(
-            "h", 0, MemberId("home", 1), bytes(8), members, bound=bound, last_number=number
-        )
+        self.record = replace(self.record, last_number=number)
         live = tuple(self._members())
         view = GroupView(self._vid(number), (before,), live, {}, cause)
-        return [Persist(self.record), *(Notify(member, "u", view, before) for member in live)]
+        saved = [Persist(self.record), Persist(self.members[changed])]
+        return [*saved, *(Notify(member, "u", view, before) for member in live)]
 
     def _answer(self, call: GroupCall, member: str) -> Answer:
         vid = self._vid(self.record.last_number)

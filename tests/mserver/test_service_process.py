@@ -26,16 +26,17 @@ from phalanx.service.effects import (
     ServiceEffect,
     SetForgotten,
 )
+from phalanx.service.group_messages import HomeChosen
 from phalanx.service.inputs import InterfaceInput, MessageReceived, TimerDue
 from phalanx.service.message_codec import MessageCodec
-from phalanx.service.messages import HomeChosen, ServiceEnvelope
+from phalanx.service.messages import ServiceEnvelope
 
 ME, PEER = MemberId("a", 1), MemberId("b", 1)
 HELLO = HomeChosen("h", 7)
 
 
 def record(seq: int) -> InterfaceRecord:
-    return InterfaceRecord("h", seq, PEER, bytes(8))
+    return InterfaceRecord("h", seq, PEER.name)
 
 
 class Scripted:

@@ -96,7 +96,7 @@ def test_a_side_that_is_behind_brings_back_its_members_from_where_they_are() -> 
 def test_a_rule_keeps_two_sides_apart_under_two_names() -> None:
     whole = grown(EMPTY, "m1/1", "m2/1", "m3/1")
     one, other = without(whole, "m3/1", at=b"a"), without(whole, "m1/1", "m2/1", at=b"b")
-    kept, apart = joined(one, other, b"union", merges=lambda group: False)
+    kept, apart = joined(one, other, b"union", merges=lambda one, other: False)
     assert kept.uid == "g1"
     assert kept.view.members == ("m1/1", "m2/1")
     assert apart is not None

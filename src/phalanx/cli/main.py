@@ -61,6 +61,7 @@ COMMANDS = {
     "journal": "journal",
     "lake": "lake",
     "measures": "measures",
+    "mi": "mi",
     "ms": "ms",
     "mserver": "mserver",
     "node": "node",

@@ -1,4 +1,4 @@
-"""`phalanx sim service`: simulate the servers of the wide-area membership service."""
+"""`phalanx sim service`: simulate the wide-area membership service."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ from phalanx.sim.service.service_sweep import sweep_service
 )
 @click.option("--faults", type=WholeNumber(0, 1000), default=8, help="Faults of each run; 8.")
 @click.option(
+    "--calls",
+    type=WholeNumber(0, 10_000),
+    default=20,
+    help="Calls of clients in each run; 20. Without any there are no groups.",
+)
+@click.option(
+    "--all-rights", is_flag=True, help="Every client may split, merge and delete every group."
+)
+@click.option(
     "--seconds", type=WholeNumber(1, 3600), default=30, help="Virtual time of the faults; 30."
 )
 @click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
@@ -34,15 +43,18 @@ def service(
     seeds: tuple[int, int],
     levels: int | None,
     faults: int,
+    calls: int,
+    all_rights: bool,
     seconds: int,
     jobs: int | None,
     mutant: str | None,
     as_json: bool,
 ) -> None:
-    """Simulate trees of servers of the wide-area membership service.
+    """Simulate the wide-area membership service: trees of servers, interfaces and their clients.
 
-    Servers crash, with their disks or without, and come back; parts of the network are cut and
-    heal; messages are lost. Every state of every set is checked, and whether all comes to rest.
+    Servers crash, with their disks or without, and come back, and so do interfaces; parts of the
+    network are cut and heal; messages are lost. Every state of every set and every view of every
+    member is checked, and whether all comes to rest.
 
     \b
     Examples:
@@ -51,7 +63,9 @@ def service(
     """
     with service_mutant(mutant):
         pass  # an unknown mutant is reported before any worker starts
-    plan = ServicePlan(levels=levels or 0, faults=faults, seconds=seconds)
+    plan = ServicePlan(
+        levels=levels or 0, faults=faults, calls=calls, seconds=seconds, all_rights=all_rights
+    )
     tally = sweep_service(seeds, plan, mutant, jobs)
     facts = tally.summary()
     if as_json:
@@ -64,14 +78,21 @@ def service(
             f"{counts['union applied']} unions; {counts['founded']} components founded; at rest "
             f"after at most {tally.slowest_rest_s:g} s"
         )
+        if calls:
+            click.echo(
+                f"{counts['views']} views installed, {counts['call join done']} joins; groups "
+                f"moved {counts['entry adopt'] + counts['entry take']} times, claimed "
+                f"{counts['entry claim']} times; {counts['excluded']} members told of their end"
+            )
         if tally.first_failure:
             click.echo(tally.first_failure)
             lowest = min(tally.failing_seeds)
             broken = f" --mutant {mutant}" if mutant else ""
             tree = f" --levels {levels}" if levels else ""
+            tree += " --all-rights" if all_rights else ""
             click.echo(
                 f"replay: phalanx sim service --seeds {lowest}:{lowest + 1} --faults {faults} "
-                f"--seconds {seconds}{tree}{broken}"
+                f"--calls {calls} --seconds {seconds}{tree}{broken}"
             )
     if tally.failing_seeds:
         raise click.exceptions.Exit(1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from phalanx.mserver.client_messages import CallReply
 from phalanx.service.calls.attributes import encoded_attributes
-from phalanx.service.messages import CallKind, CallResult, GroupCall
+from phalanx.service.group_messages import CallKind, CallResult, GroupCall
 
 KINDS: dict[str, CallKind] = {
     "create_group": "create",

@@ -34,9 +34,9 @@ from phalanx.mserver.group_call import call_reply, group_call
 from phalanx.mserver.notice_outbox import NoticeOutbox
 from phalanx.service.calls.argument_check import checked_call
 from phalanx.service.calls.call_errors import ServiceError, Unavailable
-from phalanx.service.effects import Answer, Notify, ServiceEffect
+from phalanx.service.effects import Answer, Notify, PassData, ServiceEffect
+from phalanx.service.group_messages import GroupCall
 from phalanx.service.inputs import CallSubmitted
-from phalanx.service.messages import GroupCall
 
 CLIENTS_MAX = 1024
 CALLS_MAX = 1024
@@ -109,6 +109,8 @@ class InterfaceServer:
         for effect in effects:
             if isinstance(effect, Notify):
                 rows |= self._outbox.add(effect)
+            elif isinstance(effect, PassData):
+                rows |= self._outbox.add_data(effect)
             elif isinstance(effect, Answer) and not effect.result.error:
                 result = effect.result
                 member = result.values.get("member", "")
@@ -122,6 +124,9 @@ class InterfaceServer:
         match effect:
             case Notify(member=member):
                 self._pass_on(member)
+                self._expect_client(member)
+            case PassData(member=member):
+                self._pass_on(member)
             case Answer(result=result):
                 token, _, number = result.id.rpartition("/")
                 if number.isdigit():
@@ -129,8 +134,16 @@ class InterfaceServer:
                 if result.id in self._joins:
                     self._joins.discard(result.id)
                     self._pass_on(result.values.get("member", ""))
+                    self._expect_client(result.values.get("member", ""))
             case _:
                 self.counts["unexpected-effect"] += 1
+
+    def _expect_client(self, member: str) -> None:
+        """A member whose client is gone leaves, unless the client comes back in time."""
+        token = self._outbox.members.get(member, "")
+        if token and token not in self._sessions and token not in self._departures:
+            if not self._outbox.is_over(member):
+                self._depart_later(token)
 
     def _pass_on(self, member: str) -> None:
         token = self._outbox.members.get(member, "")
@@ -261,7 +274,8 @@ class InterfaceServer:
         id_ = f"{session.token}/{message.number}"
         if message.call == "join_group":
             self._joins.add(id_)
-        self._submit(CallSubmitted(self._group_call(id_, message.call, arguments)))
+        call = self._group_call(id_, message.call, arguments)
+        self._submit(CallSubmitted(call, message.timeout_ms * 1_000_000))
 
     def _group_call(self, id_: str, call: str, arguments: Mapping[str, Any]) -> GroupCall:
         return group_call(id_, self._interface, call, arguments, f"{self._interface}-{id_}")
@@ -298,5 +312,5 @@ class InterfaceServer:
 
     def _leave(self, token: str, member: str) -> None:
         arguments = {"name": self._outbox.uid_of(member), "member": member}
-        id_ = f"{token}/leave-{member}"
+        id_ = f"{token}/leave-{member.replace('/', ' ')}"  # the client is what stands before /
         self._submit(CallSubmitted(self._group_call(id_, "leave_group", arguments)))

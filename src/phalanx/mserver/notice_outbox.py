@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.mserver.client_messages import MemberNotice
-from phalanx.service.effects import Notify
+from phalanx.mserver.client_messages import MemberNotice, NoticeKind
+from phalanx.service.effects import Notify, PassData
 
 NOTICES_MAX = 4096
 """Notices of one member that may wait. A client that reads nothing for longer loses its member."""
@@ -83,8 +83,24 @@ class NoticeOutbox:
         queue.last += 1
         queue.uid = effect.uid
         queue.over = effect.view is None
+        if not queue.client and "~" in effect.member:  # a split has made it; no call names it
+            queue.client = effect.call.rpartition("/")[0]
         if not queue.departed:
             queue.waiting.append(_notice(effect, queue.last))
+        return self._row(effect.member)
+
+    def add_data(self, effect: PassData) -> dict[str, bytes | None]:
+        """Number a message for a member and keep it, in order with its views."""
+        queue = self._queues.get(effect.member)
+        if queue is None or queue.over or queue.departed:
+            return {}
+        queue.last += 1
+        data = effect.data
+        queue.waiting.append(
+            MemberNotice(
+                effect.member, queue.last, "message", data.uid, sender=data.sender, body=data.body
+            )
+        )
         return self._row(effect.member)
 
     def is_overfull(self, member: str) -> bool:
@@ -129,7 +145,8 @@ def _notice(effect: Notify, number: int) -> MemberNotice:
     previous = str(effect.previous) if effect.previous is not None else ""
     view = effect.view
     if view is None:
-        return MemberNotice(effect.member, number, "excluded", effect.uid, previous=previous)
+        kind: NoticeKind = "ended" if effect.ended else "excluded"
+        return MemberNotice(effect.member, number, kind, effect.uid, previous=previous)
     return MemberNotice(
         effect.member,
         number,

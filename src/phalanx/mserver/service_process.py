@@ -24,10 +24,14 @@ from phalanx.mserver.datagram_link import Address, DatagramLink
 from phalanx.mserver.record_store import RecordStore
 from phalanx.service.effects import (
     DurableRecord,
+    HeldHistory,
+    HeldMembership,
     Ignored,
     InterfaceRecord,
     Multicast,
+    OpenCall,
     Persist,
+    RecordRemoved,
     Send,
     ServiceEffect,
     SetForgotten,
@@ -39,6 +43,9 @@ from phalanx.service.messages import ServiceEnvelope
 
 INTERFACES_MAX = 4096
 """Addresses of interfaces that are remembered."""
+
+KINDS = ("set/", "member/", "history/", "open/")
+"""What the keys of a machine's records begin with."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(DurableRecord).decode
@@ -241,11 +248,19 @@ def record_row(record: DurableRecord) -> tuple[str, bytes | None]:
             return f"set/{name}", None
         case InterfaceRecord():
             return "interface", _encode(record)
+        case HeldMembership(member):
+            return f"member/{member}", _encode(record)
+        case HeldHistory(group):
+            return f"history/{group.uid}", _encode(record)
+        case OpenCall(call):
+            return f"open/{call.id}", _encode(record)
+        case RecordRemoved(kind, id_):
+            return f"{kind}/{id_}", None
 
 
 def records_of(rows: Mapping[str, bytes]) -> list[DurableRecord]:
     """The records of a machine among all rows of a store. ValueError for one of another version."""
-    keys = [key for key in rows if key == "interface" or key.startswith("set/")]
+    keys = [key for key in rows if key == "interface" or key.startswith(KINDS)]
     try:
         return [_decode(rows[key]) for key in keys]
     except msgspec.MsgspecError as error:

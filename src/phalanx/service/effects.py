@@ -7,11 +7,14 @@ send).
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from phalanx.service.entries import ChangeId, SetChange
-from phalanx.service.messages import CallResult, Commit, ServiceMessage
-from phalanx.service.values import Gid, GroupView, ServiceGroup, SetState, Text, Vid
+from phalanx.service.group_messages import CallResult, GroupCall, GroupData
+from phalanx.service.messages import Commit, ServiceMessage
+from phalanx.service.values import Gid, GroupView, Number, ServiceGroup, SetState, Text, Vid
 
 
 class AckedChange(msgspec.Struct, frozen=True, array_like=True):
@@ -39,32 +42,55 @@ class SetForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"
     set: Text
 
 
-class HeldMembership(msgspec.Struct, frozen=True, array_like=True):
-    """One member of a group at its interface: the directives received, and how many of them have
-    been passed on to the client. `excluded`: its membership is over."""
+class InterfaceRecord(msgspec.Struct, frozen=True, array_like=True, tag="interface"):
+    """What an interface keeps on disk about itself: its home, the sequence number of that choice,
+    and the highest number that it has given to a member."""
+
+    interface: Text
+    seq: Number
+    home: Text
+    last_number: Number = 0
+
+
+class HeldMembership(msgspec.Struct, frozen=True, array_like=True, tag="member"):
+    """One member of a group at its interface (rule I3): the call that made it, and the last view
+    that it has received and passed on. `over`: its membership has ended."""
 
     member: Text
     uid: Text
-    views: tuple[GroupView, ...] = ()
-    passed_on: int = 0
-    excluded: bool = False
+    call: Text = ""
+    view: GroupView | None = None
+    over: bool = False
 
 
-class InterfaceRecord(msgspec.Struct, frozen=True, array_like=True, tag="interface"):
-    """What an interface keeps on disk (rule I3)."""
+class HeldHistory(msgspec.Struct, frozen=True, array_like=True, tag="history"):
+    """What an interface has received of a group: its last state, with the views as history."""
 
-    interface: Text
-    seq: int
-    home: Gid
-    lineage: bytes
-    members: dict[Text, HeldMembership] = {}
-    groups: dict[Text, ServiceGroup] = {}
-    since: dict[Text, int] = {}
-    bound: dict[Text, Text] = {}
-    last_number: int = 0
+    group: ServiceGroup
 
 
-DurableRecord = SetRecord | SetForgotten | InterfaceRecord
+class OpenCall(msgspec.Struct, frozen=True, array_like=True, tag="open"):
+    """A call that is not answered yet: the group that its name resolved to first (rule G7)."""
+
+    call: GroupCall
+
+
+class RecordRemoved(msgspec.Struct, frozen=True, array_like=True, tag="removed"):
+    """A record of an interface goes."""
+
+    kind: Literal["member", "history", "open"]
+    id: Text
+
+
+DurableRecord = (
+    SetRecord
+    | SetForgotten
+    | InterfaceRecord
+    | HeldMembership
+    | HeldHistory
+    | OpenCall
+    | RecordRemoved
+)
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -130,12 +156,30 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Notify(msgspec.Struct, frozen=True):
-    """A member of this interface has a new view, or (view is None) its membership is over."""
+    """A member of this interface has a new view, or (view is None) its membership is over;
+    `ended`: because its group has ended."""
 
     member: str
     uid: str
     view: GroupView | None
     previous: Vid | None
+    ended: bool = False
+    call: str = ""
+    """The call that made the member, or the one that it comes from after a split."""
+
+
+class PassData(msgspec.Struct, frozen=True):
+    """A message of `send_msg` for a member of this interface."""
+
+    member: str
+    data: GroupData
+
+
+class ConfirmSet(msgspec.Struct, frozen=True):
+    """Ask all members of a component for an answer now (rule C5); for the server's own log."""
+
+    set: str
+    token: int
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -156,4 +200,4 @@ LogEffect = (
     | LeftSet
     | Ignored
 )
-ServiceEffect = LogEffect | Multicast | Answer | Notify
+ServiceEffect = LogEffect | Multicast | Answer | Notify | PassData | ConfirmSet

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from phalanx.service.values import Gid, GroupRecord, Number, Text, Vid
+from phalanx.service.values import Gid, GroupRecord, Number, ServiceGroup, Text
 
 COORDINATOR_FAILURE = 1
 PHYSICAL_FAILURE = 2
@@ -61,7 +61,6 @@ class SetHome(msgspec.Struct, frozen=True, array_like=True, tag="home"):
     interface: Text
     server: Gid
     seq: Number
-    positions: dict[Text, Vid] = {}
 
 
 class PutGroup(msgspec.Struct, frozen=True, array_like=True, tag="group"):
@@ -69,6 +68,15 @@ class PutGroup(msgspec.Struct, frozen=True, array_like=True, tag="group"):
 
     uid: Text
     record: GroupRecord
+    cause: Text
+
+
+class AdvanceGroup(msgspec.Struct, frozen=True, array_like=True, tag="advance"):
+    """The group that this set owns has a next view, which follows its current one. `group` comes
+    without its history; the rest of the record stays."""
+
+    uid: Text
+    group: ServiceGroup
     cause: Text
 
 
@@ -99,6 +107,7 @@ Entry = (
     | RemoveKid
     | SetHome
     | PutGroup
+    | AdvanceGroup
     | AddSeen
     | RegisterName
     | FreeName

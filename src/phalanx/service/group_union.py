@@ -13,13 +13,11 @@ from collections.abc import Callable, Collection
 from msgspec.structs import replace
 
 from phalanx.service.group_views import created, follows, with_view
+from phalanx.service.rules.group_rules import may_merge
 from phalanx.service.values import GroupView, ServiceGroup, Vid
 
-Merges = Callable[[ServiceGroup], bool]
-
-
-def always_merges(group: ServiceGroup) -> bool:
-    return True
+Merges = Callable[[ServiceGroup, ServiceGroup], bool]
+"""Whether two sides of a group become one."""
 
 
 def joined(
@@ -27,7 +25,7 @@ def joined(
     y: ServiceGroup,
     context: bytes,
     served_by_y: Collection[str] = (),
-    merges: Merges = always_merges,
+    merges: Merges = may_merge,
 ) -> tuple[ServiceGroup, ServiceGroup | None]:
     """The group of both, and the group of its own that was kept apart by rule, if one was.
     A member of both is taken from x, or from y if y's side serves it."""
@@ -35,7 +33,7 @@ def joined(
         return _with_marks(x, x, y, 0), None
     if x.ended or y.ended:
         return _ended(x, y), None
-    if x.view.members and y.view.members and not (merges(x) and merges(y)):
+    if x.view.members and y.view.members and not merges(x, y):
         return _apart(x, y, context)
     if follows(y, x.view.vid):
         return _caught_up(x, y, context), None

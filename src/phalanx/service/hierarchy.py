@@ -16,7 +16,9 @@ States = dict[str, SetState]
 
 def speaker(topology: SetTree, state: SetState) -> Gid | None:
     """Who speaks for a component: its parent, which knows both sets; at the top the most senior."""
-    return state.parent if topology.above(state.set) is not None else state.view[0]
+    if topology.above(state.set) is not None:
+        return state.parent
+    return state.view[0] if state.view else None
 
 
 def parent_wanted(topology: SetTree, me: Gid, state: SetState) -> Entry | None:

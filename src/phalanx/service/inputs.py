@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.service.entries import SetChange
-from phalanx.service.messages import GroupCall, ServiceMessage
+from phalanx.service.group_messages import GroupCall
+from phalanx.service.messages import ServiceMessage
 from phalanx.service.values import Gid, SetState, Vid
 
 
@@ -46,9 +47,11 @@ class ServerSuspected(msgspec.Struct, frozen=True):
 
 
 class CallSubmitted(msgspec.Struct, frozen=True):
-    """A client of this interface makes a call."""
+    """A client of this interface makes a call, or repeats it. `timeout_ns`: for how long the
+    interface tries; by default as the times say."""
 
     call: GroupCall
+    timeout_ns: int | None = None
 
 
 LogInput = (

@@ -1,8 +1,8 @@
 """Messages of the membership service (docs/service/design.md lists which goes where).
 
-Those of the log of a set extend nothing and repeat three fields: `set`, `base` (the id of the
-state that the sender is at) and `isolated` (members that it does not hear, rule M19). A message is
-valid on its base only (rule M5).
+Those about groups stand in `group_messages`. Those of the log of a set extend nothing and repeat
+three fields: `set`, `base` (the id of the state that the sender is at) and `isolated` (members that
+it does not hear, rule M19). A message is valid on its base only (rule M5).
 """
 
 from __future__ import annotations
@@ -13,21 +13,11 @@ import msgspec
 
 from phalanx.core.ids import Digest
 from phalanx.service.entries import ChangeId, Entries, SetChange
-from phalanx.service.values import (
-    Gid,
-    GroupView,
-    Number,
-    Servers,
-    ServiceGroup,
-    SetState,
-    Text,
-    Vid,
-)
+from phalanx.service.group_messages import GroupMessage
+from phalanx.service.values import Gid, Number, Servers, SetState, Text, Vid
 
 COMMITS_MAX = 64
 """Commits in one message, and those that a member keeps for members that lag."""
-BODY_BYTES_MAX = 65_536
-
 # ------------------------------------------------------------------ the log of a set
 
 
@@ -153,206 +143,6 @@ class Unite(msgspec.Struct, frozen=True, array_like=True, tag="unite"):
     answer: bool = False
 
 
-# ------------------------------------------------------------------ calls on their way
-
-CallKind = Literal[
-    "create",
-    "join",
-    "leave",
-    "delete",
-    "split",
-    "merge",
-    "set_group",
-    "set_member",
-    "read",
-    "send",
-]
-
-
-class GroupCall(msgspec.Struct, frozen=True, array_like=True, tag="call"):
-    """A call of a client (docs/service/calls.md). `bound` is the uid that the name resolved to
-    first (rule G7). Repetitions have the same `id`."""
-
-    id: Text
-    kind: CallKind
-    interface: Text
-    name: Text = ""
-    member: Text = ""
-    scope: Text = ""
-    bound: Text = ""
-    arguments: dict[Text, str] = {}
-    new_uid: Text = ""
-    """For create, split and merge: what the uids of new groups begin with."""
-
-
-# ------------------------------------------------------------------ up and down the tree
-
-
-class Served(msgspec.Struct, frozen=True, array_like=True):
-    """An interface as its home knows it: the lineage it has been polled with, and the last view
-    of each of its members."""
-
-    interface: Text
-    lineage: Digest
-    positions: dict[Text, Vid | None]
-    since: Number = 0
-    """The lowest number of a view that a member from another lineage may be told."""
-
-
-class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
-    """Which interfaces does the receiver serve, on its way down in set `set`? (rule H4)"""
-
-    set: Text
-    request: Number
-
-
-class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tell"):
-    """What the sender's component of `set` serves. `confirmed`: everybody on the way down answered
-    for this request."""
-
-    set: Text
-    request: Number
-    vid: Vid
-    served: Annotated[tuple[Served, ...], msgspec.Meta(max_length=65_536)]
-    confirmed: bool
-
-
-class Resolve(msgspec.Struct, frozen=True, array_like=True, tag="resolve"):
-    """A request on its way up the tree, in search of a name or of the owner of a group: the sets
-    that it has passed, and the call that it carries."""
-
-    set: Text
-    request: Number
-    origin: Gid
-    call: GroupCall
-    passed: Annotated[tuple[Text, ...], msgspec.Meta(max_length=16)] = ()
-    down: bool = False
-
-
-class Resolved(msgspec.Struct, frozen=True, array_like=True, tag="resolved"):
-    """The answer to `Resolve`, to its origin. `retry` asks the origin to try again later."""
-
-    request: Number
-    outcome: Literal["done", "retry", "none", "error"]
-    error: Text = ""
-    uid: Text = ""
-
-
-# ------------------------------------------------------------------ interfaces
-
-
-class Directive(msgspec.Struct, frozen=True, array_like=True, tag="directive"):
-    """The next view of a member, on its way from the owner to its interface, or the end of its
-    membership (`excluded`). `previous` is the view that it must follow (rule G4)."""
-
-    member: Text
-    uid: Text
-    view: GroupView | None
-    previous: Vid | None
-    group: ServiceGroup | None = None
-    excluded: bool = False
-    set: Text = ""
-    """The set that the directive passes on its way down."""
-
-
-class DirectiveAck(msgspec.Struct, frozen=True, array_like=True, tag="directed"):
-    """The interface has the directive on disk (rule I3)."""
-
-    member: Text
-    uid: Text
-    vid: Vid | None
-
-
-class Misfit(msgspec.Struct, frozen=True, array_like=True, tag="misfit"):
-    """A member has gone another way than its owner's history (rule G4)."""
-
-    member: Text
-    uid: Text
-    last: Vid
-
-
-class Query(msgspec.Struct, frozen=True, array_like=True, tag="query"):
-    """A home polls an interface, naming its lineage and the lineages that this one continues."""
-
-    set: Text
-    interface: Text
-    seq: Number
-    lineage: Digest
-    ancestors: tuple[Digest, ...]
-    vid: Vid
-    round: Number
-
-
-class QueryReply(msgspec.Struct, frozen=True, array_like=True, tag="queried"):
-    """The interface answers a poll with the last view of each member, None before the first."""
-
-    interface: Text
-    seq: Number
-    lineage: Digest
-    round: Number
-    positions: dict[Text, Vid | None]
-    groups: dict[Text, Text]
-    """For each member its group."""
-    stranger: bool = False
-    """The interface came from a lineage that this one does not follow."""
-
-
-class ChooseHome(msgspec.Struct, frozen=True, array_like=True, tag="choosehome"):
-    """An interface chooses a server as its home (rule I2)."""
-
-    set: Text
-    interface: Text
-    seq: Number
-    positions: dict[Text, Vid]
-
-
-class HomeChosen(msgspec.Struct, frozen=True, array_like=True, tag="homechosen"):
-    """The answer to `ChooseHome`; `seq` is the one that counts."""
-
-    interface: Text
-    seq: Number
-
-
-class FetchGroup(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
-    """Which history do members here hold of a group? (rule G10)"""
-
-    uid: Text
-    request: Number
-
-
-class HeldGroup(msgspec.Struct, frozen=True, array_like=True, tag="held"):
-    """The answer to `FetchGroup`: the group as of the last directive, and where members are."""
-
-    uid: Text
-    request: Number
-    group: ServiceGroup | None
-    positions: dict[Text, Vid]
-
-
-# ------------------------------------------------------------------ clients
-
-
-class CallResult(msgspec.Struct, frozen=True, array_like=True, tag="result"):
-    """The result of a call; `error` is empty if it succeeded."""
-
-    id: Text
-    uid: Text = ""
-    error: Text = ""
-    bound: Text = ""
-    vid: Vid | None = None
-    values: dict[Text, str] = {}
-
-
-class GroupData(msgspec.Struct, frozen=True, array_like=True, tag="data"):
-    """One application message of `send_msg`."""
-
-    uid: Text
-    id: Text
-    sender: Text
-    selector: Text
-    body: Annotated[bytes, msgspec.Meta(max_length=BODY_BYTES_MAX)]
-
-
 LogMessage = (
     Initiate
     | Ack
@@ -366,28 +156,7 @@ LogMessage = (
 """Messages within one component of a set."""
 OnBase = Initiate | CoordinatorFailed | Monitor | MonitorReply | StableUpTo
 """Those that mean something only on the state that they name (rule M5)."""
-ServiceMessage = (
-    LogMessage
-    | EnterSet
-    | AnnounceState
-    | Unite
-    | Ask
-    | Tell
-    | Resolve
-    | Resolved
-    | Directive
-    | DirectiveAck
-    | Misfit
-    | Query
-    | QueryReply
-    | ChooseHome
-    | HomeChosen
-    | FetchGroup
-    | HeldGroup
-    | GroupCall
-    | CallResult
-    | GroupData
-)
+ServiceMessage = LogMessage | EnterSet | AnnounceState | Unite | GroupMessage
 
 
 class ServiceEnvelope(msgspec.Struct, frozen=True, array_like=True):

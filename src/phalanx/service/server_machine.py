@@ -12,10 +12,12 @@ proposes the union to the members of both.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from phalanx.service import effects, hierarchy, inputs, messages
 from phalanx.service.effects import LogEffect, Multicast, Send, ServiceEffect, SetRecord
 from phalanx.service.entries import (
+    APPLICATION_REQUEST,
     PHYSICAL_REQUEST,
     AddServer,
     ChangeId,
@@ -23,6 +25,8 @@ from phalanx.service.entries import (
     RemoveServer,
     SetChange,
 )
+from phalanx.service.group_messages import GroupMessage
+from phalanx.service.group_server import GroupServer
 from phalanx.service.inputs import MessageReceived, ProposeChange, ProposeUnion, TimerDue
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_joiner import SetJoiner
@@ -33,6 +37,8 @@ from phalanx.service.set_union import leads, united
 from phalanx.service.values import Gid, SetState, Vid
 
 Effects = list[ServiceEffect]
+ROUNDS_MAX = 64
+"""Times that one step looks at its states again because it has changed them."""
 
 
 class Mserver:
@@ -52,6 +58,7 @@ class Mserver:
             name: SetLog(me, record, times, now) for name, record in sorted(records.items())
         }
         self.joiners: dict[str, SetJoiner] = {}
+        self.groups = GroupServer(me, topology, times)
         self._times = times
         self._changes = 0
         self._proposed: dict[str, Vid] = {}
@@ -59,12 +66,15 @@ class Mserver:
         self._leaving: set[str] = set()
         self._tick_at = now
         self._look = True
+        self.groups.follow(self.logs)
+        self.groups.looks.update(self.logs)
 
     # -------------------------------------------------------------- what others may read
 
     def deadline(self) -> int:
         logs = [log.deadline() for log in self.logs.values()]
-        return min([self._tick_at, *logs, *(j.deadline() for j in self.joiners.values())])
+        joins = [joiner.deadline() for joiner in self.joiners.values()]
+        return min([self._tick_at, self.groups.deadline(), *logs, *joins])
 
     def states(self) -> dict[str, SetState]:
         """The last state of each set."""
@@ -87,11 +97,46 @@ class Mserver:
             case inputs.ServerSuspected():
                 for name in sorted(self.logs):
                     out += self._log_step(now, name, given)
-        return [*out, *self._duties(now)] if self._look else out
+        for _ in range(ROUNDS_MAX):
+            if not self._look and not self.groups.looks:
+                break
+            if self._look:
+                self._look = False
+                self.groups.follow(self.logs)
+                out += self._duties(now)
+            for name in sorted(self.groups.looks):
+                out += self._groups(now, self.groups.look(now, self.logs, name))
+                if name in self.logs and self._may_propose(name):
+                    out += self._propose_groups(now, name)
+        return out
+
+    def _groups(self, now: int, given: Effects) -> Effects:
+        """What the groups ask of this server's own logs is done here; all else goes out."""
+        out: Effects = []
+        for effect in given:
+            if isinstance(effect, effects.ConfirmSet):
+                if effect.set in self.logs:
+                    out += self._log_step(now, effect.set, inputs.ConfirmAnswers(effect.token))
+                else:
+                    self.groups.confirmed(effect.token, None)
+            else:
+                out.append(effect)
+        return out
+
+    def _propose_groups(self, now: int, name: str) -> Effects:
+        entries, more = self.groups.entries(now, self.logs, name)
+        out = self._groups(now, more)
+        if entries:
+            out += self._propose(now, name, tuple(entries), APPLICATION_REQUEST)
+        return out
 
     def _received(self, now: int, sender: Gid, message: messages.ServiceMessage) -> Effects:
-        name = getattr(message, "set", None)
-        if sender == self.me or not isinstance(name, str):
+        if isinstance(message, GroupMessage):
+            if sender == self.me:
+                return []
+            return self._groups(now, self.groups.received(now, self.logs, sender, message))
+        name = message.set
+        if sender == self.me:
             return []
         if name in self.joiners:
             return self._joiner_step(now, name, MessageReceived(sender, message))
@@ -106,13 +151,15 @@ class Mserver:
                 state = self.logs[name].state
                 if sender in state.view:
                     return list(self.logs[name].welcome(sender))
-                return [Send(sender, self._announcement(state))] if state.view[0] == self.me else []
+                if state.view[0] != self.me:
+                    return []
+                return [Send(sender, self._announcement(now, state))]
             case messages.AnnounceState():
-                return self._announced(sender, message)
+                return self._announced(now, sender, message)
             case messages.Unite():
                 return self._unite(now, sender, message)
             case _:
-                return []
+                assert_never(message)
 
     def _log_step(self, now: int, name: str, given: inputs.LogInput) -> Effects:
         return self._after(now, name, self.logs[name].step(now, given))
@@ -123,11 +170,23 @@ class Mserver:
         for effect in out:
             passed.append(effect)
             match effect:
-                case effects.StateApplied() | effects.StateStable():
+                case effects.StateApplied():
                     self._look = True
+                    self.groups.follow(self.logs)
+                    passed += self._groups(now, self.groups.applied(self.logs, name))
+                case effects.StateStable():
+                    self._look = True
+                    above = self.topology.above(name)
+                    near = (name, *self.topology.children(name), *([above] if above else []))
+                    self.groups.looks.update(near)
+                case effects.AnswersConfirmed(token, vid):
+                    self.groups.confirmed(token, vid)
+                case effects.AnswersMissing(token):
+                    self.groups.confirmed(token, None)
                 case effects.ChangeDropped():
                     self._proposed.pop(name, None)
                     self._look = True
+                    self.groups.looks.add(name)
                 case effects.LeftSet():
                     self.logs.pop(name, None)
                     self._look = True
@@ -157,13 +216,15 @@ class Mserver:
         for name in sorted(self.joiners):
             if self.joiners[name].deadline() <= now:
                 out += self._joiner_step(now, name, TimerDue())
+        out += self._groups(now, self.groups.due(now, self.logs))
         if self._tick_at <= now:
             self._tick_at = now + self._times.announce_ns
             self._proposed.clear()
             self._look = True
+            self.groups.looks.update(self.logs)
             for log in self.logs.values():
                 if hierarchy.speaker(self.topology, log.state) == self.me:
-                    out.append(Multicast(log.set, self._announcement(log.state)))
+                    out.append(Multicast(log.set, self._announcement(now, log.state)))
         return out
 
     # -------------------------------------------------------------- proposals
@@ -171,8 +232,10 @@ class Mserver:
     def _duties(self, now: int) -> Effects:
         """What this server has to bring about, one change for each set that is idle. Looked for
         when a state has changed, and at every tick."""
-        self._look = False
         out: Effects = []
+        for name in [n for n, log in sorted(self.logs.items()) if not log.is_member]:
+            del self.logs[name]  # it stopped between leaving and forgetting
+            out.append(effects.Persist(effects.SetForgotten(name)))
         wanted = set(self.topology.sets_of(self.me.name)) - self._leaving
         for name, log in self.logs.items():
             above = self.topology.above(name)
@@ -216,10 +279,12 @@ class Mserver:
             return tuple(AddServer(server) for server in new)
         return ()
 
-    def _propose(self, now: int, name: str, entries: tuple[Entry, ...]) -> Effects:
+    def _propose(
+        self, now: int, name: str, entries: tuple[Entry, ...], priority: int = PHYSICAL_REQUEST
+    ) -> Effects:
         log = self.logs[name]
         self._proposed[name] = log.state.vid
-        change = SetChange(self._next_id(), PHYSICAL_REQUEST, entries)
+        change = SetChange(self._next_id(), priority, entries)
         return self._log_step(now, name, ProposeChange(change))
 
     def _may_propose(self, name: str) -> bool:
@@ -251,23 +316,25 @@ class Mserver:
             return None
         return self.logs[above].state.lineage
 
-    def _settled(self, name: str) -> bool:
-        """Nothing is under way, and the last state is stable (rule H4)."""
+    def _settled(self, now: int, name: str) -> bool:
+        """Nothing is under way, the last state is stable, and groups are settled (rule H4)."""
         log = self.logs[name]
-        return log.is_idle and log.stable is not None and log.stable.vid == log.state.vid
+        if not log.is_idle or log.stable is None or log.stable.vid != log.state.vid:
+            return False
+        return self.groups.is_settled(now, self.logs, name)
 
-    def _announcement(self, state: SetState) -> messages.AnnounceState:
+    def _announcement(self, now: int, state: SetState) -> messages.AnnounceState:
         lineage = self._parent_lineage(state)
-        settled = self._settled(state.set)
+        settled = self._settled(now, state.set)
         return messages.AnnounceState(
             state.set, state.vid, state.lineage, state.view, lineage, settled
         )
 
     def _may_unite(
-        self, state: SetState, view: tuple[Gid, ...], parent_lineage: bytes | None
+        self, now: int, state: SetState, view: tuple[Gid, ...], parent_lineage: bytes | None
     ) -> bool:
         """Rule H3, as far as this speaker knows."""
-        if hierarchy.speaker(self.topology, state) != self.me or not self._settled(state.set):
+        if hierarchy.speaker(self.topology, state) != self.me or not self._settled(now, state.set):
             return False
         mine = {m.name for m in state.view}
         if any(m.name in mine for m in view):
@@ -276,11 +343,14 @@ class Mserver:
             return True
         return parent_lineage is not None and parent_lineage == self._parent_lineage(state)
 
-    def _announced(self, sender: Gid, message: messages.AnnounceState) -> Effects:
+    def _announced(self, now: int, sender: Gid, message: messages.AnnounceState) -> Effects:
         state = self.logs[message.set].state
-        if message.vid == state.vid or not message.settled:
+        if message.vid == state.vid:
             return []
-        if not self._may_unite(state, message.view, message.parent_lineage):
+        missing = self.logs[message.set].missing(sender, message.vid)
+        if missing or not message.settled:
+            return list(missing)
+        if not self._may_unite(now, state, message.view, message.parent_lineage):
             return []
         if (-len(state.view), state.lineage) > (-len(message.view), message.lineage):
             return []  # the other component leads
@@ -292,7 +362,7 @@ class Mserver:
         state = self.logs[name].state
         if message.other != state.vid or message.state.vid != message.base:
             return []
-        if not self._may_unite(state, message.state.view, message.parent_lineage):
+        if not self._may_unite(now, state, message.state.view, message.parent_lineage):
             return []
         if not message.answer:
             if leads(state, message.state):

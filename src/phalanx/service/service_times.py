@@ -27,4 +27,8 @@ class ServiceTimes(msgspec.Struct, frozen=True, kw_only=True):
     announce_ns: int = 500 * MILLISECOND
     pin_ttl_ns: int = 5_000 * MILLISECOND
     call_retry_ns: int = 300 * MILLISECOND
+    tombstone_ns: int = 600_000 * MILLISECOND
+    """For which the record of a group that has ended is kept."""
+    send_wait_ns: int = 500 * MILLISECOND
+    """For which `send_msg` waits for members that do not answer."""
     call_timeout_ns: int = 10_000 * MILLISECOND

@@ -64,18 +64,23 @@ class SetLog:
 
     @property
     def stable(self) -> SetState | None:
-        """The last state that all of its view had applied, as far as known here."""
+        """The last state known to be applied by all of its view."""
         return self._chain.stable
 
     @property
     def is_member(self) -> bool:
-        return self.me in self._chain.view
+        return self.me in self.state.view
 
     def welcome(self, server: Gid) -> Effects:
         """The last state again, for a joiner to which the Commit that added it was lost."""
         if server not in self._chain.view or not self._chain.commits:
             return []
         return [Send(server, replace(self._chain.commits[-1], state=self._chain.state))]
+
+    def missing(self, server: Gid, vid: Vid) -> Effects:
+        """What a server at an earlier state of this chain lacks: it is not to be united again."""
+        commits = self._chain.missing_from(vid)
+        return [Send(server, self._say.missing(commits))] if commits else []
 
     @property
     def isolated(self) -> tuple[Gid, ...]:
@@ -85,16 +90,15 @@ class SetLog:
     @property
     def is_idle(self) -> bool:
         """No change is known to be under way, and nobody is to be left out."""
-        busy = self._work or self._acked or self._election
-        return not (busy or self._queue.changes or self.isolated)
+        under_way = self._work or self._acked or self._election or self._queue.changes
+        return not (under_way or self.isolated)
 
     def record(self) -> SetRecord:
-        chain = self._chain
-        return SetRecord(chain.state, chain.stable, chain.commits, self._acked)
+        return SetRecord(self.state, self.stable, self._chain.commits, self._acked)
 
     def deadline(self) -> int:
-        asked = [question.deadline for question in self._monitor.questions]
-        return min([*self._timers.values(), *asked], default=NEVER)
+        asked = (question.deadline for question in self._monitor.questions)
+        return min((*self._timers.values(), *asked), default=NEVER)
 
     # -------------------------------------------------------------- inputs
 
@@ -111,9 +115,8 @@ class SetLog:
             case inputs.ProposeUnion(change, other, united):
                 if not self.is_member or not self.is_idle:
                     return [effects.ChangeDropped(change.id)]
-                others = tuple(m for m in united.view if m != self.me)
-                work = Coordination(change, others, other=other, united=united)
-                return self._coordinate(now, work)
+                to = tuple(m for m in united.view if m != self.me)
+                return self._coordinate(now, Coordination(change, to, other=other, united=united))
             case inputs.ConfirmAnswers(token):
                 return self._confirm(now, token)
             case inputs.ServerSuspected(server):
@@ -144,10 +147,10 @@ class SetLog:
                 pass
         base = message.base
         if isinstance(message, messages.Initiate) and message.other == self._chain.vid:
-            base = message.other
+            base = self._chain.vid
         match self._chain.relation(base):
             case "behind":
-                return [Send(sender, self._say.missing(self._chain.missing_from(base)))]
+                return self.missing(sender, base)
             case "ahead" if isinstance(message, messages.Initiate | messages.CoordinatorFailed):
                 others = tuple(w for w in self._waiting if w[0] != sender)
                 self._waiting = (*others, (sender, message))  # until its base is mine (rule M5)
@@ -190,13 +193,13 @@ class SetLog:
             return []
         if self._acked is not None:
             theirs = key(self._acked.change, self._acked.coordinator, view)
-            if not goes_before(key(change, self.me, view), theirs):
-                return []
+            if self._acked.other is not None or not goes_before(key(change, self.me, view), theirs):
+                return []  # nobody that proposes a union hears of a change that goes before it
         return self._begin(now, change)
 
     def _begin(self, now: int, change: SetChange) -> Effects:
-        targets = (*self._others(), *joiners(change, self._chain.view))
-        return self._coordinate(now, Coordination(change, targets))
+        to = (*self._others(), *joiners(change, self._chain.view))
+        return self._coordinate(now, Coordination(change, to))
 
     def _coordinate(self, now: int, work: Coordination) -> Effects:
         self._work = work
@@ -206,8 +209,8 @@ class SetLog:
         return [effects.Persist(self.record()), *self._send_initiate(work), *self._try_commit(now)]
 
     def _send_initiate(self, work: Coordination) -> Effects:
-        message = self._say.initiate(work)
-        return [Send(to, message) for to in work.targets if to not in self.isolated]
+        targets = [to for to in work.targets if to not in self.isolated]
+        return [Send(to, self._say.initiate(work)) for to in targets]
 
     def _ack(self, now: int, sender: Gid, message: messages.Ack) -> Effects:
         if message.status == "applied":
@@ -227,8 +230,8 @@ class SetLog:
         work = self._work
         if work is None or work.missing(self.isolated):
             return []
-        commit = decided(work, self._chain.state, self.isolated)
-        return self._apply(now, commit, self.me, joiners(work.change, self._chain.view))
+        joined = joiners(work.change, self._chain.view)
+        return self._apply(now, decided(work, self.state, self.isolated), self.me, joined)
 
     def _answers_late(self, now: int, work: Coordination) -> Effects:
         """The time for answers is over: ask again, or go on without the silent members."""
@@ -245,10 +248,10 @@ class SetLog:
 
     def _abandon_union(self) -> Effects:
         assert self._work is not None
-        id_ = self._work.change.id
+        dropped = effects.ChangeDropped(self._work.change.id)
         self._work = self._acked = None
         self._disarm("ack")
-        return [effects.ChangeDropped(id_), effects.Persist(self.record())]
+        return [dropped, effects.Persist(self.record())]
 
     # -------------------------------------------------------------- a change of another member
 
@@ -261,7 +264,8 @@ class SetLog:
         acked, out = self._acked, Effects()
         if acked is not None and acked.change.id != change.id:
             mine = key(acked.change, acked.coordinator, view)
-            if not goes_before(key(change, sender, view), mine):
+            union = acked.other is not None and acked.coordinator != self.me
+            if union or not goes_before(key(change, sender, view), mine):
                 return [Send(sender, self._say.answer(change.id, "busy"))]
         if self._work is not None and self._work.united is not None:
             out.append(effects.ChangeDropped(self._work.change.id))
@@ -269,14 +273,13 @@ class SetLog:
         self._disarm("ack")
         self._arm("commit", now + self._times.commit_wait_ns)
         self._acked = AckedChange(change, sender, message.other)
-        if self._acked != acked:
-            out.append(effects.Persist(self.record()))
+        out += [effects.Persist(self.record())] if self._acked != acked else []
         return [*out, Send(sender, self._say.answer(change.id, "acked"))]
 
     def _commits(self, now: int, sender: Gid, commits: tuple[Commit, ...]) -> Effects:
-        out: Effects = []
+        out, one = Effects(), len(commits) == 1  # of several too early ones none is asked about
         for commit in commits:
-            if self.is_member:
+            if self.is_member and (one or self._chain.place(commit) != "later"):
                 out += self._commit(now, sender, commit)
         return out
 
@@ -297,8 +300,7 @@ class SetLog:
                 return []
 
     def _leaves_me_out(self, commit: Commit) -> bool:
-        mine = any(isinstance(e, RemoveServer) and e.server == self.me for e in commit.entries)
-        return self.me not in commit.members and not mine
+        return self.me not in commit.members and RemoveServer(self.me) not in commit.entries
 
     def _apply(self, now: int, commit: Commit, source: Gid, joined: tuple[Gid, ...]) -> Effects:
         """A new last state: what belonged to the one before goes."""
@@ -316,12 +318,11 @@ class SetLog:
         self._timers = {"monitor": now + self._times.ack_ns}
         out: Effects = [effects.Persist(self.record())]
         if source == self.me:
-            whole = replace(commit, state=self._chain.state)
-            others = [m for m in view if m != self.me]
-            out += [Send(to, whole if to in joined else commit) for to in others]
+            whole = replace(commit, state=self.state)
+            out += [Send(to, whole if to in joined else commit) for to in view if to != self.me]
         else:
             out.append(Send(source, self._say.answer(commit.id, "applied")))
-        out.append(effects.StateApplied(self._chain.state, commit))
+        out.append(effects.StateApplied(self.state, commit))
         out += [effects.ChangeDropped(id_) for id_ in dropped]
         out += [effects.AnswersMissing(question.token) for question in unanswered]
         if not self.is_member:
@@ -338,7 +339,7 @@ class SetLog:
     @property
     def _say(self) -> LogMessages:
         stable = self._chain.stable
-        known = stable.vid if stable is not None else NOWHERE
+        known = stable.vid if stable else NOWHERE
         return LogMessages(self.set, self._chain.vid, known, self.isolated)
 
     def _is_at(self, sender: Gid, stable: Vid) -> Effects:
@@ -353,9 +354,9 @@ class SetLog:
         if chain.is_stable or not self._monitor.applied_by_all(chain.view):
             return []
         self._chain = replace(chain, stable=chain.state)
-        told: Effects = []
-        if chain.commits and chain.commits[-1].id.origin == self.me:
-            told = [Send(to, self._say.stable_up_to(chain.vid)) for to in self._others()]
+        mine = chain.commits and chain.commits[-1].id.origin == self.me
+        to_all = self._others() if mine else ()
+        told = [Send(to, self._say.stable_up_to(chain.vid)) for to in to_all]
         return [effects.Persist(self.record()), *told, effects.StateStable(chain.state)]
 
     def _others(self) -> tuple[Gid, ...]:
@@ -369,8 +370,7 @@ class SetLog:
         self._isolation = self._isolation.with_servers(new)
         self._monitor, tokens = self._monitor.without_questions()
         out: Effects = [effects.AnswersMissing(token) for token in tokens]
-        if self._work is not None and self._work.united is not None:
-            out += self._abandon_union()
+        out += self._abandon_union() if self._work and self._work.united else []
         return [*out, *self._try_commit(now), *self._try_elect(now), *self._start(now)]
 
     def _confirm(self, now: int, token: int) -> Effects:
@@ -447,7 +447,7 @@ class SetLog:
         return [effects.Persist(self.record())]
 
     def _elected(self, now: int, change: SetChange) -> Effects:
-        """Ask everybody again, in three phases (rule M7)."""
+        """Ask everybody again, in three phases."""
         self._queue = self._queue.with_change(change)
         return self._begin(now, change)
 
@@ -466,8 +466,8 @@ class SetLog:
         self._monitor, late = self._monitor.expired(now)
         out += [effects.AnswersMissing(token) for token in late]
         for name in [n for n, at in self._timers.items() if at <= now]:
-            if self._timers.get(name, NEVER) > now:
-                continue  # another timer has ended what it was for
+            if self._timers.get(name, NEVER) > now:  # another timer has ended what it was for
+                continue
             self._disarm(name)
             match name:
                 case "ack" if self._work is not None:
@@ -490,7 +490,8 @@ class SetLog:
         self._arm("monitor", now + waits)
         self._monitor = self._monitor.asked(targets)
         asked = [Send(to, self._say.question()) for to in targets]
-        return [*asked, *self._isolate(now, silent)]
+        alone = self._note_stability() if not self._others() else []
+        return [*alone, *asked, *self._isolate(now, silent)]
 
     def _arm(self, name: TimerName, at: int) -> None:
         self._timers = {**self._timers, name: at}

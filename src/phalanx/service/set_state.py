@@ -17,6 +17,7 @@ from phalanx.service.entries import (
     AddKid,
     AddSeen,
     AddServer,
+    AdvanceGroup,
     ChangeId,
     Entry,
     FreeName,
@@ -27,7 +28,7 @@ from phalanx.service.entries import (
     SetHome,
     SetParent,
 )
-from phalanx.service.values import NO_RECORD, Gid, HomeOf, SetState, Vid
+from phalanx.service.values import HISTORY_VIEWS_MAX, NO_RECORD, Gid, HomeOf, SetState, Vid
 
 ANCESTORS_MAX = 256
 """Earlier lineages that are remembered."""
@@ -76,7 +77,7 @@ def applied(
     """The next state. `forks`: members were left out because they did not answer, which begins a
     new lineage."""
     for entry in entries:
-        state = _entered(state, entry)
+        state = with_entry(state, entry)
     state = replace(state, view=tuple(members), vid=vid)
     if forks:
         state = replace(
@@ -106,7 +107,8 @@ def pruned(state: SetState) -> SetState:
     return replace(state, kids=kids, parent=parent)
 
 
-def _entered(state: SetState, entry: Entry) -> SetState:
+def with_entry(state: SetState, entry: Entry) -> SetState:
+    """The state after one entry; its id stays."""
     match entry:
         case AddServer() | RemoveServer():
             return state  # the commit names the members that come out
@@ -121,16 +123,23 @@ def _entered(state: SetState, entry: Entry) -> SetState:
             rest = tuple(p for p in state.kids.get(child, ()) if p != server)
             others = {c: p for c, p in state.kids.items() if c != child}
             return replace(state, kids={**others, child: rest} if rest else others)
-        case SetHome(interface, server, seq, positions):
+        case SetHome(interface, server, seq):
             known = state.homes.get(interface)
             if known is not None and known.seq >= seq:
                 return state
-            return replace(state, homes={**state.homes, interface: HomeOf(server, seq, positions)})
+            return replace(state, homes={**state.homes, interface: HomeOf(server, seq)})
         case PutGroup(uid, record):
             if record == NO_RECORD:
                 rest_of = {u: r for u, r in state.groups.items() if u != uid}
                 return replace(state, groups=rest_of)
             return replace(state, groups={**state.groups, uid: record})
+        case AdvanceGroup(uid, group):
+            known_record = state.groups.get(uid)
+            if known_record is None or known_record.own is None:
+                return state
+            past = (*known_record.own.history, known_record.own.view)[-HISTORY_VIEWS_MAX:]
+            advanced = replace(known_record, own=replace(group, history=past))
+            return replace(state, groups={**state.groups, uid: advanced})
         case AddSeen(id_):
             if id_ in state.seen:
                 return state

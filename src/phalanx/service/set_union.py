@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from phalanx.core.ids import digest_of
-from phalanx.service.group_union import Merges, always_merges, joined
+from phalanx.service.group_union import joined
 from phalanx.service.set_names import names_united
 from phalanx.service.set_state import SEEN_MAX, with_ancestors
 from phalanx.service.values import NO_RECORD, Gid, GroupRecord, HandOver, HomeOf, SetState
@@ -21,12 +21,7 @@ def leads(one: SetState, other: SetState) -> bool:
     return (-len(one.view), one.lineage) < (-len(other.view), other.lineage)
 
 
-def united(
-    one: SetState,
-    other: SetState,
-    configured_parent: str | None,
-    merges: Merges = always_merges,
-) -> SetState:
+def united(one: SetState, other: SetState, configured_parent: str | None) -> SetState:
     """The state of the union. Its id and lineage are set when it is committed."""
     first, second = (one, other) if leads(one, other) else (other, one)
     view = (*first.view, *(m for m in second.view if m not in first.view))
@@ -42,7 +37,7 @@ def united(
         kids=kids,
         homes=_homes(first.homes, second.homes),
         names=names_united(first.names, second.names),
-        groups=_groups(first, second, merges),
+        groups=_groups(first, second),
         seen=seen,
         ancestors=with_ancestors(first.ancestors, *second.ancestors, first.lineage, second.lineage),
     )
@@ -65,7 +60,7 @@ def _homes(first: dict[str, HomeOf], second: dict[str, HomeOf]) -> dict[str, Hom
     return homes
 
 
-def _groups(first: SetState, second: SetState, merges: Merges) -> dict[str, GroupRecord]:
+def _groups(first: SetState, second: SetState) -> dict[str, GroupRecord]:
     """The records of both, their histories joined (rule G9)."""
     groups: dict[str, GroupRecord] = {}
     for uid in sorted({*first.groups, *second.groups}):
@@ -73,7 +68,7 @@ def _groups(first: SetState, second: SetState, merges: Merges) -> dict[str, Grou
         own = x.own or y.own
         if x.own is not None and y.own is not None:
             context = digest_of(first.vid.digest, second.vid.digest, uid.encode())
-            own, apart = joined(x.own, y.own, context, merges=merges)
+            own, apart = joined(x.own, y.own, context)
             if apart is not None:
                 groups[apart.uid] = GroupRecord(own=apart)
         pends = {

@@ -97,7 +97,9 @@ class ServiceGroup(msgspec.Struct, frozen=True, array_like=True):
     parent_group: Text | None = None
     properties: dict[Text, str] = {}
     attributes: dict[Text, dict[Text, str]] = {}
-    """For each member its attributes."""
+    """For each member its attributes, as JSON texts."""
+    creator: Text = ""
+    """The client that created the group: it has all rights."""
 
 
 class HandOver(msgspec.Struct, frozen=True, array_like=True):
@@ -119,17 +121,20 @@ class GroupRecord(msgspec.Struct, frozen=True, array_like=True):
     pends: Annotated[tuple[HandOver, ...], msgspec.Meta(max_length=SERVERS_MAX)] = ()
     recall: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set has nothing of the group; a recall alone asks for nothing."""
+        return self.own is None and not self.below and not self.pends
+
 
 NO_RECORD = GroupRecord()
 
 
 class HomeOf(msgspec.Struct, frozen=True, array_like=True):
-    """The home of an interface: a server, the sequence number of the interface's last choice, and
-    the last view of each of its members at that moment."""
+    """The home of an interface: a server, and the sequence number of the interface's choice."""
 
     server: Gid
     seq: Number
-    positions: dict[Text, Vid] = {}
 
 
 class SetState(msgspec.Struct, frozen=True, array_like=True):

@@ -36,6 +36,10 @@ class LogChecks:
         self._highest[(state.set, gid)] = state.vid
         self._same(gid, state)
 
+    def left(self, gid: Gid, name: str) -> None:
+        """A server has left a set. If it enters again, it may be another component."""
+        self._highest.pop((name, gid), None)
+
     def applied(self, gid: Gid, effect: StateApplied) -> None:
         state, commit = effect.state, effect.commit
         self.commits += 1

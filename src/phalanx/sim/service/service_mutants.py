@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 from phalanx.errors import ConfigurationError
 from phalanx.sim.mutants.mutant import Patch
+from phalanx.sim.service.group_mutants import GROUP_MUTANTS
 from phalanx.sim.service.hierarchy_mutants import HIERARCHY_MUTANTS
 from phalanx.sim.service.set_mutants import SET_MUTANTS
 
 SERVICE_MUTANTS: dict[str, tuple[str, tuple[Patch, ...]]] = {
     **SET_MUTANTS,
     **HIERARCHY_MUTANTS,
+    **GROUP_MUTANTS,
 }
 """Every mutant of the service by name: the rule it breaks, and what stands in for it."""
 

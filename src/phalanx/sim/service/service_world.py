@@ -1,8 +1,9 @@
-"""A simulated network of servers of the service, under virtual time.
+"""A simulated network of servers and interfaces of the service, under virtual time.
 
-Messages take a random time and may be lost; parts of the network may be cut; servers crash, with
-their disks or without, and come back. A record is on disk when its `Persist` has been carried out;
-a server may crash between two effects of one step.
+Messages take a random time and may be lost; parts of the network may be cut; hosts crash, servers
+with their disks or without, and come back. A record is on disk when its `Persist` has been carried
+out; a server may crash between two effects of one step. What an interface writes and reports to
+its clients in one step is one transaction, as in the process of an interface.
 """
 
 from __future__ import annotations
@@ -15,35 +16,21 @@ from random import Random
 
 import msgspec
 
-from phalanx.core.ids import MemberId
 from phalanx.service import effects
 from phalanx.service.effects import SetRecord
-from phalanx.service.inputs import MessageReceived, ServerSuspected, TimerDue
+from phalanx.service.inputs import CallSubmitted, MessageReceived, ServerSuspected, TimerDue
+from phalanx.service.member_interface import MemberInterface
 from phalanx.service.messages import ServiceMessage
 from phalanx.service.server_machine import Mserver
 from phalanx.service.service_times import MILLISECOND, ServiceTimes
 from phalanx.service.set_tree import SetTree
 from phalanx.service.values import Gid
+from phalanx.sim.service.group_checks import GroupChecks
 from phalanx.sim.service.service_checks import LogChecks
+from phalanx.sim.service.simulated_hosts import Host, SimInterface, SimServer
 from phalanx.sim.service.tree_plan import installed
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-class SimServer:
-    """One server: its machine while it is up, and its disk."""
-
-    def __init__(self, name: str, records: dict[str, SetRecord]) -> None:
-        self.name = name
-        self.incarnation = 1
-        self.disk: dict[str, SetRecord] = dict(records)
-        self.machine: Mserver | None = None
-        self.side = 0
-        self.wakes_at = 0
-
-    @property
-    def gid(self) -> Gid:
-        return MemberId(self.name, self.incarnation)
 
 
 class ServiceWorld:
@@ -58,16 +45,20 @@ class ServiceWorld:
         self.delay_ns = 20 * MILLISECOND
         self.counts: Counter[str] = Counter()
         self.checks = LogChecks()
+        self.group_checks = GroupChecks()
+        self.answered: Callable[[SimInterface, effects.Answer], None] = lambda *_: None
         self.cut_short: Callable[[SimServer, effects.StateApplied], bool] = lambda *_: False
         self.servers = {
             name: SimServer(name, records) for name, records in sorted(installed(topology).items())
         }
+        self.interfaces = {name: SimInterface(name) for name in sorted(topology.homes)}
+        self.hosts: dict[str, Host] = {**self.servers, **self.interfaces}
         self.unheard: dict[tuple[str, str], int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self._trace = blake2b(digest_size=16)
-        for server in self.servers.values():
-            self.start(server)
+        for host in self.hosts.values():
+            self.start(host)
 
     # -------------------------------------------------------------- time
 
@@ -76,51 +67,96 @@ class ServiceWorld:
         heapq.heappush(self._heap, (when, self._count, action))
 
     def run_until(self, end: int) -> None:
-        while self._heap and self._heap[0][0] <= end:
+        """Let virtual time pass; a run that is broken stops."""
+        while self._heap and self._heap[0][0] <= end and not self.is_broken:
             self.now, _, action = heapq.heappop(self._heap)
             action()
         self.now = end
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a property is violated already."""
+        return bool(self.checks.violations or self.group_checks.violations)
 
     def digest(self) -> str:
         """The same for the same seed, in every process."""
         return self._trace.hexdigest()
 
-    # -------------------------------------------------------------- servers
+    # -------------------------------------------------------------- hosts
 
-    def start(self, server: SimServer) -> None:
+    def start(self, host: Host) -> None:
         """Boot, or come back with what is on disk."""
-        server.machine = Mserver(server.gid, self.topology, server.disk, self.times, self.now)
-        for record in server.disk.values():
-            self.checks.begun(server.gid, record.state)
-        self._sleep(server)
+        host.wakes_at = 0
+        if isinstance(host, SimServer):
+            host.machine = Mserver(host.gid, self.topology, host.disk, self.times, self.now)
+            for record in host.disk.values():
+                self.checks.begun(host.gid, record.state)
+        else:
+            records = list(host.disk.values())
+            host.machine = MemberInterface(host.name, self.topology, records, self.times, self.now)
+        self._sleep(host)
 
-    def crash(self, server: SimServer, wipe: bool = False) -> None:
-        server.machine = None
-        if wipe:
-            server.disk = {}
-            server.incarnation += 1
+    def crash(self, host: Host, wipe: bool = False) -> None:
+        """Stop a host. A server that loses its disk comes back as another one."""
+        host.machine = None
+        if wipe and isinstance(host, SimServer):
+            host.disk = {}
+            host.incarnation += 1
 
     def suspect(self, server: SimServer, other: SimServer) -> None:
         if server.machine is not None:
             self._carry_out(server, server.machine.step(self.now, ServerSuspected(other.gid)))
 
-    def _sleep(self, server: SimServer) -> None:
-        machine = server.machine
+    def submit(self, host: SimInterface, call: CallSubmitted) -> None:
+        """A client makes a call."""
+        if host.machine is not None:
+            self._carry_out(host, host.machine.step(self.now, call))
+
+    def _sleep(self, host: Host) -> None:
+        machine = host.machine
         assert machine is not None
         due = max(machine.deadline(), self.now + 1)
-        server.wakes_at = due
-        self.at(due, lambda: self._wake(server, machine, due))
+        if due == host.wakes_at:
+            return
+        host.wakes_at = due
+        self.at(due, lambda: self._wake(host, machine, due))
 
-    def _wake(self, server: SimServer, machine: Mserver, due: int) -> None:
-        if server.machine is machine and server.wakes_at == due:
-            self._carry_out(server, machine.step(self.now, TimerDue()))
+    def _wake(self, host: Host, machine: Mserver | MemberInterface, due: int) -> None:
+        if host.machine is machine and host.wakes_at == due:
+            host.wakes_at = 0
+            self._carry_out(host, machine.step(self.now, TimerDue()))
 
-    def _carry_out(self, server: SimServer, done: list[effects.ServiceEffect]) -> None:
+    def _carry_out(self, host: Host, done: list[effects.ServiceEffect]) -> None:
+        if isinstance(host, SimInterface):
+            self._transaction(host, done)
+        else:
+            for effect in done:
+                self._effect(host, effect)
+                if host.machine is None:
+                    return
+        self._sleep(host)
+
+    def _transaction(self, host: SimInterface, done: list[effects.ServiceEffect]) -> None:
+        """Records and notices first, then messages and answers."""
         for effect in done:
-            self._effect(server, effect)
-            if server.machine is None:
-                return
-        self._sleep(server)
+            match effect:
+                case effects.Persist(record):
+                    host.write(record)
+                case effects.Notify():
+                    self.counts["Notify"] += 1
+                    self._trace.update(_encode((self.now, effect.member, effect.previous)))
+                    self.group_checks.notified(effect)
+                case _:
+                    pass
+        for effect in done:
+            match effect:
+                case effects.Send(to, message):
+                    self._send(host, to.name, message)
+                case effects.Answer():
+                    self.counts["Answer"] += 1
+                    self.answered(host, effect)
+                case _:
+                    pass
 
     def _effect(self, server: SimServer, effect: effects.ServiceEffect) -> None:
         self.counts[type(effect).__name__] += 1
@@ -136,15 +172,18 @@ class ServiceWorld:
                 if record.state.set not in server.disk and not record.commits:
                     self.checks.begun(server.gid, record.state)
                     self.counts["founded"] += 1
-                server.disk[record.state.set] = record
-            case effects.Persist(effects.SetForgotten(name)):
-                server.disk.pop(name, None)
+                server.write(record)
+            case effects.Persist(record):
+                server.write(record)
+                if isinstance(record, effects.SetForgotten):
+                    self.checks.left(server.gid, record.set)
             case effects.StateApplied():
                 self._trace.update(_encode((self.now, server.gid, effect.state.vid)))
                 self._count_commit(effect)
                 self.checks.applied(server.gid, effect)
-                if self.cut_short(server, effect):
-                    return
+                if effect.commit.id.origin == server.gid:
+                    self.group_checks.decided(self, server, effect)
+                self.cut_short(server, effect)
             case effects.StateStable():
                 self.checks.stable(server.gid, effect)
             case _:
@@ -158,15 +197,15 @@ class ServiceWorld:
 
     # -------------------------------------------------------------- network
 
-    def hears(self, one: SimServer, other: SimServer) -> bool:
+    def hears(self, one: Host, other: Host) -> bool:
         if one.side != other.side:
             return False
         pair = (min(one.name, other.name), max(one.name, other.name))
         return self.unheard.get(pair, 0) <= self.now
 
-    def _send(self, server: SimServer, to: str, message: ServiceMessage) -> None:
-        other = self.servers.get(to)
-        if other is None or other is server or not self.hears(server, other):
+    def _send(self, host: Host, to: str, message: ServiceMessage) -> None:
+        other = self.hosts.get(to)
+        if other is None or other is host or not self.hears(host, other):
             return
         if self.loss and self.rng.random() < self.loss:
             self.counts["lost"] += 1
@@ -174,13 +213,11 @@ class ServiceWorld:
         delay = self.rng.randrange(MILLISECOND, self.delay_ns)
         if self.rng.random() < 0.01:
             delay *= 10
-        sender = server.gid
-        self.at(self.now + delay, lambda: self._arrive(server, sender, other, message))
+        sender = host.gid
+        self.at(self.now + delay, lambda: self._arrive(host, sender, other, message))
 
-    def _arrive(
-        self, server: SimServer, sender: Gid, other: SimServer, message: ServiceMessage
-    ) -> None:
+    def _arrive(self, host: Host, sender: Gid, other: Host, message: ServiceMessage) -> None:
         machine = other.machine
-        if machine is not None and self.hears(server, other):
+        if machine is not None and self.hears(host, other):
             self.counts["arrived"] += 1
             self._carry_out(other, machine.step(self.now, MessageReceived(sender, message)))

@@ -23,7 +23,8 @@ def random_tree(rng: Random, levels: int) -> SetTree:
         below = []
         for above, parent in layer:
             name = f"{'ABCD'[level]}{len(sets)}"
-            own = tuple(f"{name.lower()}{i}" for i in range(1 if levels > 3 else 2))
+            count = rng.choice((1, 1, 2)) if levels > 3 else 2
+            own = tuple(f"{name.lower()}{i}" for i in range(count))
             sets[name] = ConfiguredSet(name, level, (parent, *own), above, parent)
             below += [(name, server) for server in own]
         layer = below

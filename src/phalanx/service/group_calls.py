@@ -1,0 +1,270 @@
+"""Calls that change one group, at the set that owns it.
+
+Each call is looked at twice: `call_result` finds its effect in the stable state (rule C4: only then
+is it answered), `carry_out` makes the change on a draft. A call that is repeated finds its effect
+and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+
+from msgspec.structs import replace
+
+from phalanx.service.call_outcomes import WAITS, CallDone, CallOutcome
+from phalanx.service.call_rights import client_of, may
+from phalanx.service.calls.attributes import changed_attributes, decoded_attributes
+from phalanx.service.calls.call_errors import TooLarge
+from phalanx.service.group_duties import release_up
+from phalanx.service.group_messages import CallResult, GroupCall
+from phalanx.service.group_moves import admitted
+from phalanx.service.group_reads import selected
+from phalanx.service.group_views import created, may_admit, next_view
+from phalanx.service.set_facts import SetFacts
+from phalanx.service.set_tree import SetTree
+from phalanx.service.state_draft import StateDraft
+from phalanx.service.values import (
+    GroupRecord,
+    PartitionRules,
+    ServiceGroup,
+    interface_of,
+)
+
+RULES = ("survive", "merge", "merge_with")
+Texts = dict[str, str]
+
+
+# ------------------------------------------------------------------ create
+
+
+def create_refusal(call: GroupCall, topology: SetTree) -> str:
+    """What is wrong with the scopes of a new group; empty if nothing is."""
+    if call.scope not in topology.sets:
+        return f"bad-scope(no set {call.scope})"
+    if not topology.spans(call.scope, call.interface):
+        return f"bad-scope({call.scope} is not above {call.interface})"
+    if "parent_group" in properties_of(call):
+        return "bad-argument(properties.parent_group: subgroups are not supported)"
+    return membership_scope_refusal(properties_of(call), call.scope, topology)
+
+
+def membership_scope_refusal(properties: Texts, scope: str, topology: SetTree) -> str:
+    """The membership scope lies at the scope or below it (rule N5)."""
+    inner = _text(properties.get("membership_scope", ""))
+    if not inner:
+        return ""
+    if inner not in topology.sets:
+        return f"bad-scope(no set {inner})"
+    return "" if scope in topology.path(inner) else f"bad-scope({inner} is not below {scope})"
+
+
+def create_group(call: GroupCall, draft: StateDraft) -> None:
+    """Registration and creation are one change of the scope set (rule N1)."""
+    properties = {k: v for k, v in properties_of(call).items() if v}
+    new = created(call.new_uid, call.name, call.scope, draft.context)
+    new = with_properties(replace(new, creator=client_of(call)), properties)
+    draft.put(call.new_uid, GroupRecord(own=new), "create")
+    draft.register_as(call.name, call.new_uid)
+
+
+def with_properties(group: ServiceGroup, properties: Texts) -> ServiceGroup:
+    """The group with these properties, rules and membership scope among them."""
+    rules = {key: _text(properties[key]) for key in RULES if key in properties}
+    return replace(
+        group,
+        properties=properties,
+        rules=PartitionRules(**rules),
+        membership_scope=_text(properties.get("membership_scope", "")) or None,
+    )
+
+
+def properties_of(call: GroupCall) -> Texts:
+    """The attributes that a call names, as JSON texts; an empty text removes one."""
+    try:
+        found = json.loads(call.arguments.get("properties", "{}"))
+    except ValueError:
+        return {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _text(encoded_text: str) -> str:
+    try:
+        value = json.loads(encoded_text)
+    except ValueError:
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+# ------------------------------------------------------------------ the effect of a call
+
+
+def call_result(call: GroupCall, own: ServiceGroup) -> CallResult | None:
+    """The result, if the effect of the call is in this stable group; else None."""
+    members = own.view.members
+    match call.kind:
+        case "join":
+            done = call.member in members
+        case "leave":
+            gone = call.member and call.member not in members
+            done = bool(gone) and (own.ended is not None or not may_admit(own, call.member))
+        case "delete":
+            done = own.ended is not None
+        case "set_group":
+            done = _changed(own.properties, properties_of(call)) == own.properties
+        case "set_member":
+            mine = own.attributes.get(call.member, {})
+            done = call.member in members and _changed(mine, properties_of(call)) == mine
+        case _:
+            done = False
+    if not done:
+        return None
+    values = {}
+    if call.kind == "join":
+        values = {"member": call.member, "members": json.dumps(list(members))}
+    return CallResult(call.id, own.uid, vid=own.view.vid, values=values)
+
+
+def _changed(before: Texts, changes: Texts) -> Texts:
+    after = {**before, **{k: v for k, v in changes.items() if v}}
+    return {k: v for k, v in after.items() if changes.get(k) != ""}
+
+
+# ------------------------------------------------------------------ refusals
+
+
+def refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
+    """Why the owner refuses a call; empty if it does not."""
+    if own.ended is not None:
+        return f"no-such-group({call.name or own.name})"
+    match call.kind:
+        case "join":
+            return _join_refusal(call, own, facts)
+        case "leave":
+            return _leave_refusal(call, own)
+        case "delete" | "split" | "merge":
+            return "" if may(call, own, call.kind) else f"denied({call.kind})"
+        case "set_group":
+            return _set_group_refusal(call, own, facts)
+        case "set_member":
+            return _set_member_refusal(call, own)
+        case _:
+            return "bad-argument(call)"
+
+
+def _join_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
+    inner = own.membership_scope or own.scope
+    if not facts.topology.spans(inner, call.interface):
+        return f"out-of-scope({inner})"
+    if not may(call, own, "join"):
+        return "denied(join)"
+    if not may_admit(own, call.member):
+        return "member-used"  # the interface takes another number (rule G3)
+    return ""
+
+
+def _leave_refusal(call: GroupCall, own: ServiceGroup) -> str:
+    leaving = leavers(call, own)
+    if not leaving:
+        return f"no-such-member({call.member or call.arguments.get('selector', '')})"
+    foreign = [m for m in leaving if m not in call.callers]
+    return "denied(admin)" if foreign and not may(call, own, "admin") else ""
+
+
+def leavers(call: GroupCall, own: ServiceGroup) -> list[str]:
+    """The members that a call of leave_group means."""
+    if call.member:
+        return [call.member] if call.member in own.view.members else []
+    return selected(own, own.view.members, call.arguments.get("selector", ""))
+
+
+def _set_group_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
+    if not may(call, own, "attr"):
+        return "denied(attr)"
+    changes = properties_of(call)
+    if "parent_group" in changes:
+        return "bad-argument(properties.parent_group: subgroups are not supported)"
+    if "scope" in changes and _text(changes["scope"]) != own.scope:
+        return "bad-scope(the scope of a group cannot be changed)"
+    problem = membership_scope_refusal(changes, own.scope, facts.topology)
+    inner = _text(changes.get("membership_scope", ""))
+    if not problem and inner:
+        outside = [m for m in own.view.members if not facts.topology.spans(inner, interface_of(m))]
+        problem = f"bad-scope({outside[0]} is outside {inner})" if outside else ""
+    return problem or _size_problem(own.properties, changes)
+
+
+def _set_member_refusal(call: GroupCall, own: ServiceGroup) -> str:
+    if call.member not in own.view.members:
+        return f"no-such-member({call.member})"
+    changes = properties_of(call)
+    if any(key.startswith("right.") for key in changes) and not may(call, own, "admin"):
+        return "denied(admin)"
+    if call.member not in call.callers and not may(call, own, "attr"):
+        return "denied(attr)"
+    return _size_problem(own.attributes.get(call.member, {}), changes)
+
+
+def _size_problem(before: Texts, changes: Texts) -> str:
+    decoded = decoded_attributes({k: v for k, v in changes.items() if v})
+    removed = {k: None for k, v in changes.items() if not v}
+    try:
+        changed_attributes("properties", decoded_attributes(before), {**decoded, **removed})
+    except TooLarge as error:
+        return f"too-large({error.detail})"
+    return ""
+
+
+# ------------------------------------------------------------------ changes
+
+
+def carry_out(
+    call: GroupCall, own: ServiceGroup, facts: SetFacts, draft: StateDraft
+) -> CallOutcome:
+    """Make the change that the call asks for, if nothing stands in its way."""
+    record = draft.record(own.uid)
+    match call.kind:
+        case "join":
+            _join(call, own, facts, draft)
+        case "leave":
+            gone = leavers(call, own)
+            if gone:
+                left = [m for m in own.view.members if m not in gone]
+                rest = next_view(own, left, "leave", draft.context)
+                kept = {m: a for m, a in own.attributes.items() if m not in gone}
+                draft.put(own.uid, replace(record, own=replace(rest, attributes=kept)), "leave")
+                if not call.member:  # the members that match cannot be recognized again
+                    return CallDone(CallResult(call.id, own.uid, vid=rest.view.vid))
+        case "set_group":
+            properties = _changed(own.properties, properties_of(call))
+            if properties != own.properties:
+                changed = with_properties(own, properties)
+                draft.put(own.uid, replace(record, own=changed), "set_group")
+        case "set_member":
+            mine = own.attributes.get(call.member, {})
+            changed_texts = _changed(mine, properties_of(call))
+            if changed_texts != mine:
+                attributes = {**own.attributes, call.member: changed_texts}
+                changed = replace(own, attributes=attributes)
+                draft.put(own.uid, replace(record, own=changed), "set_member")
+        case _:
+            pass
+    return WAITS
+
+
+def _join(call: GroupCall, own: ServiceGroup, facts: SetFacts, draft: StateDraft) -> None:
+    if not may_admit(own, call.member) or own.pin is not None:
+        return
+    attributes = dict(own.attributes)
+    properties = {k: v for k, v in properties_of(call).items() if v}
+    if properties:
+        attributes[call.member] = properties
+    wanting = replace(own, attributes=attributes)
+    record = draft.record(own.uid)
+    if not facts.spans(call.interface):
+        if own.want is None:
+            wanting = replace(wanting, want=call.member)
+            draft.put(own.uid, replace(record, own=wanting), "want")
+            release_up(draft, own.uid)
+    elif facts.is_sole_owner(own) and facts.serves_interface(call.interface):
+        grown = admitted(wanting, call.member, draft.context)
+        draft.put(own.uid, replace(record, own=grown), "join")

@@ -1,0 +1,140 @@
+"""The open calls of one interface: repeated under the same id until there is a result (rule G7).
+
+A name is resolved once; from then on the call names the group by its uid. A join takes a member id
+that is never used again, and creates its group if it may and there is none.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from msgspec.structs import replace
+
+from phalanx.core.deadline import NEVER
+from phalanx.service.effects import DurableRecord, OpenCall, RecordRemoved
+from phalanx.service.group_messages import CallResult, GroupCall
+from phalanx.service.service_times import ServiceTimes
+from phalanx.service.set_tree import SetTree
+
+CREATE = "+create"
+PART = "#"
+
+
+class CallInWork(msgspec.Struct, frozen=True):
+    """One call, when it is repeated next and when it is given up."""
+
+    call: GroupCall
+    again_at: int
+    until: int
+
+
+class OpenCalls:
+    """Returns what is to be sent; its owner makes records durable first."""
+
+    def __init__(self, topology: SetTree, times: ServiceTimes) -> None:
+        self._times = times
+        self.top = next(s.name for s in topology.sets.values() if s.above is None)
+        self.open: dict[str, CallInWork] = {}
+        self._creates: dict[str, CallInWork] = {}
+        self._parts: dict[str, dict[str, CallResult | None]] = {}
+
+    def restore(self, now: int, calls: list[GroupCall]) -> None:
+        """After a restart: go on with calls whose names are resolved."""
+        for call in calls:
+            self.open[call.id] = CallInWork(call, now, now + self._times.call_timeout_ns)
+
+    def deadline(self) -> int:
+        works = [*self.open.values(), *self._creates.values()]
+        return min((w.again_at for w in works), default=NEVER)
+
+    def begin(self, now: int, call: GroupCall, timeout_ns: int | None) -> list[GroupCall]:
+        """A new call. What is to be sent now."""
+        until = now + (timeout_ns or self._times.call_timeout_ns)
+        if call.arguments.get("call") == "get_sites":
+            parts = _parts_of(call)
+            self._parts[call.id] = dict.fromkeys(part.id for part in parts)
+        else:
+            parts = [call]
+        for part in parts:
+            self.open[part.id] = CallInWork(part, now + self._times.call_retry_ns, until)
+        return parts
+
+    def bind(self, now: int, id_: str, uid: str) -> tuple[list[DurableRecord], list[GroupCall]]:
+        """The name of a call is resolved: the call goes on with the uid."""
+        work = self.open.get(id_)
+        if work is None or work.call.bound:
+            return [], []
+        call = replace(work.call, bound=uid)
+        self.open[id_] = replace(work, call=call, again_at=now + self._times.call_retry_ns)
+        return [OpenCall(call)], [call]
+
+    def renew(self, now: int, id_: str, member: str) -> list[GroupCall]:
+        """A join goes on under another member id."""
+        work = self.open[id_]
+        call = replace(work.call, member=member)
+        self.open[id_] = replace(work, call=call, again_at=now + self._times.call_retry_ns)
+        return [call]
+
+    def create(self, now: int, id_: str) -> list[GroupCall]:
+        """A join whose group does not exist creates it first."""
+        work = self.open[id_]
+        call = GroupCall(
+            f"{id_}{CREATE}",
+            "create",
+            work.call.interface,
+            work.call.name,
+            scope=self.top,
+            new_uid=work.call.new_uid,
+        )
+        self._creates[id_] = CallInWork(call, now + self._times.call_retry_ns, work.until)
+        return [call]
+
+    def created(self, id_: str) -> bool:
+        """The answer to a creation. Returns whether it was under way."""
+        return self._creates.pop(id_, None) is not None
+
+    def close(self, id_: str) -> list[DurableRecord]:
+        """The call has a result, or is given up."""
+        work = self.open.pop(id_, None)
+        self._creates.pop(id_, None)
+        return [RecordRemoved("open", id_)] if work is not None and work.call.bound else []
+
+    def whole(self, result: CallResult) -> CallResult | None:
+        """The result of a call of several parts, when the last has come; of others at once."""
+        id_, mark, _ = result.id.rpartition(PART)
+        parts = self._parts.get(id_) if mark else None
+        if parts is None:
+            return result
+        parts[result.id] = result
+        if not result.error and any(each is None for each in parts.values()):
+            return None
+        del self._parts[id_]
+        for part in parts:
+            self.open.pop(part, None)
+        if result.error:
+            return replace(result, id=id_)
+        sites = [s for r in parts.values() if r is not None for s in json.loads(r.values["sites"])]
+        return CallResult(id_, values={"sites": json.dumps(sites)})
+
+    def due(self, now: int) -> tuple[list[GroupCall], list[GroupCall]]:
+        """Calls to repeat, and calls to give up."""
+        again: list[GroupCall] = []
+        over = [w.call for _, w in sorted(self.open.items()) if w.until <= now]
+        for works in (self.open, self._creates):
+            for id_, work in sorted(works.items()):
+                if work.until > now and work.again_at <= now:
+                    works[id_] = replace(work, again_at=now + self._times.call_retry_ns)
+                    if works is self._creates or id_ not in self._creates:
+                        again.append(work.call)
+        return again, over
+
+
+def _parts_of(call: GroupCall) -> list[GroupCall]:
+    """A query about several groups is one query for each."""
+    groups = json.loads(call.arguments.get("groups", "[]"))
+    arguments = {**call.arguments, "call": "get_gsites"}
+    return [
+        replace(call, id=f"{call.id}{PART}{at}", name=str(name), arguments=arguments)
+        for at, name in enumerate(groups)
+    ]

@@ -1,0 +1,79 @@
+"""A change of a set while it is put together: the state as it will be, and the entries that lead to
+it. Many changes of groups go into one change of the set (S3 III.A.1.b)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from phalanx.service.entries import (
+    ENTRIES_MAX,
+    AddSeen,
+    AdvanceGroup,
+    Entry,
+    FreeName,
+    PutGroup,
+    RegisterName,
+)
+from phalanx.service.set_names import name_wanted
+from phalanx.service.set_state import with_entry
+from phalanx.service.values import NO_RECORD, GroupRecord, ServiceGroup, SetState
+
+ROOM = 8
+"""Entries that one more step may need."""
+
+
+class StateDraft:
+    """`entries` are valid for the state that the draft began with."""
+
+    def __init__(self, state: SetState) -> None:
+        self.base = state.vid
+        self.state = state
+        self.entries: list[Entry] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.entries) + ROOM > ENTRIES_MAX
+
+    @property
+    def context(self) -> bytes:
+        """Names the state on which views are decided."""
+        return self.base.digest
+
+    def record(self, uid: str) -> GroupRecord:
+        return self.state.groups.get(uid, NO_RECORD)
+
+    def put(self, uid: str, record: GroupRecord, cause: str) -> None:
+        """The record of a group from now on."""
+        if record.is_empty:
+            record = NO_RECORD
+        self._enter(shortened(uid, self.record(uid), record, cause))
+
+    def see(self, id_: str) -> None:
+        self._enter(AddSeen(id_))
+
+    def register(self, group: ServiceGroup) -> None:
+        """Enter the name of a group, if it has none here (rule N4)."""
+        entry = name_wanted(self.state.names, group)
+        if entry is not None:
+            self._enter(entry)
+
+    def register_as(self, name: str, uid: str) -> None:
+        self._enter(RegisterName(name, uid))
+
+    def free(self, uid: str) -> None:
+        """Free all names of a group."""
+        for name in sorted(n for n, u in self.state.names.items() if u == uid):
+            self._enter(FreeName(name))
+
+    def _enter(self, entry: Entry) -> None:
+        self.state = with_entry(self.state, entry)
+        self.entries.append(entry)
+
+
+def shortened(uid: str, before: GroupRecord, after: GroupRecord, cause: str) -> Entry:
+    """The entry for a new record; without the history if the group only has a next view."""
+    if before.own is not None and after.own is not None:
+        rest_is_same = replace(before, own=None) == replace(after, own=None)
+        if rest_is_same and after.own.view.preds == (before.own.view.vid,):
+            return AdvanceGroup(uid, replace(after.own, history=()), cause)
+    return PutGroup(uid, after, cause)
