@@ -48,7 +48,7 @@ class Come(msgspec.Struct):
     """Of what is not above it, nothing is delivered by another component alone."""
     record: MergeRecord
     views: tuple[int, ...]
-    """The last two views before, and their components, from which messages are carried into them."""
+    """The last two views before, and their components: messages are carried from these."""
 
 
 class Merge(msgspec.Struct):

@@ -50,7 +50,7 @@ class Standing(msgspec.Struct, frozen=True):
     known: frozenset[Member]
     """Whom it was in a view with."""
     views: tuple[str, ...]
-    """The last two views before, and their components, from which messages are carried into them."""
+    """The last two views before, and their components: messages are carried from these."""
 
     def knows(self, sender: Member) -> int:
         """No message up to this number is delivered by another component alone."""
