@@ -2,7 +2,7 @@
 
 Pages have checksums, which are verified: without them a flipped bit in a file is another number in
 a row, and an audit would judge it. The heads of pages have none; where they are damaged pyarrow may
-end a column early, so rows are counted.
+end a column or a dictionary early, so rows are counted and codes are checked.
 """
 
 from __future__ import annotations
@@ -36,3 +36,10 @@ def check_rows(found: int, wanted: int) -> None:
     """ArrowException if so many rows were found where others were wanted."""
     if found != wanted:
         raise arrow().ArrowInvalid(f"it has {found:,} rows, not {wanted:,}")
+
+
+def check_codes(rows: Any) -> None:
+    """ArrowException if a column of dictionary codes has one that is not in its dictionary."""
+    for column in rows.columns:
+        if arrow().types.is_dictionary(column.type):
+            column.validate(full=True)

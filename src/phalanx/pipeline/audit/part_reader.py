@@ -15,7 +15,7 @@ import numpy as np
 
 from phalanx.errors import PipelineError
 from phalanx.journal.arrow_schema import arrow, schema
-from phalanx.journal.parquet_reader import check_rows, open_parquet
+from phalanx.journal.parquet_reader import check_codes, check_rows, open_parquet
 from phalanx.pipeline.audit.number_ranges import Bools, Longs
 from phalanx.pipeline.audit.row_coder import RowCoder
 from phalanx.pipeline.group_tables import GroupKey
@@ -86,6 +86,7 @@ def read_row_groups(
             for i in range(source.num_row_groups) if some is None else some:
                 rows = source.read_row_group(i, there, use_threads=False)
                 check_rows(rows.num_rows, source.metadata.row_group(i).num_rows)
+                check_codes(rows)
                 yield _own(_as(table, rows, fields), wanted)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         problem = "cannot be read as Parquet"
