@@ -76,7 +76,13 @@ bench: $(READY) ## real groups beside Corosync, in under 20 minutes
 # Those that are not about the core.
 APART := bench/bench_real.py bench/bench_audit.py bench/bench_campaign.py bench/bench_search.py \
 	bench/bench_live_ingest.py bench/bench_spark_start.py bench/bench_stream.py bench/bench_watch.py \
-	bench/bench_mesh.py bench/bench_mesh_heal.py bench/bench_mesh_size.py bench/bench_past.py
+	bench/bench_mesh.py bench/bench_mesh_heal.py bench/bench_mesh_size.py bench/bench_past.py \
+	bench/bench_service.py
+
+.PHONY: bench-service
+bench-service: $(READY) ## the membership service under load beside etcd, in about three minutes
+	@$(etcd_ready) || { $(install_etcd); } || true
+	@$(BIN)/python bench/bench_service.py run
 
 .PHONY: bench-core
 bench-core: $(READY) ## what the protocol alone costs, in memory and in simulation
@@ -141,6 +147,20 @@ if command -v apt-get >/dev/null && [ "$$(id -u)" -eq 0 ]; then \
 	[ -n "$$had" ] || ! command -v systemctl >/dev/null || systemctl disable --now corosync >/dev/null 2>&1; \
 else \
 	echo "to measure Corosync as well: apt-get install $(PEER_PACKAGES)"; \
+fi
+endef
+
+etcd_ready = command -v etcd >/dev/null
+
+# Debian starts a daemon of its own with this package too.
+define install_etcd
+if command -v apt-get >/dev/null && [ "$$(id -u)" -eq 0 ]; then \
+	echo "installing etcd-server"; \
+	apt-get update -qq; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends etcd-server >/dev/null; \
+	! command -v systemctl >/dev/null || systemctl disable --now etcd >/dev/null 2>&1; \
+else \
+	echo "to measure etcd as well: apt-get install etcd-server, as root"; \
 fi
 endef
 
