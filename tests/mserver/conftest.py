@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from phalanx.core.ids import MemberId
 from phalanx.mserver.datagram_link import DatagramLink
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.interface_process import ClientPlaces, InterfaceProcess
 from phalanx.mserver.record_store import RecordStore, SqliteRecords
-from phalanx.mserver.service_process import records_of
 from phalanx.service.effects import (
     Answer,
+    DurableRecord,
     HeldMembership,
     InterfaceRecord,
     Notify,
@@ -34,10 +35,10 @@ class LocalGroups:
     """Joins and leaves take effect at once; a repeated call gives the same answer. What it keeps is
     in its records, so that it comes back after a restart."""
 
-    def __init__(self, rows: Mapping[str, bytes]) -> None:
+    def __init__(self, records: Sequence[DurableRecord]) -> None:
         self.record = InterfaceRecord("h", 0, "home")
         self.members: dict[str, HeldMembership] = {}
-        for record in records_of(rows):
+        for record in records:
             match record:
                 case InterfaceRecord():
                     self.record = record
@@ -120,11 +121,13 @@ class Host:
     async def start(self) -> InterfaceProcess:
         records = SqliteRecords(self.folder / "h.db", {"name": "h"})
         self.records = records
-        self.machine = LocalGroups(records.load())
+        rows = DurableRows(records.load())
+        self.machine = LocalGroups(rows.records)
         self.process = InterfaceProcess(
             MemberId("h", 1),
             self.machine,
             records,
+            rows,
             DatagramLink("127.0.0.1:0"),
             MessageCodec("test"),
             {},

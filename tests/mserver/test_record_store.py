@@ -63,9 +63,9 @@ def test_the_database_of_another_owner_is_refused(fact: str, tmp_path: Path) -> 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     opened(tmp_path).close()
     with sqlite3.connect(tmp_path / "m1.db") as database:
-        database.execute("UPDATE facts SET value = '2' WHERE name = 'schema_version'")
+        database.execute("UPDATE facts SET value = '9' WHERE name = 'schema_version'")
     database.close()
-    with pytest.raises(StateError, match="schema version 2"):
+    with pytest.raises(StateError, match="schema version 9"):
         opened(tmp_path)
 
 

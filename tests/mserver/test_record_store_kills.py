@@ -11,11 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.record_store import SqliteRecords
+from phalanx.service.effects import SetRecord
 
 WRITER = """
 import resource, sys
@@ -38,10 +41,53 @@ except StateError as error:
     sys.exit(2)
 """
 
+SET_WRITER = """
+import resource, sys
+from pathlib import Path
+from phalanx.core.ids import MemberId
+from phalanx.errors import StateError
+from phalanx.mserver import set_rows
+from phalanx.mserver.durable_rows import DurableRows
+from phalanx.mserver.record_store import SqliteRecords
+from phalanx.service.commit_chain import CommitChain
+from phalanx.service.effects import SetRecord
+from phalanx.service.entries import ChangeId, FreeName, RegisterName
+from phalanx.service.messages import Commit
+from phalanx.service.set_state import founded, vid_after
+set_rows.LOG_BYTES_MIN = 2000
+limit = int(sys.argv[2])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+me = MemberId("m1", 1)
+try:
+    store = SqliteRecords(Path(sys.argv[1]), {"name": "m1"})
+    rows = DurableRows(store.load())
+    if rows.records:
+        record = rows.records[0]
+        chain = CommitChain(record.state, record.stable, record.commits)
+    else:
+        first = founded("s", (me,), me)
+        chain = CommitChain(first, first)
+        store.write(rows.rows(SetRecord(first, first, ())))
+    while True:
+        number = chain.vid.number
+        entries = (RegisterName(f"n{number + 1}", "u" * 200), FreeName(f"n{number}"))
+        id_ = ChangeId(me, number)
+        vid = vid_after((chain.vid,), id_, entries, (me,))
+        chain = chain.followed_by(Commit("s", (chain.vid,), id_, entries, (me,), vid))
+        chain = CommitChain(chain.state, chain.state, chain.commits)
+        store.write(rows.rows(SetRecord(chain.state, chain.stable, chain.commits)))
+        print(chain.vid.number, flush=True)
+except StateError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
+"""
+"""Writes the record of a set as a base and commits, with a new base every few commits."""
 
-def start(path: Path, limit: int = 0) -> subprocess.Popen[str]:
+
+def start(path: Path, limit: int = 0, program: str = WRITER) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), str(limit)],
+        [sys.executable, "-c", program, str(path), str(limit)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,12 +107,37 @@ def check(path: Path, acknowledged: int) -> int:
     return number
 
 
-def test_a_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
+def check_set(path: Path, acknowledged: int) -> int:
+    """The same of a set: the state that the rows lead to is whole."""
+    store = SqliteRecords(path, {"name": "m1"})
+    records = DurableRows(store.load()).records
+    store.close()
+    if not records:
+        assert acknowledged == 0
+        return 0
+    [record] = records
+    assert isinstance(record, SetRecord)
+    number = record.state.vid.number
+    assert acknowledged <= number <= acknowledged + 1
+    assert record.state.names == ({f"n{number}": "u" * 200} if number > 1 else {})
+    assert record.stable == record.state
+    return number
+
+
+KINDS = pytest.mark.parametrize(
+    ("program", "check"), [(WRITER, check), (SET_WRITER, check_set)], ids=["rows", "set"]
+)
+
+
+@KINDS
+def test_a_kill_at_any_moment_loses_nothing_acknowledged(
+    program: str, check: Callable[[Path, int], int], tmp_path: Path
+) -> None:
     path = tmp_path / "m1.db"
     draw = random.Random(7)
     number = 0
     for _ in range(8):
-        writer = start(path)
+        writer = start(path, program=program)
         assert writer.stdout is not None
         try:
             first = writer.stdout.readline()
@@ -81,12 +152,13 @@ def test_a_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None
     assert number > 8
 
 
+@KINDS
 @pytest.mark.parametrize("limit", [40_000, 200_000])
 def test_a_full_disk_stops_the_writer_with_one_line_and_corrupts_nothing(
-    limit: int, tmp_path: Path
+    limit: int, program: str, check: Callable[[Path, int], int], tmp_path: Path
 ) -> None:
     path = tmp_path / "m1.db"
-    writer = start(path, limit)
+    writer = start(path, limit, program)
     out, complaint = writer.communicate(timeout=60)
     assert writer.returncode == 2
     assert complaint.count("\n") == 1
@@ -94,7 +166,7 @@ def test_a_full_disk_stops_the_writer_with_one_line_and_corrupts_nothing(
     assert "make room on the disk" in complaint
     acknowledged = int(out.splitlines()[-1]) if out else 0
     check(path, acknowledged)
-    again = start(path)
+    again = start(path, program=program)
     assert again.stdout is not None
     try:
         assert int(again.stdout.readline()) > acknowledged

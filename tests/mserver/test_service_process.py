@@ -13,10 +13,11 @@ import pytest
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, StateError
 from phalanx.mserver.datagram_link import DatagramLink
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.fragment_codec import fragments_of
 from phalanx.mserver.interface_process import ClientPlaces
 from phalanx.mserver.record_store import MemoryRecords
-from phalanx.mserver.service_process import ServiceProcess, record_row, records_of
+from phalanx.mserver.service_process import ServiceProcess
 from phalanx.service.effects import (
     Ignored,
     InterfaceRecord,
@@ -87,6 +88,7 @@ class Pair:
             ME,
             self.machine,
             self.records,
+            DurableRows({}),
             self.link,
             self.codec,
             servers,
@@ -146,7 +148,7 @@ def test_all_records_of_a_step_are_written_at_once_before_any_message_leaves() -
         pair.process.feed(TimerDue())
         got = await arrived(pair.peer, 2)
         assert pair.records.writes == [(("interface", "set/old"), 0)]
-        assert records_of(pair.records.load()) == [record(2)]
+        assert DurableRows(pair.records.load()).records == [record(2)]
         assert pair.codec.decode(got[0]) == ServiceEnvelope(ME, HELLO)
 
     run([step], scenario)
@@ -245,11 +247,11 @@ def test_an_error_of_the_machine_ends_the_process() -> None:
 
 
 def test_records_come_back_from_their_rows() -> None:
-    key, body = record_row(record(3))
-    assert body is not None
-    assert records_of({key: body, "notices/h/1": b"other"}) == [record(3)]
+    rows = MemoryRecords()
+    rows.write({**DurableRows({}).rows(record(3)), "notices/h/1": b"other"})
+    assert DurableRows(rows.load()).records == [record(3)]
     with pytest.raises(ValueError, match="of another version"):
-        records_of({"set/x": b"\x91\xa3new"})
+        DurableRows({"set/x": b"\x91\xa3new"})
 
 
 def test_packets_of_nobody_do_no_harm() -> None:

@@ -8,14 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phalanx.errors import ConfigurationError, StateError
+from phalanx.errors import ConfigurationError
 from phalanx.mserver.datagram_link import DatagramLink
 from phalanx.mserver.interface_process import ClientPlaces, InterfaceProcess
 from phalanx.mserver.mserver_process import addresses_of
-from phalanx.mserver.open_records import OpenRecords, open_records
+from phalanx.mserver.open_records import open_records, stored_rows
 from phalanx.mserver.service_config import ServiceConfig
-from phalanx.mserver.service_process import records_of
-from phalanx.service.effects import DurableRecord
 from phalanx.service.member_interface import MemberInterface
 from phalanx.service.message_codec import MessageCodec
 from phalanx.service.service_times import ServiceTimes
@@ -47,13 +45,14 @@ class HostInterface:
             raise
         try:
             now = time.monotonic_ns()
-            records = interface_records(self._opened, state)
+            rows = stored_rows(self._opened, state)
             times = ServiceTimes() if times is None else times
-            self.machine = MemberInterface(name, config.set_tree, records, times, now)
+            self.machine = MemberInterface(name, config.set_tree, rows.records, times, now)
             self.interface = InterfaceProcess(
                 self._opened.me,
                 self.machine,
                 self._opened.records,
+                rows,
                 self._link,
                 MessageCodec(config.cluster),
                 addresses_of(config, self._link),
@@ -79,15 +78,6 @@ class HostInterface:
         finally:
             await self.interface.stop()
             self._opened.close()
-
-
-def interface_records(opened: OpenRecords, state: Path) -> list[DurableRecord]:
-    """The records of an interface. StateError if they are of another version."""
-    try:
-        return records_of(opened.records.load())
-    except ValueError as error:
-        remedy = "use the version of phalanx that wrote it"
-        raise StateError(str(state), str(error), remedy) from error
 
 
 def socket_path(state: Path, name: str) -> Path:

@@ -18,6 +18,7 @@ from phalanx.config import Tls
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, NetworkError, StateError
 from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.interface_server import InterfaceServer
 from phalanx.mserver.notice_outbox import NoticeOutbox
 from phalanx.mserver.record_store import RecordStore
@@ -65,6 +66,7 @@ class InterfaceProcess:
     me: MemberId
     machine: ServiceMachine
     records: RecordStore
+    rows: DurableRows
     link: DatagramLink
     codec: MessageCodec
     servers: Mapping[str, Address]
@@ -85,6 +87,7 @@ class InterfaceProcess:
             self.me,
             self.machine,
             self.records,
+            self.rows,
             self.link,
             self.codec,
             self.servers,

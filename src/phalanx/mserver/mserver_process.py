@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phalanx.errors import ConfigurationError, StateError
+from phalanx.errors import ConfigurationError
 from phalanx.mserver.datagram_link import Address, DatagramLink
-from phalanx.mserver.open_records import OpenRecords, open_records
+from phalanx.mserver.open_records import open_records, stored_rows
 from phalanx.mserver.service_config import ServiceConfig
-from phalanx.mserver.service_process import ServiceProcess, records_of
+from phalanx.mserver.service_process import ServiceProcess
 from phalanx.mserver.status_socket import StatusSocket, status_path
 from phalanx.service.effects import SetRecord
 from phalanx.service.message_codec import MessageCodec
@@ -44,7 +44,8 @@ class MserverProcess:
             self._opened.close()
             raise
         try:
-            records = set_records(self._opened, state)
+            rows = stored_rows(self._opened, state)
+            records = {r.state.set: r for r in rows.records if isinstance(r, SetRecord)}
             times = ServiceTimes() if times is None else times
             now = time.monotonic_ns()
             self.machine = Mserver(self.me, config.set_tree, records, times, now)
@@ -53,6 +54,7 @@ class MserverProcess:
                 self.me,
                 self.machine,
                 self._opened.records,
+                rows,
                 self._link,
                 self._codec,
                 addresses_of(config, self._link),
@@ -120,16 +122,6 @@ def set_status(state: SetState) -> dict[str, Any]:
         "names": state.names,
         "groups": len(state.groups),
     }
-
-
-def set_records(opened: OpenRecords, state: Path) -> dict[str, SetRecord]:
-    """The records of an mserver. StateError if they are of another version."""
-    try:
-        found = records_of(opened.records.load())
-    except ValueError as error:
-        remedy = "use the version of phalanx that wrote it"
-        raise StateError(str(state), str(error), remedy) from error
-    return {each.state.set: each for each in found if isinstance(each, SetRecord)}
 
 
 def addresses_of(config: ServiceConfig, link: DatagramLink) -> dict[str, Address]:

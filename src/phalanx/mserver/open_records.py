@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from phalanx.core.ids import MemberId
+from phalanx.errors import StateError
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.record_store import SqliteRecords
 from phalanx.runtime.identity import Identity, identify
 
@@ -45,6 +47,15 @@ def open_records(cluster: str, kind: str, name: str, state: Path) -> OpenRecords
     except BaseException:
         identity.close()
         raise
+
+
+def stored_rows(opened: OpenRecords, state: Path) -> DurableRows:
+    """The records of an earlier life. StateError if they are of another version."""
+    try:
+        return DurableRows(opened.records.load())
+    except ValueError as error:
+        remedy = "use the version of phalanx that wrote it"
+        raise StateError(str(state), str(error), remedy) from error
 
 
 def _plain(name: str) -> str:

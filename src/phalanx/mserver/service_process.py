@@ -1,9 +1,9 @@
 """Drives one machine of the service: an mserver or an interface.
 
-The driver owns the parts and the order in which they run. A step of the machine returns effects;
-its durable records are written in one transaction before any of its messages leaves. A write that
-fails ends the process: what it would say next could be forgotten. The next start goes on from the
-last write.
+The driver owns the parts and the order in which they run. A step of the machine returns effects.
+All inputs that are there are steps of one batch: the durable records of the whole batch are written
+in one transaction before any of its messages leaves. A write that fails ends the process: what it
+would say next could be forgotten. The next start goes on from the last write.
 
 Messages of strangers, damaged messages and messages under the name of a server from another address
 are counted and dropped; none of them reaches the machine.
@@ -17,21 +17,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from phalanx.core.ids import MemberId
 from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.record_store import RecordStore
 from phalanx.service.effects import (
-    DurableRecord,
-    HeldHistory,
-    HeldMembership,
     Ignored,
-    InterfaceRecord,
     Multicast,
-    OpenCall,
     Persist,
-    RecordRemoved,
     Send,
     ServiceEffect,
     SetForgotten,
@@ -44,11 +37,8 @@ from phalanx.service.messages import ServiceEnvelope
 INTERFACES_MAX = 4096
 """Addresses of interfaces that are remembered."""
 
-KINDS = ("set/", "member/", "history/", "open/")
-"""What the keys of a machine's records begin with."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(DurableRecord).decode
+ROWS_NS = 20_000_000
+"""After which rows that nothing waits for are written, if no step has written before."""
 
 
 class ServiceMachine(Protocol):
@@ -72,6 +62,7 @@ class ServiceProcess:
         me: MemberId,
         machine: ServiceMachine,
         records: RecordStore,
+        rows: DurableRows,
         link: DatagramLink,
         codec: MessageCodec,
         servers: Mapping[str, Address],
@@ -84,6 +75,7 @@ class ServiceProcess:
         self.machine = machine
         self.counts: Counter[str] = Counter()
         self._records = records
+        self._rows = rows
         self._link = link
         self._codec = codec
         self._servers = servers
@@ -95,6 +87,11 @@ class ServiceProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ns: int | None = None
         self._writing = False
+        self._inputs: list[InterfaceInput] = []
+        """Given since the last batch."""
+        self._late: dict[str, bytes | None] = {}
+        """Rows for the next write."""
+        self._late_timer: asyncio.TimerHandle | None = None
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Completes with the error that ended the process."""
 
@@ -118,31 +115,36 @@ class ServiceProcess:
             loop.remove_writer(self._link.fileno())
         if self._timer is not None:
             self._timer.cancel()
+        if self._late_timer is not None:
+            self._late_timer.cancel()
 
     def feed(self, given: InterfaceInput) -> None:
-        """Give the machine an input, and carry out what follows from it."""
-        self._guarded(lambda: self.perform(self.machine.step(time.monotonic_ns(), given)))
-        self._arm()
+        """Give the machine an input soon, together with others that come meanwhile."""
+        if not self._inputs:
+            asyncio.get_running_loop().call_soon(self._fed)
+        self._inputs.append(given)
 
     def write(self, rows: Mapping[str, bytes | None]) -> None:
-        """Make rows durable outside a step of the machine."""
-        self._guarded(lambda: self._records.write(rows))
+        """Make rows durable soon. Nothing may depend on when."""
+        self._late.update(rows)
+        if self._late_timer is None:
+            loop = asyncio.get_running_loop()
+            self._late_timer = loop.call_later(ROWS_NS / 1e9, self._write_late_due)
 
     # ------------------------------------------------------------------ effects
 
     def perform(self, effects: Sequence[ServiceEffect]) -> None:
-        """Write all records of the step, then carry out the other effects in their order."""
+        """Write all records of a batch, then carry out the other effects in their order."""
         if not effects:
             return
         changes: dict[str, bytes | None] = {}
-        for effect in effects:
-            if isinstance(effect, Persist):
-                key, body = record_row(effect.record)
-                changes[key] = body
+        last = _last_of_each_set(effects)
+        for at, effect in enumerate(effects):
+            if isinstance(effect, Persist) and last.get(at, True):
+                changes.update(self._rows.rows(effect.record))
         changes.update(self._more_records(effects))
         if changes:
-            self._records.write(changes)
-            self.counts["writes"] += 1
+            self._write({**self._late, **changes})
         for effect in effects:
             match effect:
                 case Send(to, message):
@@ -156,6 +158,20 @@ class ServiceProcess:
                     pass
                 case _:
                     self._take_effect(effect)
+
+    def _write(self, changes: Mapping[str, bytes | None]) -> None:
+        self._late = {}
+        self._records.write(changes)
+        self.counts["writes"] += 1
+        self.counts["rows"] += len(changes)
+
+    def _write_late(self) -> None:
+        if self._late:
+            self._write(self._late)
+
+    def _write_late_due(self) -> None:
+        self._late_timer = None
+        self._guarded(self._write_late)
 
     def _send(self, to: Sequence[str], envelope: ServiceEnvelope) -> None:
         data = self._codec.encode(envelope)
@@ -177,13 +193,26 @@ class ServiceProcess:
         self._arm()
 
     def _receive(self) -> None:
+        """One batch of all packets that are there."""
         now = time.monotonic_ns()
+        effects: list[ServiceEffect] = []
         for source, data in self._link.receive(now):
             envelope = self._codec.decode(data)
             if envelope is not None and self._is_from(envelope.sender, source):
                 self.counts["received"] += 1
                 given = MessageReceived(envelope.sender, envelope.message)
-                self.perform(self.machine.step(now, given))
+                effects += self.machine.step(now, given)
+        self.perform(effects)
+
+    def _fed(self) -> None:
+        self._guarded(self._take_inputs)
+        self._arm()
+
+    def _take_inputs(self) -> None:
+        """One batch of all inputs that are there."""
+        now = time.monotonic_ns()
+        given, self._inputs = self._inputs, []
+        self.perform([effect for each in given for effect in self.machine.step(now, each)])
 
     def _is_from(self, sender: MemberId, source: Address) -> bool:
         """Whether the sender has this address. Servers have theirs in the configuration; the latest
@@ -211,9 +240,11 @@ class ServiceProcess:
         self._guarded(self._receive)
         due = self.machine.deadline()
         if due is not None and due <= time.monotonic_ns():
-            self.feed(TimerDue())
-        else:
-            self._arm()
+            self._guarded(lambda: self.perform(self._due()))
+        self._arm()
+
+    def _due(self) -> Sequence[ServiceEffect]:
+        return self.machine.step(time.monotonic_ns(), TimerDue())
 
     def _arm(self) -> None:
         """Set the timer again if the deadline has moved."""
@@ -239,29 +270,16 @@ class ServiceProcess:
             self.failed.set_exception(error)
 
 
-def record_row(record: DurableRecord) -> tuple[str, bytes | None]:
-    """The key and the bytes of a record; no bytes if it is to be removed."""
-    match record:
-        case SetRecord(state=state):
-            return f"set/{state.set}", _encode(record)
-        case SetForgotten(set=name):
-            return f"set/{name}", None
-        case InterfaceRecord():
-            return "interface", _encode(record)
-        case HeldMembership(member):
-            return f"member/{member}", _encode(record)
-        case HeldHistory(group):
-            return f"history/{group.uid}", _encode(record)
-        case OpenCall(call):
-            return f"open/{call.id}", _encode(record)
-        case RecordRemoved(kind, id_):
-            return f"{kind}/{id_}", None
-
-
-def records_of(rows: Mapping[str, bytes]) -> list[DurableRecord]:
-    """The records of a machine among all rows of a store. ValueError for one of another version."""
-    keys = [key for key in rows if key == "interface" or key.startswith(KINDS)]
-    try:
-        return [_decode(rows[key]) for key in keys]
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"a record is of another version: {error}") from error
+def _last_of_each_set(effects: Sequence[ServiceEffect]) -> dict[int, bool]:
+    """For each record of a set among the effects whether it is the last one of that set: the others
+    need not be written."""
+    out: dict[int, bool] = {}
+    later: set[str] = set()
+    for at in range(len(effects) - 1, -1, -1):
+        effect = effects[at]
+        if isinstance(effect, Persist) and isinstance(effect.record, SetRecord | SetForgotten):
+            record = effect.record
+            name = record.state.set if isinstance(record, SetRecord) else record.set
+            out[at] = name not in later or isinstance(record, SetForgotten)
+            later.add(name)
+    return out
