@@ -65,6 +65,7 @@ EXCEPTIONS = Exceptions(
         "RolesInstalled": "columns of `view_installed`: `role_members` and the three after it",
         "SettingsDiffer": "settings are in the header of each journal, where `check` and the audit "
         "compare them; refused packets are in `refused`",
+        "NameContested": "a warning in the log; that the member is alone is in `view_installed`",
     },
     in_row={
         "WindowClosed": ("Window", "closing and opening alternate: one table with `op` tells both"),

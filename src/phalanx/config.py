@@ -56,6 +56,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     cluster: str = "phalanx"
     """Members of different clusters ignore each other even on one address."""
+    trusted: bool = False
+    """Nobody but members can send packets to this group, because the network is closed to others. A
+    process that was a member, and whose name a later process has taken meanwhile, then stops.
+    Otherwise packets could be forged, so it stays alone and warns until the other process is gone
+    (rule L-17). With `tls` the packets of others are refused, and this need not be set."""
 
     order: Order = "toto"
     """Agreed order by ToTo, or by waiting for a frame of every member (all-ack)."""
@@ -165,6 +170,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     slow: Slow = "wait"
     """At that limit, `wait` slows the group down for this member; `lose` drops messages at this
     member, which gets an `EventsLost` with their number."""
+
+    @property
+    def authentic(self) -> bool:
+        """Packets come from members of this cluster only."""
+        return self.trusted or self.tls is not None
 
 
 _POSITIVE = (

@@ -56,6 +56,7 @@ CODES: dict[type, int] = {
     fx.Refused: 17,
     fx.SettingsDiffer: 18,
     fx.RolesInstalled: 19,
+    fx.NameContested: 20,
 }
 """Numbers of effects. They stay when an effect gets another name."""
 

@@ -28,6 +28,7 @@ from phalanx.core.effects import (
     LeaveRequest,
     LinkStats,
     MergedComponent,
+    NameContested,
     NotSent,
     Ordered,
     PeerSuspicion,
@@ -243,6 +244,8 @@ class Stage:
                 return [f"role of {r.member.name}: {' '.join(r.operations)}" for r in roles]
             case SettingsDiffer(peer, theirs):
                 return [f"{peer.name} runs with {theirs}"]
+            case NameContested(rival):
+                return ["has its name again" if rival is None else f"{rival} has its name"]
 
     def delivery(self, deliver: Deliver) -> str:
         bodies = " ".join(body.decode() for body in deliver.bodies())

@@ -401,6 +401,13 @@ class SettingsDiffer(msgspec.Struct, frozen=True, gc=False):
     theirs: tuple[tuple[str, str], ...]
 
 
+class NameContested(msgspec.Struct, frozen=True, gc=False):
+    """Another process has the name of this member, which stays alone while that is so (rule L-17).
+    `rival` is None when nobody has it any more: the member looks for its group again."""
+
+    rival: MemberId | None
+
+
 Effect = (
     Transmit
     | Accepted
@@ -421,6 +428,7 @@ Effect = (
     | Stopped
     | Refused
     | SettingsDiffer
+    | NameContested
 )
 
 

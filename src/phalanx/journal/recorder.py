@@ -122,6 +122,8 @@ class Recorder:
             match effect:
                 case fx.Transmit() | fx.Stopped() | fx.SettingsDiffer() | fx.RolesInstalled():
                     continue
+                case fx.NameContested():
+                    continue
                 case fx.Deliver():
                     row = self._deliver(effect, lseq + 1, common)
                 case fx.Sent():

@@ -144,6 +144,8 @@ class EventLog:
                     self._debug("role of %s: %s", role.member, " ".join(role.operations))
             case fx.SettingsDiffer(peer, theirs):
                 self._settings_differ(peer, theirs)
+            case fx.NameContested(rival):
+                self._name_contested(rival)
 
     def _view(self, now: int, effect: fx.ViewInstalled) -> None:
         took = None if self._began_ns is None else now - self._began_ns
@@ -199,6 +201,17 @@ class EventLog:
             self._who,
             self._names.of(peer),
             "; ".join(named) or "unknown to this release",
+        )
+
+    def _name_contested(self, rival: MemberId | None) -> None:
+        if rival is None:
+            log.info("%s: nobody else has this name any more; looks for its group again", self._who)
+            return
+        log.warning(
+            "%s: another process has this name: %s; this member stays alone until that one is "
+            "gone: stop one of the two (with trusted=True this one stops by itself)",
+            self._who,
+            rival,
         )
 
     # -------------------------------------------------------------- joining and leaving

@@ -44,6 +44,9 @@ these counts show it. They only observe: they influence neither the run nor its 
     not_sent                                   messages without a receiver left
     stopped_left, stopped_name_in_use          members that stopped by themselves
     stopped_for_nothing                        ... for a name that no other process had
+    contested                                  members that stay alone, for another has their name
+    contested_for_nothing                      ... though no other process had it
+    uncontested                                ... that look for their group again
     slow_reader                                times that a member was behind with reading while
                                                another of its view had something to say
     operator_break                             members that live and that an operator breaks with
@@ -72,6 +75,7 @@ from phalanx.core.effects import (
     Deliver,
     Effect,
     LinkStats,
+    NameContested,
     NotSent,
     PeerSuspicion,
     Sent,
@@ -162,6 +166,7 @@ class ScenarioCoverage:
             NotSent: self._not_sent,
             PeerSuspicion: self._judged,
             Sent: self._sent,
+            NameContested: self._contested,
             Stopped: self._stopped,
             Transitional: self._marked,
             ViewInstalled: self._installed,
@@ -225,6 +230,10 @@ class ScenarioCoverage:
     def stopped_for_nothing(self) -> None:
         """A process has just stopped for its name, though no other process had it."""
         self._count("stopped_for_nothing")
+
+    def contested_for_nothing(self) -> None:
+        """A name was reported as contested, though no other process had it."""
+        self._count("contested_for_nothing")
 
     def paused(self, member: MemberId, for_ns: int) -> None:
         """This process has just been paused for `for_ns`."""
@@ -342,6 +351,9 @@ class ScenarioCoverage:
     def _stopped(self, me: MemberId, life: _Life, effect: Stopped) -> None:
         self._ended.add(me)
         self._count(f"stopped_{effect.reason.replace('-', '_')}")
+
+    def _contested(self, me: MemberId, life: _Life, effect: NameContested) -> None:
+        self._count("uncontested" if effect.rival is None else "contested")
 
     # ------------------------------------------------------------------ messages
 

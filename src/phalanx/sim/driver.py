@@ -18,6 +18,7 @@ from phalanx.core.effects import (
     Effect,
     Input,
     LinkStats,
+    NameContested,
     Stopped,
     Submit,
     Transmit,
@@ -79,6 +80,9 @@ class Driver:
         self.stopped: list[tuple[SimProcess, str | Crash]] = []
         """Processes that have stopped and are still in the population, with the reason; and those
         that must crash now."""
+        self.contests: list[SimProcess] = []
+        """Processes that have just reported that another process has their name, or has it no
+        more."""
         self._doomed: list[tuple[SimProcess, Crash, int]] = []
         """Processes that crash when they have proposed, and their steps since then."""
 
@@ -290,6 +294,9 @@ class Driver:
                 elif kind is ViewInstalled:
                     self.changed_ns = now
                     self._forger.saw(effect.view)  # type: ignore[union-attr, arg-type]
+                elif kind is NameContested:
+                    process.contested = effect.rival is not None  # type: ignore[union-attr]
+                    self.contests.append(process)
                 elif kind is Stopped:
                     self._faults["unsaid"] += process.end()
                     self.stopped.append((process, effect.reason))  # type: ignore[union-attr]

@@ -106,8 +106,9 @@ class Population:
         """Recompute which processes reach each other; return those for which that changed."""
         machines = [i for i, processes in enumerate(self.at) if processes]
         self._groups = [
-            [process for machine in group for process in self.at[machine]]
+            part
             for group in components(machines, self._joined)
+            for part in _parts([process for machine in group for process in self.at[machine]])
         ]
         changed: list[SimProcess] = []
         for group in self._groups:
@@ -136,6 +137,15 @@ class Population:
                 views = ", ".join(f"{s.label} in {shown(s.member.view)}" for s in group)
                 return f"of those who reach each other, {views}"
         return "views agree, but not for long enough"
+
+
+def _parts(group: list[SimProcess]) -> list[list[SimProcess]]:
+    """Processes that reach each other, as those that may be in one view: one that has reported that
+    its name is contested stays alone, as long as a process that has the name is there."""
+    holders = {process.me.name for process in group if not process.contested}
+    apart = [p for p in group if p.contested and p.me.name in holders]
+    together = [process for process in group if process not in apart]
+    return [together, *([process] for process in apart)] if apart else [group]
 
 
 def _agree(group: list[SimProcess]) -> bool:

@@ -68,6 +68,7 @@ class SimProcess:
         "base",
         "clock",
         "component",
+        "contested",
         "cpu",
         "deadline",
         "frame_max",
@@ -140,6 +141,8 @@ class SimProcess:
         """A new process of the member starts as soon as this one has ended."""
         self.component: list[str] = []
         """Names of the processes it can exchange packets with, itself included."""
+        self.contested = False
+        """It has reported that another process has its name: it stays alone meanwhile."""
         self.view = member.view
         self.have = [0] * len(member.have)
         """What `member.view` and `member.have` were after its last step."""

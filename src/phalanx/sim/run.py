@@ -14,7 +14,6 @@ from time import perf_counter
 
 import msgspec
 
-from phalanx.config import lan
 from phalanx.journal.schema import Event
 from phalanx.sim.process import Maker
 from phalanx.sim.scenario.model import MS, SECOND, Scenario, Traffic
@@ -98,7 +97,7 @@ def without_garbage_collection() -> Iterator[None]:
 def _run(scenario: Scenario, make: Maker | None) -> RunResult:
     started = perf_counter()
     outcome = World(scenario, make).run()
-    config = lan(**scenario.config)
+    config = scenario.common_config()
     report = check(
         outcome.rows,
         # see RunResult.expect_liveness
@@ -108,7 +107,9 @@ def _run(scenario: Scenario, make: Maker | None) -> RunResult:
         contents=outcome.library.checksum,
         undisturbed_ns=scenario.undisturbed_ns(),
         changes_max=scenario.changes_max,
-        limits=FlowLimits(config.window_bytes_max, config.frame_bytes_max, config.leave_ns),
+        limits=FlowLimits(
+            config.window_bytes_max, config.frame_bytes_max, config.leave_ns, config.authentic
+        ),
     )
     exception = outcome.exception
     if exception is not None:

@@ -120,6 +120,8 @@ class World:
                     self._planned -= 1
                     self._calm_from = -1
                     self._events[kind](now, machine, data)
+                if driver.contests:
+                    self._note_contests(now)
                 if driver.stopped:
                     self._remove_stopped(now)
         except Exception:
@@ -363,6 +365,14 @@ class World:
             self._driver.count_queue(now, process)
             self._driver.rows.append(process.recorder.stop(now + process.clock, now, reason))
             self._remove(now, process)
+
+    def _note_contests(self, now: int) -> None:
+        """Note for which processes another one has their name, or has it no more."""
+        for process in self._driver.contests:
+            if process.contested and not self._population.rivals(process):
+                self._driver.cases.contested_for_nothing()
+        self._driver.contests.clear()
+        self._record_topology(now)
 
     def _remove(self, now: int, process: SimProcess) -> None:
         self._population.remove(now, process)

@@ -140,24 +140,6 @@ def test_of_two_holders_that_meet_when_a_partition_heals_the_younger_leaves(mesh
     assert group.views(0)[-1] == group.views(1)[-1] == "ab"
 
 
-def test_a_member_that_hung_and_was_replaced_stops_when_it_goes_on(mesh: Build) -> None:
-    """Rule L-17. The process that took its place is in a group, and stays."""
-    group = mesh("abc")
-    group.pump(1000)
-    group.cut({1, 2})
-    group.pump(3000)
-    later = MemberId("a", 2)
-    twin = group.add(Member(later, boot_view([later]), "g", lan(), 9))
-    group.cut({1, 2, twin}, {0})
-    group.pump(2000)
-    assert group.members[1].view.members == (later, B, C)
-    group.cut()
-    group.pump(5000)
-    assert last(group, 0, Stopped) == Stopped("name-in-use")
-    assert not [effect for effect in group.seen[twin] if isinstance(effect, Stopped)]
-    assert group.members[1].view.members == group.members[twin].view.members == (later, B, C)
-
-
 def test_a_process_that_crashed_and_came_back_joins_under_its_name(mesh: Build) -> None:
     group = mesh("abc")
     group.pump(300)

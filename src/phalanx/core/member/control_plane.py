@@ -44,6 +44,8 @@ class ControlPlane:
         self.detector = FailureDetector(config, prng)
         self.search = Discovery(me, config, prng)
         self.claim = NameClaim(me, config, prng, needed=alone)
+        self._joined = not alone
+        """A group has accepted this member: it was in a view with others."""
         self.lost_name = False
         self.repeats = False
         """Another process had this member's incarnation before."""
@@ -76,6 +78,9 @@ class ControlPlane:
         """A view was installed: with members of other components (`joined`), or without some that
         were held for failed (`lost`)."""
         self._met.add(view_state.view.members)
+        if len(view_state.view.members) > 1:
+            self._joined = True
+            self.claim.accepted()
         self.detector.reset(now, view_state.view.members, view_state.rank)
         self.search.settled_with(view_state.view.members)
         self.search.installed(now, joined, lost)
@@ -115,9 +120,7 @@ class ControlPlane:
             case IncarnationReused():
                 return self._reused(now, packet, view_state)
             case NameHeld():
-                self.lost_name = self.lost_name or self.claim.loses(now, packet)
-                doubt = self.claim.doubts(now, packet)
-                return [] if doubt is None else [doubt]
+                return self._held(now, packet)
             case Probe():
                 return self._probe(packet, view_state.view.id)
             case Alive():
@@ -127,6 +130,16 @@ class ControlPlane:
                     if len(self._relayed) < RELAYS_MAX or packet.target in self._relayed:
                         self._relayed[packet.target] = now + self._config.fail_ns
         return []
+
+    def _held(self, now: int, held: NameHeld) -> list[ControlPacket]:
+        """Another process has the name of this member, which is alone (rule L-17)."""
+        if self.claim.loses(now, held):
+            if self._joined and not self._config.authentic:
+                self.claim.contest(now, held.member)
+            else:
+                self.lost_name = True
+        doubt = self.claim.doubts(now, held)
+        return [] if doubt is None else [doubt]
 
     def _reused(
         self, now: int, reused: IncarnationReused, view_state: ViewState
@@ -185,7 +198,7 @@ class ControlPlane:
             self._sign(now, sender, view_state)
         if not ours and self.me in hello.heard:
             self.search.made_contact(now, hello.view)
-        if self.search.heard(now, hello, hello.view, ours) and not self.claim.pending:
+        if self.search.heard(now, hello, hello.view, ours) and self.claim.is_ours:
             inputs.append(Met(sender, hello.view))
         return answers, inputs
 
@@ -200,7 +213,7 @@ class ControlPlane:
         self, now: int, attempt: JoinAttempt, view_state: ViewState
     ) -> tuple[list[ControlPacket], list[Input]]:
         sender, component = attempt.sender, attempt.component
-        if sender == self.me or self.claim.pending:
+        if sender == self.me or not self.claim.is_ours:
             return [], []
         if sender not in component.members or not proposals.is_view(component):
             view_state.broadcast.refused["impossible"] += 1
@@ -325,7 +338,7 @@ class ControlPlane:
 
     def deadline(self, searches: bool) -> int:
         due = min(self.detector.deadline(), self.claim.deadline())
-        if not self.claim.pending and searches:
+        if self.claim.is_ours and searches:
             due = min(due, self.search.deadline())
         return due
 
@@ -340,7 +353,7 @@ class ControlPlane:
             claim = self.claim.expire(now)
             if claim is not None:
                 said.append(claim)
-        if not self.claim.pending and self.search.due(now) and searches:
+        if self.claim.is_ours and self.search.due(now) and searches:
             self.search.spoke(now)
             said.append(self.hello(now, view_state))
         if now >= self.detector.deadline():

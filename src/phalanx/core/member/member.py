@@ -32,6 +32,7 @@ from phalanx.core.effects import (
     Input,
     LeaveRequest,
     LinkStats,
+    NameContested,
     ReaderLag,
     SetRole,
     Stopped,
@@ -90,6 +91,8 @@ class Member:
         )
         self._leave_ns = NEVER
         self._stopped = False
+        self._rival: MemberId | None = None
+        """The process that has the name of this member, as last reported."""
         self._unset_role: RoleSet | None = None
         """Waits until the member has its name."""
         self._control_deadline_ns = -1
@@ -156,6 +159,9 @@ class Member:
         if self._view_change.activity != activity:
             self._control_deadline_ns = -1
         self._active.report(out)
+        if self._rival != self._control_plane.claim.rival:
+            self._rival = self._control_plane.claim.rival
+            out.append(NameContested(self._rival))
         if self._control_plane.lost_name and not self._stopped:
             self._stopped = True
             out.append(Stopped("name-in-use"))

@@ -164,8 +164,7 @@ class ViewChange:
         self.activity += 1
         control_plane = self._control_plane
         contact = (
-            control_plane.search.is_in_contact(now, statement.view)
-            and not control_plane.claim.pending
+            control_plane.search.is_in_contact(now, statement.view) and control_plane.claim.is_ours
         )
         self.give(now, Heard(statement, contact), out)
 

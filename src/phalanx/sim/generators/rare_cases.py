@@ -86,6 +86,8 @@ def with_rare_cases(kind: str, scenario: Scenario, shares: dict[Case, int]) -> S
         scenario = _DRAW[case](rng, scenario)
     if drawn:
         scenario = replace(scenario, about=f"{scenario.about}; {', '.join(drawn)}")
+    if shares is CHANGING and Random(f"trusted {kind} {scenario.seed}").randrange(2):
+        scenario = replace(scenario, config={**scenario.config, "trusted": False})
     return scenario
 
 

@@ -138,10 +138,28 @@ def namesakes_of_others_ignored(
     return []
 
 
+def answers_stop_members(self: ControlPlane, now: int, held: NameHeld) -> list[ControlPacket]:
+    """An answer to a claim stops a process that was a member, on a network that is not trusted."""
+    self.lost_name = self.lost_name or self.claim.loses(now, held)
+    doubt = self.claim.doubts(now, held)
+    return [] if doubt is None else [doubt]
+
+
+def contested_for_good(self: NameClaim, now: int) -> NameClaimed | None:
+    if self.rival is not None:
+        self._left = 2
+    return _EXPIRE(self, now)
+
+
+def seeks_while_contested(self: NameClaim) -> bool:
+    return not self.pending
+
+
 def goes_on_without_its_name(self: Member) -> bool:
     return False
 
 
+_EXPIRE = NameClaim.expire
 _PACKET = ControlPlane.packet
 
 MUTANTS: dict[str, Mutant] = {
@@ -231,6 +249,21 @@ MUTANTS: dict[str, Mutant] = {
         "L-17: stop a member that a group has accepted when a process that was removed says that "
         "it has the name",
         ((ControlPlane, "packet", a_group_protects_nobody),),
+        "membership",
+    ),
+    "answers-stop-members": Mutant(
+        "L-17: stop a process that was a member for its name, where packets may be forged",
+        ((ControlPlane, "_held", answers_stop_members),),
+        "membership",
+    ),
+    "contested-for-good": Mutant(
+        "L-17: stay alone though nobody else has the name any more",
+        ((NameClaim, "expire", contested_for_good),),
+        "membership",
+    ),
+    "seeks-while-contested": Mutant(
+        "L-17: look for others while another process has the name",
+        ((NameClaim, "is_ours", property(seeks_while_contested)),),
         "membership",
     ),
 }

@@ -256,6 +256,9 @@ class Traffic(_TomlTable, frozen=True, kw_only=True, rename={"from_": "from"}):
     """The whole view, some members drawn for each submission, or the ones named."""
 
 
+_TRUSTED = {"trusted": True}
+
+
 class Scenario(_TomlTable, frozen=True, kw_only=True, rename={"break_": "break"}):
     """Everything a run depends on."""
 
@@ -296,13 +299,18 @@ class Scenario(_TomlTable, frozen=True, kw_only=True, rename={"break_": "break"}
     garbage: tuple[Garbage, ...] = ()
     traffic: tuple[Traffic, ...] = ()
 
+    def common_config(self) -> Config:
+        """The settings of all members. The network is `trusted`, unless the scenario says that it
+        is not."""
+        return lan(**{**_TRUSTED, **self.config})
+
     def config_of(self, name: str) -> Config:
         """The settings of one member: the common ones with its own laid over them."""
         own: dict[str, Any] = {}
         for peculiarity in self.member:
             if peculiarity.name == name:
                 own.update(peculiarity.config)
-        return lan(**{**self.config, **own})
+        return lan(**{**_TRUSTED, **self.config, **own})
 
     def in_line(self, name: str, incarnation: int) -> bool:
         """Whether a process is one of the member itself, first or restarted, and no imposter."""

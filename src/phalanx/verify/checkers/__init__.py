@@ -87,8 +87,10 @@ def check(
     check_receipts(trace, inserted, out)
     check_lost(trace, out)
     check_merges(trace, out)
-    leave_ns = None if limits is None else limits.leave_ns
-    check_view_reports(trace.view_trace, leave_ns, out)
+    if limits is None:
+        check_view_reports(trace.view_trace, None, out)
+    else:
+        check_view_reports(trace.view_trace, limits.leave_ns, out, trusted=limits.trusted)
     check_queues(trace, out)
     check_flow_control(trace, limits, out)
     return out.report

@@ -28,12 +28,15 @@ CUT_SHORT = ("ended", "failed")
 and an error."""
 
 
-def check_view_reports(trace: ViewTrace, leave_ns: int | None, out: Findings) -> None:
-    """`leave_ns` is how long a leaving member waits for the others, where a simulator knows it."""
+def check_view_reports(
+    trace: ViewTrace, leave_ns: int | None, out: Findings, trusted: bool = True
+) -> None:
+    """`leave_ns` is how long a leaving member waits for the others, where a simulator knows it.
+    Unless the network is `trusted`, nobody stops a process for its name that was a member."""
     for member in trace.installs:
         if member not in trace.lives.torn:
             _deltas(trace, member, out)
-            _stop(trace, member, leave_ns, out)
+            _stop(trace, member, leave_ns, trusted, out)
 
 
 def check_queues(trace: Trace, out: Findings) -> None:
@@ -70,7 +73,9 @@ def _deltas(trace: ViewTrace, member: Member, out: Findings) -> None:
 # ---------------------------------------------------------------------------- the end
 
 
-def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings) -> None:
+def _stop(
+    trace: ViewTrace, member: Member, leave_ns: int | None, trusted: bool, out: Findings
+) -> None:
     row = trace.lives.stopped.get(member)
     if row is None:
         return
@@ -80,6 +85,13 @@ def _stop(trace: ViewTrace, member: Member, leave_ns: int | None, out: Findings)
             out.evaluated(STOP)
             text = f"{label(member)} stopped because its name is in use, though it was accepted in "
             out.violated(STOP, text + view.view, [view, row], view=view.view)
+            return
+        accepted = next((v for v in trace.installs[member] if len(v.members) > 1), None)
+        if accepted is not None and not trusted:
+            out.evaluated(STOP)
+            text = f"{label(member)} stopped because its name is in use, though it was a member in "
+            text += f"{accepted.view} and packets may be forged"
+            out.violated(STOP, text, [accepted, row], view=accepted.view)
             return
         rivals = [m for m in trace.installs if m != member and m[0] == member[0]]
         if not rivals and not (trace.over and row.sim_ns is not None):

@@ -30,6 +30,8 @@ class FlowLimits(NamedTuple):
     frame_bytes: int
     leave_ns: int
     """How long a leaving member waits for the others."""
+    trusted: bool = True
+    """Members take packets for authentic, so that another process can stop one for its name."""
 
 
 def check_flow_control(trace: Trace, limits: FlowLimits | None, out: Findings) -> None:
