@@ -1,8 +1,11 @@
 """Builds a compiled copy of the core, the simulator and the explorer, for long searches.
 
-    python tools/compile_search.py build/compiled
+    python tools/compile_search.py build/compiled --profiled
     build/compiled/phalanx sim sweep --seeds 0:100000
     build/compiled/phalanx explore --walk --seconds 3600
+
+`--profiled` compiles it twice, the second time with the profile of the first (gcc). Use a Python that
+was itself built with a profile, such as Debian's.
 
 The copy is compiled by mypyc (in the `dev` extra; needs a C compiler and the headers of Python).
 It plays the same seeds to the same digests about twice as fast; the build fails if 24 scenarios, a
@@ -58,7 +61,9 @@ PLAYED = 24
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("into", type=Path, help="the folder, made anew: build/compiled")
-    into: Path = parser.parse_args().into.resolve()
+    parser.add_argument("--profiled", action="store_true", help="compile twice, with a profile")
+    arguments = parser.parse_args()
+    into: Path = arguments.into.resolve()
     shutil.rmtree(into, ignore_errors=True)
     package = into / "lib" / "phalanx"
     shutil.copytree(ROOT / "src" / "phalanx", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -75,7 +80,15 @@ def main() -> None:
             _mark_classes(path)
     _let_copies_see_compiled(package / "explore" / "fast_copy.py")
     _let_digests_see_compiled(package / "explore" / "canonical_form.py")
-    _compile(modules, package.parent)
+    if arguments.profiled:
+        _compile(modules, package.parent, "-fprofile-generate")
+        _digests(package.parent)
+        for made in (*package.parent.rglob("*.so"), *package.parent.rglob("*.o")):
+            made.unlink()
+        shutil.rmtree(package.parent / ".mypy_cache", ignore_errors=True)
+        _compile(modules, package.parent, "-fprofile-use -fprofile-partial-training")
+    else:
+        _compile(modules, package.parent)
     program = into / "phalanx"
     program.write_text(
         f"#!{sys.executable}\n"
@@ -211,12 +224,13 @@ slots = base.__dict__.get("__slots__") or [
     path.write_text(source.replace(before, after))
 
 
-def _compile(modules: list[Path], root: Path) -> None:
+def _compile(modules: list[Path], root: Path, flags: str = "") -> None:
     names = [str(path.relative_to(root)) for path in modules]
     config = ["--config-file", str(ROOT / "pyproject.toml")]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("mypyc")), *config, *names],
         cwd=root,
+        env=_flagged(flags),
         text=True,
         capture_output=True,
         check=False,
@@ -224,6 +238,14 @@ def _compile(modules: list[Path], root: Path) -> None:
     if done.returncode:
         wrong = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line]
         sys.exit("compile_search: " + "\n".join(wrong[:20] or [done.stderr]))
+
+
+def _flagged(flags: str) -> dict[str, str]:
+    """The environment with more flags for gcc, for compiling and linking."""
+    return {
+        **os.environ,
+        **{name: f"{os.environ.get(name, '')} {flags}".strip() for name in ("CFLAGS", "LDFLAGS")},
+    }
 
 
 _PLAY = f"""
