@@ -1,28 +1,32 @@
 """Directives of one owner to the members of its groups (rules G2, G4).
 
 Each look compares the last view of every member, as its interface has reported it, with the stable
-views of the groups, and sends what is missing. What is not acknowledged is sent again.
+views of the groups, and sends what is missing: all views that follow in one directive. The next one
+goes when that is acknowledged, or after a while in its place, so that views that come fast are sent
+once each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from phalanx.service.group_messages import Directive, PathStep, Served
-from phalanx.service.group_views import directive_after, is_excluded
+from phalanx.service.group_messages import VIEWS_AT_ONCE, Directive, PathStep, Served
+from phalanx.service.group_views import is_excluded, views_after
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.values import GroupView, ServiceGroup, Vid
 
-VIEWS_AT_ONCE = 16
-"""Views of one member that are sent before it has acknowledged the first."""
+MEMBERS_AT_ONCE = 8192
+"""Members in the views of one directive, together; a single view may have more."""
 
 
 class DirectiveSender:
     """Of one set, at its speaker."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, tuple[object, int]] = {}
-        """For each member the last view it had, with the view to come, and when it was sent."""
+        self._sent: dict[str, tuple[Vid | None, int]] = {}
+        """For each member the view it had when a directive was sent to it, and when that was."""
 
     def look(self, facts: SetFacts, step: PathStep) -> list[Directive]:
         """What is to be sent now."""
@@ -62,14 +66,14 @@ class DirectiveSender:
             if uid != own.uid or last == own.view.vid:
                 continue
             if last is not None and is_excluded(own, member, last):
-                if self._is_due(facts, member, (last, None)):
+                if self._is_due(facts, member, last):
                     over.append(member)
             elif member in own.view.members and not frozen:
-                if self._is_due(facts, member, (last, own.view.vid)):
+                if self._is_due(facts, member, last):
                     behind.setdefault(last, []).append(member)
         out = []
         if over:
-            out.append(_directive(facts, step, served, own, tuple(over), None, None))
+            out.append(_directive(facts, step, served, own, tuple(over), (), None))
         for last, members in behind.items():
             out += _chain(facts, step, served, own, tuple(members), last)
         return out
@@ -97,16 +101,17 @@ class DirectiveSender:
                 continue
             if uid not in frozen:
                 frozen[uid] = facts.is_frozen(own)
-            due = tuple(m for m in new if self._is_due(facts, m, (None, own.view.vid)))
+            due = tuple(m for m in new if self._is_due(facts, m, None))
             if due and not frozen[uid]:
                 out += _chain(facts, step, served, own, due, None)
         return out
 
-    def _is_due(self, facts: SetFacts, member: str, what: object) -> bool:
-        known, at = self._sent.get(member, (None, 0))
-        if known == what and facts.now - at < facts.times.call_retry_ns:
-            return False
-        self._sent[member] = (what, facts.now)
+    def _is_due(self, facts: SetFacts, member: str, last: Vid | None) -> bool:
+        known = self._sent.get(member)
+        if known is not None and known[0] == last:
+            if facts.now - known[1] < facts.times.call_retry_ns:
+                return False
+        self._sent[member] = (last, facts.now)
         return True
 
     def expire(self, now: int, after_ns: int) -> None:
@@ -123,20 +128,20 @@ def _chain(
     members: tuple[str, ...],
     last: Vid | None,
 ) -> list[Directive]:
-    """The next views of members that all have the same last one, while they go the same way."""
-    out: list[Directive] = []
-    while len(out) < VIEWS_AT_ONCE and last != own.view.vid:
-        nexts = {m: directive_after(own, m, last) for m in members}
-        first = nexts[members[0]]
-        together = tuple(m for m in members if nexts[m] == first)
-        for other in members:
-            if other not in together:
-                out += _chain(facts, step, served, own, (other,), last)
-        if first is None:
-            break
-        out.append(_directive(facts, step, served, own, together, first, last))
-        members, last = together, first.vid
-    return out
+    """The next views of members that all have the same last one, in one directive while they go the
+    same way."""
+    ways: dict[tuple[Vid, ...], tuple[tuple[GroupView, ...], list[str]]] = {}
+    for member in members:
+        views = views_after(own, member, last)[: VIEWS_AT_ONCE + 1]
+        while len(views) > 1 and sum(len(view.members) for view in views) > MEMBERS_AT_ONCE:
+            views = views[:-1]
+        if views:
+            vids = tuple(view.vid for view in views)
+            ways.setdefault(vids, (views, []))[1].append(member)
+    return [
+        _directive(facts, step, served, own, tuple(together), views, last)
+        for views, together in ways.values()
+    ]
 
 
 def _directive(
@@ -145,21 +150,20 @@ def _directive(
     served: Served,
     own: ServiceGroup,
     members: tuple[str, ...],
-    view: GroupView | None,
+    views: Sequence[GroupView],
     previous: Vid | None,
 ) -> Directive:
-    group = None
-    if view is not None and view.vid == own.view.vid:
-        group = replace(own, history=())
-    ended = own.ended or ""
+    """Without views: the memberships are over."""
+    has_last = bool(views) and views[-1].vid == own.view.vid
     return Directive(
         facts.name,
         served.interface,
         own.uid,
         members,
-        view,
+        views[0] if views else None,
         previous,
         step,
-        group,
-        ended if view is None else "",
+        replace(own, history=()) if has_last else None,
+        "" if views else own.ended or "",
+        tuple(views[1:]),
     )

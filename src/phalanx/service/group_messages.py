@@ -24,6 +24,8 @@ from phalanx.service.values import (
 BODY_BYTES_MAX = 65_536
 UIDS_MAX = 65_536
 LEVELS_MAX = 16
+VIEWS_AT_ONCE = 16
+"""Views in one directive."""
 
 Uids = Annotated[tuple[Text, ...], msgspec.Meta(max_length=UIDS_MAX)]
 Attributes = dict[Text, str]
@@ -159,7 +161,8 @@ class Resolved(msgspec.Struct, frozen=True, array_like=True, tag="resolved"):
 class Directive(msgspec.Struct, frozen=True, array_like=True, tag="directive"):
     """The next view of members of one interface that had the view `previous` (rule G4), or the end
     of their memberships (`view` is None). `set` is the set that it passes; an interface takes it
-    only if `step`, the owner, is on its path. `group` has no history."""
+    only if `step`, the owner, is on its path. `group` has no history. `more` are the views that
+    follow, each after the one before."""
 
     set: Text
     interface: Text
@@ -170,6 +173,7 @@ class Directive(msgspec.Struct, frozen=True, array_like=True, tag="directive"):
     step: PathStep
     group: ServiceGroup | None = None
     ended: Text = ""
+    more: Annotated[tuple[GroupView, ...], msgspec.Meta(max_length=VIEWS_AT_ONCE)] = ()
 
 
 class DirectiveAck(msgspec.Struct, frozen=True, array_like=True, tag="directed"):

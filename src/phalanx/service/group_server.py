@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
 from phalanx.service import hierarchy
+from phalanx.service.answer_batches import AnswerBatches
 from phalanx.service.call_desk import (
     HOPS_MAX,
     PIN_ONLY,
@@ -88,11 +89,12 @@ class GroupServer:
         self._seen: dict[str, SetState] = {}
         """The last state of each set that was looked at, to see what has changed."""
         self._routes = CallRoutes()
+        self._answers = AnswerBatches()
 
     def deadline(self) -> int:
         asks = [s.ask_at for s in self.speakers.values()]
         data = [s.data.deadline() for s in self.speakers.values()]
-        return min([*asks, *data], default=NEVER)
+        return min([*asks, *data, self._answers.deadline()], default=NEVER)
 
     # -------------------------------------------------------------- who speaks for what
 
@@ -133,8 +135,10 @@ class GroupServer:
     # -------------------------------------------------------------- time
 
     def due(self, now: int, logs: Logs) -> Effects:
-        """Ask who is served, where that is due."""
+        """Ask who is served, where that is due, and report who has answered."""
         out: Effects = []
+        for tell in self._answers.due(now):
+            out += self._to_speaker(now, logs, tell.set, tell)
         for name in sorted(self.speakers):
             speaker = self.speakers[name]
             if name in logs and speaker.ask_at <= now:
@@ -282,13 +286,12 @@ class GroupServer:
             if speaker.table.entry(now, state, served.interface) is not None
         )
         asked, set_above, lineage = question
-        passed = Tell(set_above, lineage, asked, tell.set, valid)
-        return self._to_speaker(now, logs, set_above, passed)
+        self._answers.add(now, Tell(set_above, lineage, asked, tell.set, valid))
+        return []
 
     def _answered(
         self, now: int, logs: Logs, sender: Gid, interface: str, reply: QueryReply
     ) -> Effects:
-        out: Effects = []
         for name in sorted(self.polls):
             if sender.name != interface or not self.polls[name].is_served(
                 logs[name].state, interface
@@ -296,13 +299,12 @@ class GroupServer:
                 continue
             tell = self.polls[name].answered(logs[name].state, reply)
             if tell is not None:
-                out += self._to_speaker(now, logs, name, tell)
-        return out
+                self._answers.add(now, tell)
+        return []
 
     def _advanced(
         self, now: int, logs: Logs, sender: Gid, interface: str, ack: DirectiveAck
     ) -> Effects:
-        out: Effects = []
         for name in sorted(self.polls):
             if sender.name != interface or not self.polls[name].is_served(
                 logs[name].state, interface
@@ -310,8 +312,8 @@ class GroupServer:
                 continue
             tell = self.polls[name].advanced(logs[name].state, ack.served)
             if tell is not None:
-                out += self._to_speaker(now, logs, name, tell)
-        return out
+                self._answers.add(now, tell)
+        return []
 
     def _welcome(self, logs: Logs, name: str, interface: str) -> Effects:
         """An interface that has chosen this server is polled as soon as that is in the state."""

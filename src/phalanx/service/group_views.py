@@ -86,16 +86,25 @@ def follows(group: ServiceGroup, vid: Vid) -> bool:
 def directive_after(group: ServiceGroup, member: str, last: Vid | None) -> GroupView | None:
     """The first view that a member has to install after `last` (rule G4). None if it has the
     current one, is not in it, or has gone a way that this history does not meet."""
-    if last == group.view.vid:
-        return None
+    return next(iter(views_after(group, member, last)), None)
+
+
+def views_after(group: ServiceGroup, member: str, last: Vid | None) -> tuple[GroupView, ...]:
+    """All views that a member has to install after `last`, in their order."""
+    if last == group.view.vid or member not in group.view.parts:
+        return ()
+    previous = group.view.parts[member]
+    if previous == last:
+        return (group.view,)
     views = {view.vid: view for view in group.history}
-    at: GroupView | None = group.view
-    while at is not None and member in at.parts:
-        previous = at.parts[member]
-        if previous == last:
-            return at
+    found = [group.view]
+    while previous != last:
         at = views.get(previous) if previous is not None else None
-    return None
+        if at is None or member not in at.parts or len(found) > len(views):
+            return ()  # the last: a history that an interface made up may go round
+        found.append(at)
+        previous = at.parts[member]
+    return tuple(reversed(found))
 
 
 def fits(group: ServiceGroup, member: str, last: Vid | None) -> bool:

@@ -86,7 +86,17 @@ class MembershipBook:
         )
 
     def take(self, directive: Directive) -> tuple[list[DurableRecord], list[Notify]]:
-        """The next view of members, or the end of their memberships."""
+        """The next views of members, or the end of their memberships."""
+        records, notices = self._take(directive)
+        last = directive.view
+        for view in directive.more if last is not None else ():
+            previous = last.vid if last is not None else None
+            more, told = self._take(replace(directive, view=view, previous=previous))
+            records, last = [*records, *more], view
+            notices += told
+        return records, notices
+
+    def _take(self, directive: Directive) -> tuple[list[DurableRecord], list[Notify]]:
         records: list[DurableRecord] = []
         notices: list[Notify] = []
         for member in directive.members:

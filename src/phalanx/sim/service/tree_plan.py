@@ -38,14 +38,20 @@ def random_tree(rng: Random, levels: int) -> SetTree:
 def installed(topology: SetTree) -> dict[str, dict[str, SetRecord]]:
     """For each server its records at installation: every set whole, with its configured parent."""
     out: dict[str, dict[str, SetRecord]] = {}
+    homes: dict[str, dict[str, HomeOf]] = {}
+    for interface, home in topology.homes.items():
+        lan = topology.set_of_interface(interface)
+        homes.setdefault(lan, {})[interface] = HomeOf(MemberId(home), 0)
     for plan in topology.sets.values():
-        state = _installed_state(topology, plan)
+        state = _installed_state(topology, plan, homes)
         for name in plan.members:
             out.setdefault(name, {})[plan.name] = SetRecord(state, state, ())
     return out
 
 
-def _installed_state(topology: SetTree, plan: ConfiguredSet) -> SetState:
+def _installed_state(
+    topology: SetTree, plan: ConfiguredSet, homes: dict[str, dict[str, HomeOf]]
+) -> SetState:
     parent = MemberId(plan.parent) if plan.parent is not None else None
     state = founded(plan.name, [MemberId(name) for name in plan.members], parent)
     kids: dict[str, tuple[Gid, ...]] = {}
@@ -53,9 +59,4 @@ def _installed_state(topology: SetTree, plan: ConfiguredSet) -> SetState:
         above = topology.sets[child].parent
         assert above is not None
         kids[child] = (MemberId(above),)
-    homes = {
-        interface: HomeOf(MemberId(home), 0)
-        for interface, home in topology.homes.items()
-        if plan.level == 1 and topology.set_of_interface(interface) == plan.name
-    }
-    return replace(state, kids=kids, homes=homes)
+    return replace(state, kids=kids, homes=homes.get(plan.name, {}))
