@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from phalanx.cli.main import main
 from phalanx.errors import FileError
 from phalanx.mserver.example_config import ExampleShape, example_config
+from phalanx.mserver.multicast_group import MulticastGroup
+from phalanx.mserver.open_link import groups_of
 from phalanx.mserver.service_config import (
     ServiceConfig,
     ServiceConfigError,
@@ -40,6 +42,9 @@ address = "10.0.1.1:7200"
 [interface.host-1]
 home = "be1"
 """
+
+MULTICAST, FAN_OUT = "set.backbone.multicast", "set.backbone.fan_out"
+GROUP = 'multicast = "239.1.1.1:7201"'
 
 
 def problems(text: str) -> list[str]:
@@ -69,6 +74,28 @@ def test_the_machines_get_the_same_tree(tmp_path: Path) -> None:
     assert tree.set_of_interface("host-1") == "berlin"
     assert config.below("backbone") == ("t1", "t2", "be1")
     assert config.below("berlin") == ("t1", "be1")
+
+
+def test_a_set_has_a_multicast_address_of_its_own_and_members_that_it_does_not_reach(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(
+        GOOD.replace("level = 2", f"level = 2\n{GROUP}\nfan_out = ['t2']", 1).replace(
+            'cluster = "example"', 'cluster = "example"\nkey = "keys/ours"'
+        )
+    )
+    config = read_service_config(file)
+    assert config.key == str(tmp_path / "keys" / "ours")
+    assert groups_of(config, "t1") == {
+        "backbone": MulticastGroup(("239.1.1.1", 7201), frozenset({"t1"}))
+    }
+    assert groups_of(config, "be1") == {}
+    twice = GOOD.replace("level = 2", f"level = 2\n{GROUP}").replace(
+        "level = 1", f"level = 1\n{GROUP}"
+    )
+    [found] = problems(twice)
+    assert found.startswith("set.berlin.multicast: '239.1.1.1:7201' is the address of backbone too")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +132,15 @@ def test_the_machines_get_the_same_tree(tmp_path: Path) -> None:
         ('home = "be1"', 'home = "t2"', "interface.host-1.set", "not in exactly one set"),
         ('home = "be1"', 'home = "be1"\nset = "backbone"', "interface.host-1.set", "level 1"),
         ('home = "be1"', "", "interface.host-1.home", "missing"),
+        ("[interface.host-1]", "[interface.be1]", "interface.be1", "mserver of that name"),
+        ('cluster = "example"', 'cluster = "a"\nkey = ""', "key", 'write key = "FILE"'),
+        ('cluster = "example"', 'cluster = "a"\nkey = 1', "key", "no name of a file"),
+        ("level = 2", 'level = 2\nmulticast = "10.0.0.1:7201"', MULTICAST, "multicast address"),
+        ("level = 2", 'level = 2\nmulticast = "239.1.1.1"', MULTICAST, "multicast address"),
+        ("level = 2", 'level = 2\nmulticast = "group:7201"', MULTICAST, "multicast address"),
+        ("level = 2", 'level = 2\nmulticast = "[ff15::7]:1"', MULTICAST, "name t1 in fan_out"),
+        ("level = 2", 'level = 2\nfan_out = ["t1"]', "set.backbone.fan_out", "no multicast"),
+        ("level = 2", f"level = 2\n{GROUP}\nfan_out = ['be1']", FAN_OUT, "'be1' is no member"),
         ('home = "be1"', 'home = "be1"\naddress = "x"', "interface.host-1.address", "host:port"),
     ],
 )

@@ -14,9 +14,11 @@ from collections.abc import Hashable
 from struct import Struct
 
 FRAGMENT_VERSION = 1
-FRAGMENT_BYTES_MAX = 1200
-"""The part of a message in one packet: below the smallest MTU of IPv6, with all headers."""
-MESSAGE_BYTES_MAX = 4 << 20
+FRAGMENT_BYTES_MAX = 1150
+"""The part of a message in one packet: below the smallest MTU of IPv6 (1280), with all headers and
+a seal (48 bytes of IP and UDP, 48 of the seal, 15 here)."""
+MESSAGE_BYTES_MAX = (4 << 20) + (32 << 10)
+"""The largest message of the service, and the names it is for."""
 PARTIAL_MESSAGES_MAX = 16
 """Messages of one sender that may be incomplete at a time."""
 PARTIAL_BYTES_MAX = 32 << 20

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import ConfigurationError
-from phalanx.mserver.datagram_link import DatagramLink
 from phalanx.mserver.interface_process import ClientPlaces, InterfaceProcess
-from phalanx.mserver.mserver_process import addresses_of
+from phalanx.mserver.open_link import addresses_of, open_link
 from phalanx.mserver.open_records import open_records, stored_rows
 from phalanx.mserver.service_config import ServiceConfig
 from phalanx.service.member_interface import MemberInterface
@@ -39,7 +38,7 @@ class HostInterface:
         places.check()
         self._opened = open_records(config.cluster, KIND, name, state)
         try:
-            self._link = DatagramLink(config.interfaces[name].address)
+            self._link = open_link(config, name, config.interfaces[name].address)
         except BaseException:
             self._opened.close()
             raise

@@ -17,10 +17,11 @@ from pathlib import Path
 from phalanx.config import Tls
 from phalanx.core.ids import MemberId
 from phalanx.errors import ConfigurationError, NetworkError, StateError
-from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.datagram_link import DatagramLink
 from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.interface_server import InterfaceServer
 from phalanx.mserver.notice_outbox import NoticeOutbox
+from phalanx.mserver.peer_sessions import Address
 from phalanx.mserver.record_store import RecordStore
 from phalanx.mserver.service_process import ServiceMachine, ServiceProcess
 from phalanx.service.inputs import CallSubmitted

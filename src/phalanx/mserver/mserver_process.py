@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import ConfigurationError
-from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.open_link import addresses_of, open_link
 from phalanx.mserver.open_records import open_records, stored_rows
 from phalanx.mserver.service_config import ServiceConfig
 from phalanx.mserver.service_process import ServiceProcess
@@ -39,7 +39,7 @@ class MserverProcess:
         self._opened = open_records(config.cluster, KIND, name, state)
         self.me = self._opened.me
         try:
-            self._link = DatagramLink(config.servers[name].address)
+            self._link = open_link(config, name, config.servers[name].address)
         except BaseException:
             self._opened.close()
             raise
@@ -105,6 +105,7 @@ class MserverProcess:
             "name": self.me.name,
             "incarnation": self.me.incarnation,
             "address": f"{host}:{port}",
+            "keys": self._link.keys,
             "sets": {name: set_status(state) for name, state in self.machine.states().items()},
             "counts": dict(counts),
         }
@@ -122,9 +123,3 @@ def set_status(state: SetState) -> dict[str, Any]:
         "names": state.names,
         "groups": len(state.groups),
     }
-
-
-def addresses_of(config: ServiceConfig, link: DatagramLink) -> dict[str, Address]:
-    """The socket address of each mserver whose host name can be resolved now."""
-    found = {name: link.resolved(server.address) for name, server in config.servers.items()}
-    return {name: address for name, address in found.items() if address is not None}

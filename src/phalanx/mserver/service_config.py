@@ -1,10 +1,13 @@
 """Configuration of a hierarchy of sets: one TOML file for all mservers and interfaces of a cluster.
 
     cluster = "example"
+    key = "cluster.key"         # seals all packets; relative to this file
 
     [set.backbone]
     level = 2
     members = ["t1", "t2"]
+    multicast = "239.192.7.2:7201"
+    fan_out = ["t2"]            # members that multicast does not reach
 
     [set.berlin]
     level = 1
@@ -45,6 +48,10 @@ class SetConfig(msgspec.Struct, frozen=True):
     """The set above; None for the top."""
     link: str | None
     """The configured parent: the member that is in the set above as well."""
+    multicast: str = ""
+    """The multicast address of the set as host:port; copies to each member if empty."""
+    fan_out: tuple[str, ...] = ()
+    """Members that multicast does not reach: they send and get copies."""
 
 
 class ServerConfig(msgspec.Struct, frozen=True):
@@ -69,6 +76,8 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     sets: dict[str, SetConfig]
     servers: dict[str, ServerConfig]
     interfaces: dict[str, InterfaceConfig]
+    key: str = ""
+    """The file with the keys of the cluster; packets are not sealed if empty."""
 
     def sets_of(self, server: str) -> list[SetConfig]:
         """The sets that a server is a member of, the highest level first."""
@@ -141,4 +150,6 @@ def read_service_config(path: Path) -> ServiceConfig:
     found = checked_service_config(data)
     if isinstance(found, list):
         raise ServiceConfigError(file, found)
-    return found
+    if not found.key:
+        return found
+    return msgspec.structs.replace(found, key=str(path.parent / found.key))

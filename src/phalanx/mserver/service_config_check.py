@@ -5,6 +5,7 @@ First the form of each table on its own, then, if all forms are right, what they
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +25,14 @@ LEVEL_MAX = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 TABLES = ("set", "mserver", "interface")
 KEYS: dict[str, dict[str, type]] = {
-    "set": {"level": int, "members": list, "parent": str, "link": str},
+    "set": {
+        "level": int,
+        "members": list,
+        "parent": str,
+        "link": str,
+        "multicast": str,
+        "fan_out": list,
+    },
     "mserver": {"address": str},
     "interface": {"home": str, "set": str, "address": str},
 }
@@ -39,7 +47,13 @@ def checked_service_config(data: dict[str, Any]) -> ServiceConfig | list[ConfigP
         return problems
     sets = {
         name: SetConfig(
-            name, row["level"], tuple(row["members"]), row.get("parent"), row.get("link")
+            name,
+            row["level"],
+            tuple(row["members"]),
+            row.get("parent"),
+            row.get("link"),
+            row.get("multicast", ""),
+            tuple(row.get("fan_out", ())),
         )
         for name, row in data["set"].items()
     }
@@ -53,8 +67,14 @@ def checked_service_config(data: dict[str, Any]) -> ServiceConfig | list[ConfigP
         )
         for name, row in data.get("interface", {}).items()
     }
-    config = ServiceConfig(data["cluster"], sets, servers, interfaces)
-    problems = [*_sets(config), *_links(config), *_servers(config), *_interfaces(config)]
+    config = ServiceConfig(data["cluster"], sets, servers, interfaces, data.get("key", ""))
+    problems = [
+        *_sets(config),
+        *_links(config),
+        *_groups(config),
+        *_servers(config),
+        *_interfaces(config),
+    ]
     return problems or config
 
 
@@ -68,11 +88,15 @@ def _only_level_1_set(sets: dict[str, SetConfig], server: str) -> str:
 
 def _forms(data: dict[str, Any]) -> Iterator[ConfigProblem]:
     for key in data:
-        if key not in ("cluster", *TABLES):
-            yield ConfigProblem(key, "unknown key", f"known keys are cluster, {', '.join(TABLES)}")
+        if key not in ("cluster", "key", *TABLES):
+            known = ", ".join(("cluster", "key", *TABLES))
+            yield ConfigProblem(key, "unknown key", f"known keys are {known}")
     cluster = data.get("cluster")
     if not isinstance(cluster, str) or not cluster.isprintable() or not cluster:
         yield ConfigProblem("cluster", "missing or no printable text", 'write cluster = "NAME"')
+    key = data.get("key", "unused")
+    if not isinstance(key, str) or not key or not key.isprintable():
+        yield ConfigProblem("key", "no name of a file", 'write key = "FILE", or leave it out')
     for table in TABLES:
         rows = data.get(table, {})
         if not isinstance(rows, dict):
@@ -108,6 +132,8 @@ def _value(table: str, place: str, key: str, value: Any) -> Iterator[ConfigProbl
         yield ConfigProblem(place, f"{value!r:.60}", f"must be {KINDS[kind]}")
     elif key == "level" and not 1 <= value <= LEVEL_MAX:
         yield ConfigProblem(place, str(value), f"must lie in 1..{LEVEL_MAX}")
+    elif key == "multicast":
+        yield from _multicast(place, value)
     elif key == "address":
         yield from _address(place, value, optional=table == "interface")
 
@@ -125,6 +151,17 @@ def _address(place: str, text: str, *, optional: bool) -> Iterator[ConfigProblem
         host_and_port("address", text)
     except ConfigurationError as error:
         yield ConfigProblem(place, repr(text), error.remedy)
+
+
+def _multicast(place: str, text: str) -> Iterator[ConfigProblem]:
+    try:
+        host, _ = host_and_port("multicast", text)
+        good = ipaddress.ip_address(host).is_multicast
+    except (ConfigurationError, ValueError):
+        good = False
+    if not good:
+        remedy = "give an IP multicast address and a port, such as 239.192.7.1:7201"
+        yield ConfigProblem(place, repr(text), remedy)
 
 
 # ---------------------------------------------------------------------------- together
@@ -177,6 +214,41 @@ def _links(config: ServiceConfig) -> Iterator[ConfigProblem]:
                 yield ConfigProblem(f"{place}.link", problem, f"add it to set.{name}.members")
 
 
+def _groups(config: ServiceConfig) -> Iterator[ConfigProblem]:
+    """Multicast: each set has an address of its own, of the family of its members' addresses."""
+    used: dict[str, str] = {}
+    for each in config.sets.values():
+        place = f"set.{each.name}"
+        for name in each.fan_out:
+            if name not in each.members:
+                problem = f"{name!r} is no member of {each.name}"
+                yield ConfigProblem(f"{place}.fan_out", problem, "name members of the set")
+        if not each.multicast:
+            if each.fan_out:
+                remedy = "give the set a multicast address, or leave fan_out out"
+                yield ConfigProblem(f"{place}.fan_out", "the set has no multicast", remedy)
+            continue
+        other = used.setdefault(each.multicast, each.name)
+        if other != each.name:
+            problem = f"{each.multicast!r} is the address of {other} too"
+            yield ConfigProblem(f"{place}.multicast", problem, "give each set its own")
+        six = ":" in each.multicast.rpartition(":")[0]
+        for name in each.members:
+            server = config.servers.get(name)
+            if server is None or name in each.fan_out or _is_six(server.address) in (six, None):
+                continue
+            problem = f"{name} has an address of another version of IP"
+            yield ConfigProblem(f"{place}.multicast", problem, f"name {name} in fan_out")
+
+
+def _is_six(address: str) -> bool | None:
+    """Whether the address is one of IPv6; None for a host name."""
+    try:
+        return ipaddress.ip_address(host_and_port("address", address)[0]).version == 6
+    except ValueError:
+        return None
+
+
 def _servers(config: ServiceConfig) -> Iterator[ConfigProblem]:
     addresses: dict[str, str] = {}
     for name, server in config.servers.items():
@@ -198,6 +270,8 @@ def _servers(config: ServiceConfig) -> Iterator[ConfigProblem]:
 def _interfaces(config: ServiceConfig) -> Iterator[ConfigProblem]:
     for name, interface in config.interfaces.items():
         place = f"interface.{name}"
+        if name in config.servers:
+            yield ConfigProblem(place, "there is a mserver of that name", "take another name")
         if interface.home not in config.servers:
             problem = f"there is no mserver {interface.home!r}"
             yield ConfigProblem(f"{place}.home", problem, f"add [mserver.{interface.home}]")

@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.core.ids import MemberId
-from phalanx.mserver.datagram_link import Address, DatagramLink
+from phalanx.mserver.datagram_link import DatagramLink
 from phalanx.mserver.durable_rows import DurableRows
+from phalanx.mserver.peer_sessions import Address
 from phalanx.mserver.record_store import RecordStore
 from phalanx.service.effects import (
     Ignored,
@@ -32,7 +33,7 @@ from phalanx.service.effects import (
 )
 from phalanx.service.inputs import InterfaceInput, MessageReceived, TimerDue
 from phalanx.service.message_codec import MessageCodec
-from phalanx.service.messages import ServiceEnvelope
+from phalanx.service.messages import ServiceEnvelope, ServiceMessage
 
 INTERFACES_MAX = 4096
 """Addresses of interfaces that are remembered."""
@@ -92,6 +93,8 @@ class ServiceProcess:
         self._late: dict[str, bytes | None] = {}
         """Rows for the next write."""
         self._late_timer: asyncio.TimerHandle | None = None
+        self._collected: tuple[bytes, str, list[str]] | None = None
+        """A message, its set and the names it is for, before it is sent."""
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Completes with the error that ended the process."""
 
@@ -100,7 +103,8 @@ class ServiceProcess:
     def start(self, effects: Sequence[ServiceEffect] = ()) -> None:
         """Begin: carry out the effects of the machine's start, listen and set the timer."""
         self._guarded(lambda: self.perform(effects))
-        asyncio.get_running_loop().add_reader(self._link.fileno(), self._readable)
+        for receiver in self._link.receivers():
+            asyncio.get_running_loop().add_reader(receiver, self._readable)
         self._arm()
 
     def stop(self) -> None:
@@ -110,7 +114,8 @@ class ServiceProcess:
         if self._link.fileno() < 0:
             return
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._link.fileno())
+        for receiver in self._link.receivers():
+            loop.remove_reader(receiver)
         if self._writing:
             loop.remove_writer(self._link.fileno())
         if self._timer is not None:
@@ -148,16 +153,22 @@ class ServiceProcess:
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    self._send((to.name,), ServiceEnvelope(self.me, message))
+                    self._collect(to.name, message)
+                    continue
                 case Multicast(name, message):
+                    self._send_collected()
                     others = [s for s in self._listeners.get(name, ()) if s != self.me.name]
-                    self._send(others, ServiceEnvelope(self.me, message))
+                    data = self._codec.encode(ServiceEnvelope(self.me, message))
+                    self._send_all(data, others, name, anybody=True)
                 case Ignored(reason, _):
                     self.counts[f"ignored-{reason}"] += 1
                 case Persist():
                     pass
                 case _:
+                    self._send_collected()
                     self._take_effect(effect)
+        self._send_collected()
+        self._watch_writable()
 
     def _write(self, changes: Mapping[str, bytes | None]) -> None:
         self._late = {}
@@ -173,15 +184,41 @@ class ServiceProcess:
         self._late_timer = None
         self._guarded(self._write_late)
 
-    def _send(self, to: Sequence[str], envelope: ServiceEnvelope) -> None:
-        data = self._codec.encode(envelope)
-        for name in to:
+    def _collect(self, name: str, message: ServiceMessage) -> None:
+        """Equal messages that follow each other are sent together, to use multicast."""
+        data = self._codec.encode(ServiceEnvelope(self.me, message))
+        if self._collected is not None:
+            if self._collected[0] != data or name in self._collected[2]:
+                self._send_collected()
+        if self._collected is None:
+            self._collected = (data, getattr(message, "set", ""), [name])
+        else:
+            self._collected[2].append(name)
+
+    def _send_collected(self) -> None:
+        if self._collected is not None:
+            data, set_name, names = self._collected
+            self._collected = None
+            self._send_all(data, names, set_name)
+
+    def _send_all(
+        self, data: bytes, names: Sequence[str], set_name: str, *, anybody: bool = False
+    ) -> None:
+        to: dict[str, Address] = {}
+        for name in names:
             address = self._servers.get(name) or self._interfaces.get(name)
             if address is None:
                 self.counts["no-address"] += 1
             else:
-                self._link.send(data, address)
-                self.counts["sent"] += 1
+                to[name] = address
+        self.counts["sent"] += len(to)
+        if len(to) == 1 and not anybody:
+            [(name, address)] = to.items()
+            self._link.send(data, address, name)
+        elif to:
+            self._link.send_all(data, to, set_name, anybody=anybody)
+
+    def _watch_writable(self) -> None:
         if self._link.has_waiting and not self._writing:
             self._writing = True
             asyncio.get_running_loop().add_writer(self._link.fileno(), self._writable)
@@ -203,6 +240,7 @@ class ServiceProcess:
                 given = MessageReceived(envelope.sender, envelope.message)
                 effects += self.machine.step(now, given)
         self.perform(effects)
+        self._watch_writable()
 
     def _fed(self) -> None:
         self._guarded(self._take_inputs)
@@ -215,8 +253,12 @@ class ServiceProcess:
         self.perform([effect for each in given for effect in self.machine.step(now, each)])
 
     def _is_from(self, sender: MemberId, source: Address) -> bool:
-        """Whether the sender has this address. Servers have theirs in the configuration; the latest
+        """Whether the sender has this address, and is not this process, which hears what it sends
+        by multicast. Servers have theirs in the configuration; the latest
         address of an interface is remembered."""
+        if sender.name == self.me.name:
+            self.counts["own"] += 1
+            return False
         expected = self._servers.get(sender.name)
         if expected is not None:
             if expected != source:
