@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from phalanx.service.group_messages import VIEWS_AT_ONCE, Directive, PathStep, Served
 from phalanx.service.group_views import is_excluded, views_after
 from phalanx.service.set_facts import SetFacts
-from phalanx.service.values import GroupView, ServiceGroup, Vid
+from phalanx.service.values import GroupView, ServiceGroup, SetState, Vid
 
 MEMBERS_AT_ONCE = 8192
 """Members in the views of one directive, together; a single view may have more."""
@@ -33,9 +33,12 @@ class DirectiveSender:
         if facts.stable is None or facts.stable.lineage != facts.state.lineage:
             return []
         frozen: dict[str, bool] = {}
+        split = _with_new_members(facts.stable)
         out: list[Directive] = []
         for entry in facts.table.interfaces(facts.now, facts.state):
             served = entry.served
+            if not served.groups and not split:
+                continue
             for uid in sorted(set(served.groups.values())):
                 record = facts.stable.groups.get(uid)
                 if record is None or record.own is None:
@@ -46,7 +49,7 @@ class DirectiveSender:
                 if uid not in frozen:
                     frozen[uid] = facts.is_frozen(own)
                 out += self._to(facts, step, served, own, frozen[uid])
-            out += self._to_new_members(facts, step, served, frozen)
+            out += self._to_new_members(facts, step, served, split, frozen)
         return out
 
     def _to(
@@ -79,15 +82,17 @@ class DirectiveSender:
         return out
 
     def _to_new_members(
-        self, facts: SetFacts, step: PathStep, served: Served, frozen: dict[str, bool]
+        self,
+        facts: SetFacts,
+        step: PathStep,
+        served: Served,
+        split: Sequence[ServiceGroup],
+        frozen: dict[str, bool],
     ) -> list[Directive]:
         """Members that a split has made of an interface's members, which it does not know yet."""
         out: list[Directive] = []
-        assert facts.stable is not None
-        for uid in sorted(facts.stable.groups):
-            own = facts.stable.groups[uid].own
-            if own is None or own.ended is not None:
-                continue
+        for own in split:
+            uid = own.uid
             prefix = f"{served.interface}/"
             new = tuple(
                 m
@@ -118,6 +123,16 @@ class DirectiveSender:
         """Forget members to which nothing was sent for long."""
         for member in [m for m, (_, at) in self._sent.items() if at < now - after_ns]:
             del self._sent[member]
+
+
+def _with_new_members(stable: SetState) -> list[ServiceGroup]:
+    """Live groups of the set with members that a split or merge has named."""
+    found = (stable.groups[uid].own for uid in sorted(stable.groups))
+    return [
+        own
+        for own in found
+        if own is not None and own.ended is None and any("~" in m for m in own.view.members)
+    ]
 
 
 def _chain(

@@ -43,6 +43,8 @@ class ServedTable:
         self.lineage = b""
         self.asked = 0
         self._entries: dict[str, TableEntry] = {}
+        self._order: tuple[str, ...] = ()
+        """The keys of the entries, sorted, unless there are more by now."""
         self._held: dict[tuple[str, Gid], frozenset[str]] = {}
         """By child set and its parent: two components of a child may have one each."""
 
@@ -51,6 +53,7 @@ class ServedTable:
         if lineage != self.lineage:
             self.lineage = lineage
             self._entries = {}
+            self._order = ()
             self._held = {}
         self.asked = max(now, self.asked + 1)
         return self.asked
@@ -105,7 +108,9 @@ class ServedTable:
 
     def interfaces(self, now: int, state: SetState) -> Iterator[TableEntry]:
         """All that are served."""
-        for interface in sorted(self._entries):
+        if len(self._order) != len(self._entries):
+            self._order = tuple(sorted(self._entries))
+        for interface in self._order:
             found = self.entry(now, state, interface)
             if found is not None:
                 yield found
