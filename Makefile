@@ -77,7 +77,7 @@ bench: $(READY) ## real groups beside Corosync, in under 20 minutes
 APART := bench/bench_real.py bench/bench_audit.py bench/bench_campaign.py bench/bench_search.py \
 	bench/bench_live_ingest.py bench/bench_spark_start.py bench/bench_stream.py bench/bench_watch.py \
 	bench/bench_mesh.py bench/bench_mesh_heal.py bench/bench_mesh_size.py bench/bench_past.py bench/bench_seal.py \
-	bench/bench_service.py
+	bench/bench_service.py bench/bench_service_scale.py
 
 .PHONY: bench-service
 bench-service: $(READY) ## the membership service under load beside etcd, in about three minutes
