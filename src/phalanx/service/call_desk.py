@@ -23,16 +23,19 @@ from phalanx.service.call_outcomes import (
 from phalanx.service.group_calls import (
     call_result,
     carry_out,
+    change_scope,
     create_group,
     create_refusal,
     refusal,
+    scope_wanted,
 )
 from phalanx.service.group_messages import CallResult, GroupCall, Resolve
-from phalanx.service.group_reads import list_groups, read_group
+from phalanx.service.group_reads import check_group, list_groups, read_group
 from phalanx.service.group_views import follows
 from phalanx.service.scope_calls import (
     SCOPE_CALLS,
     carry_out_in_scope,
+    not_whole,
     pin,
     scope_call_refusal,
     scope_call_result,
@@ -44,14 +47,17 @@ from phalanx.service.values import NO_RECORD, ServiceGroup, Vid
 
 WAITING_MAX = 8192
 HOPS_MAX = 16
+UNBOUND = ("read", "check", "send")
+"""Calls that change nothing: each repetition may find another group."""
 
 
 class WaitingCall(msgspec.Struct, frozen=True):
-    """A call at the speaker of a set. `confirmed`: all members of the set have answered since it
-    came, at this state."""
+    """A call at the speaker of a set, since it came there first. `confirmed`: all members of the
+    set have answered since then, at this state."""
 
     request: Resolve
     until: int
+    since: int
     confirmed: Vid | None = None
 
     @property
@@ -77,7 +83,9 @@ class CallDesk:
         known = self.waiting.get(id_)
         confirmed = known.confirmed if known is not None else None
         sure = request.sure or (known is not None and known.request.sure)
-        self.waiting[id_] = WaitingCall(replace(request, sure=sure), now + keep_ns, confirmed)
+        since = known.since if known is not None else now
+        again = replace(request, sure=sure)
+        self.waiting[id_] = WaitingCall(again, now + keep_ns, since, confirmed)
         self.leases[request.call.id] = now + pin_ns
 
     def confirmed(self, id_: str, vid: Vid) -> None:
@@ -115,7 +123,7 @@ class CallDesk:
         uid = call.bound or uid_named(facts.state, call.name)
         if not uid:
             return CLIMBS
-        if not call.bound and call.kind not in ("read", "send"):
+        if not call.bound and call.kind not in UNBOUND:
             return CallDone(CallResult(call.id, bound=uid))
         record = facts.state.groups.get(uid, NO_RECORD)
         if record == NO_RECORD:
@@ -127,13 +135,16 @@ class CallDesk:
         kept = stable.groups.get(uid, NO_RECORD).own
         if kept is None:
             return WAITS
-        return self._at_owner(call, record.own, kept, facts)
+        return self._at_owner(waiting, record.own, kept, facts)
 
     def _at_owner(
-        self, call: GroupCall, own: ServiceGroup, stable: ServiceGroup, facts: SetFacts
+        self, waiting: WaitingCall, own: ServiceGroup, stable: ServiceGroup, facts: SetFacts
     ) -> CallOutcome:
+        call = waiting.call
         if call.kind == "read":
             return read_group(call, stable, facts.topology)
+        if call.kind == "check":
+            return check_group(call, stable, facts.topology)
         if call.member == PIN_ONLY:
             return WAITS
         promised = self._promised.get(call.id)
@@ -151,6 +162,7 @@ class CallDesk:
         why = refusal(call, own, facts)
         if not why and call.kind in SCOPE_CALLS:
             why = scope_call_refusal(call, own, facts.state)
+            why = why or not_whole(call, own, facts, waiting.since)
         return CallRefused(why) if why else WAITS
 
     def _create_outcome(self, call: GroupCall, facts: SetFacts) -> CallOutcome:
@@ -166,7 +178,7 @@ class CallDesk:
             return CallRefused(why)
         if call.name in state.names:
             return CallRefused(f"name-in-use({call.name})")
-        return WAITS if facts.name == call.scope else CLIMBS
+        return WAITS if is_created_in(facts, call) else CLIMBS
 
     # -------------------------------------------------------------- changes
 
@@ -176,7 +188,7 @@ class CallDesk:
         pins: list[CallNeedsPin] = []
         for id_ in sorted(self.waiting):
             waiting = self.waiting[id_]
-            if draft.is_full or waiting.call.kind in ("read", "send"):
+            if draft.is_full or waiting.call.kind in UNBOUND:
                 continue
             if id_ in self._promised or self.outcome(waiting, facts) != WAITS:
                 continue
@@ -189,7 +201,7 @@ class CallDesk:
 
     def _change(self, call: GroupCall, facts: SetFacts, draft: StateDraft) -> CallOutcome:
         if call.kind == "create":
-            if facts.name == call.scope and call.new_uid not in draft.state.groups:
+            if is_created_in(facts, call) and call.new_uid not in draft.state.groups:
                 if call.name not in draft.state.names:
                     create_group(call, draft)
             return WAITS
@@ -204,7 +216,14 @@ class CallDesk:
             return WAITS
         if call.kind in SCOPE_CALLS:
             return carry_out_in_scope(call, own, facts, draft)
+        if scope_wanted(call, own):
+            return change_scope(call, own, facts, draft)
         return carry_out(call, own, facts, draft)
+
+
+def is_created_in(facts: SetFacts, call: GroupCall) -> bool:
+    """A group is created, and its name registered, in its scope (rules G1, N1)."""
+    return facts.name == call.scope
 
 
 PIN_ONLY = "~pin"

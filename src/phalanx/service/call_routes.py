@@ -16,6 +16,7 @@ from phalanx.service.call_outcomes import (
     CallOutcome,
     CallRefused,
 )
+from phalanx.service.call_problem import clipped
 from phalanx.service.effects import ConfirmSet
 from phalanx.service.group_messages import (
     CallResult,
@@ -95,7 +96,7 @@ class CallRoutes:
                 if waiting.confirmed != facts.state.vid:
                     return self._confirm(facts.name, key)
                 speaker.desk.close(key)
-                return _reply(request, CallResult(request.call.id, error=error))
+                return _reply(request, CallResult(request.call.id, error=clipped(error)))
             case CallClimbs():
                 return self._climb(facts, speaker, waiting, key)
             case CallDescends(child, uid):
@@ -126,7 +127,9 @@ class CallRoutes:
             ]
         speaker.desk.close(key)
         if request.sure:
-            return _reply(request, CallResult(request.call.id, error=no_such_group(request)))
+            return _reply(
+                request, CallResult(request.call.id, error=clipped(no_such_group(request)))
+            )
         lan = facts.topology.set_of_interface(request.call.interface)
         again = replace(request, set=lan, sure=True, down=False, hops=0)
         return [ForServer(request.home, again)]

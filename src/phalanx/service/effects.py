@@ -54,13 +54,15 @@ class InterfaceRecord(msgspec.Struct, frozen=True, array_like=True, tag="interfa
 
 class HeldMembership(msgspec.Struct, frozen=True, array_like=True, tag="member"):
     """One member of a group at its interface (rule I3): the call that made it, and the last view
-    that it has received and passed on. `over`: its membership has ended."""
+    that it has received and passed on. `over`: its membership has ended. `parent`: in a subgroup,
+    the member of the same client in the parent group, with which it is excluded."""
 
     member: Text
     uid: Text
     call: Text = ""
     view: GroupView | None = None
     over: bool = False
+    parent: Text = ""
 
 
 class HeldHistory(msgspec.Struct, frozen=True, array_like=True, tag="history"):

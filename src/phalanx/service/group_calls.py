@@ -18,12 +18,13 @@ from phalanx.service.calls.call_errors import TooLarge
 from phalanx.service.group_duties import release_up
 from phalanx.service.group_messages import CallResult, GroupCall
 from phalanx.service.group_moves import admitted
-from phalanx.service.group_reads import selected
+from phalanx.service.group_reads import ADDRESS, selected
 from phalanx.service.group_views import created, may_admit, next_view
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.set_tree import SetTree
 from phalanx.service.state_draft import StateDraft
 from phalanx.service.values import (
+    NO_RECORD,
     GroupRecord,
     PartitionRules,
     ServiceGroup,
@@ -43,8 +44,8 @@ def create_refusal(call: GroupCall, topology: SetTree) -> str:
         return f"bad-scope(no set {call.scope})"
     if not topology.spans(call.scope, call.interface):
         return f"bad-scope({call.scope} is not above {call.interface})"
-    if "parent_group" in properties_of(call):
-        return "bad-argument(properties.parent_group: subgroups are not supported)"
+    if "parent_group" in properties_of(call) and not call.arguments.get("parent"):
+        return "bad-argument(properties.parent_group: the parent was not checked)"
     return membership_scope_refusal(properties_of(call), call.scope, topology)
 
 
@@ -61,8 +62,10 @@ def membership_scope_refusal(properties: Texts, scope: str, topology: SetTree) -
 def create_group(call: GroupCall, draft: StateDraft) -> None:
     """Registration and creation are one change of the scope set (rule N1)."""
     properties = {k: v for k, v in properties_of(call).items() if v}
+    parent = call.arguments.get("parent") or None
     new = created(call.new_uid, call.name, call.scope, draft.context)
-    new = with_properties(replace(new, creator=client_of(call)), properties)
+    new = replace(new, creator=client_of(call), parent_group=parent)
+    new = with_properties(new, properties)
     draft.put(call.new_uid, GroupRecord(own=new), "create")
     draft.register_as(call.name, call.new_uid)
 
@@ -85,6 +88,11 @@ def properties_of(call: GroupCall) -> Texts:
     except ValueError:
         return {}
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def text_property(call: GroupCall, key: str) -> str:
+    """One attribute that a call names, if it is a string; else empty."""
+    return _text(properties_of(call).get(key, ""))
 
 
 def _text(encoded_text: str) -> str:
@@ -157,9 +165,25 @@ def _join_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
         return f"out-of-scope({inner})"
     if not may(call, own, "join"):
         return "denied(join)"
+    if problem := _size_problem({}, attributes_of_join(call)):
+        return problem
     if not may_admit(own, call.member):
         return "member-used"  # the interface takes another number (rule G3)
-    return ""
+    return _parent_refusal(call, own, facts)
+
+
+def _parent_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
+    """A subgroup admits clients that have a member in its parent. The interface knows its members
+    and names that one; a set that owns both groups sees whether it is still there."""
+    if own.parent_group is None:
+        return ""
+    member = call.arguments.get("parent_member", "")
+    if not member:
+        return f"needs-parent({own.parent_group})"
+    parent = facts.state.groups.get(own.parent_group, NO_RECORD).own
+    if member in call.callers and (parent is None or member in parent.view.members):
+        return ""
+    return f"out-of-scope(parent group {own.parent_group})"
 
 
 def _leave_refusal(call: GroupCall, own: ServiceGroup) -> str:
@@ -182,15 +206,42 @@ def _set_group_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> s
         return "denied(attr)"
     changes = properties_of(call)
     if "parent_group" in changes:
-        return "bad-argument(properties.parent_group: subgroups are not supported)"
-    if "scope" in changes and _text(changes["scope"]) != own.scope:
-        return "bad-scope(the scope of a group cannot be changed)"
-    problem = membership_scope_refusal(changes, own.scope, facts.topology)
+        return "bad-argument(properties.parent_group: a subgroup keeps its parent)"
+    scope = _text(changes["scope"]) if "scope" in changes else own.scope
+    if scope != own.scope:
+        problem = _new_scope_refusal(scope, own, facts)
+        if problem:
+            return problem
+    inner_after = _changed(own.properties, changes).get("membership_scope", "")
+    problem = membership_scope_refusal({"membership_scope": inner_after}, scope, facts.topology)
     inner = _text(changes.get("membership_scope", ""))
     if not problem and inner:
         outside = [m for m in own.view.members if not facts.topology.spans(inner, interface_of(m))]
         problem = f"bad-scope({outside[0]} is outside {inner})" if outside else ""
     return problem or _size_problem(own.properties, changes)
+
+
+def _new_scope_refusal(scope: str, own: ServiceGroup, facts: SetFacts) -> str:
+    """A scope fits that lies above or below the old one, spans all members, and has no other group
+    of that name (rules N1, N5)."""
+    topology = facts.topology
+    if scope not in topology.sets:
+        return f"bad-scope(no set {scope})"
+    if not topology.is_at_or_above(scope, own.scope):
+        if not topology.is_at_or_above(own.scope, scope):
+            return f"bad-scope({scope} is neither above nor below {own.scope})"
+    outside = [m for m in own.view.members if not topology.spans(scope, interface_of(m))]
+    if outside:
+        return f"bad-scope({outside[0]} is outside {scope})"
+    if facts.name == scope and facts.state.names.get(own.name, own.uid) != own.uid:
+        return f"bad-scope({scope} has another group {own.name})"
+    return ""
+
+
+def scope_wanted(call: GroupCall, own: ServiceGroup) -> str:
+    """The scope that a call gives to a group; empty if it keeps its own."""
+    scope = _text(properties_of(call).get("scope", "")) if call.kind == "set_group" else ""
+    return scope if scope != own.scope else ""
 
 
 def _set_member_refusal(call: GroupCall, own: ServiceGroup) -> str:
@@ -215,6 +266,25 @@ def _size_problem(before: Texts, changes: Texts) -> str:
 
 
 # ------------------------------------------------------------------ changes
+
+
+def change_scope(
+    call: GroupCall, own: ServiceGroup, facts: SetFacts, draft: StateDraft
+) -> CallOutcome:
+    """Names change: the group is pinned, comes to its next scope, and gets it there together with
+    its name (rule N3). It has a view of its own, so that interfaces learn of the scope."""
+    goal, record = scope_wanted(call, own), draft.record(own.uid)
+    if own.pin not in (None, call.id):
+        return WAITS
+    if (own.pin, own.goal) != (call.id, goal):
+        draft.put(own.uid, replace(record, own=replace(own, pin=call.id, goal=goal)), "pin")
+    elif facts.name == goal:
+        changed = with_properties(own, _changed(own.properties, properties_of(call)))
+        changed = replace(changed, scope=goal, pin=None, goal=None)
+        changed = next_view(changed, own.view.members, "scope", draft.context)
+        draft.put(own.uid, replace(record, own=changed), "scope")
+        draft.register(changed)
+    return WAITS
 
 
 def carry_out(
@@ -251,11 +321,18 @@ def carry_out(
     return WAITS
 
 
+def attributes_of_join(call: GroupCall) -> Texts:
+    """The attributes of a new member; its address is one of them."""
+    properties = {k: v for k, v in properties_of(call).items() if v}
+    address = call.arguments.get(ADDRESS, "")
+    return {ADDRESS: json.dumps(address), **properties} if address else properties
+
+
 def _join(call: GroupCall, own: ServiceGroup, facts: SetFacts, draft: StateDraft) -> None:
     if not may_admit(own, call.member) or own.pin is not None:
         return
     attributes = dict(own.attributes)
-    properties = {k: v for k, v in properties_of(call).items() if v}
+    properties = attributes_of_join(call)
     if properties:
         attributes[call.member] = properties
     wanting = replace(own, attributes=attributes)

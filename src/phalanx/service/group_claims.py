@@ -84,7 +84,7 @@ class GroupClaims:
                 continue
             kept = members_kept(facts, group, members)
             claimed = next_view(group, kept, "claim", draft.context)
-            claimed = replace(claimed, epoch=claimed.epoch + 1, pin=None, want=None)
+            claimed = replace(claimed, epoch=claimed.epoch + 1, pin=None, goal=None, want=None)
             apart = None
             if record.own is not None:
                 claimed, apart = joined(record.own, claimed, draft.context, frozenset(kept))

@@ -58,9 +58,12 @@ def _own_group(
     if own.ended is not None:
         _ended_group(facts, draft, uid, record, own)
         return
-    if facts.name == own.scope and uid not in draft.state.names.values():
+    is_named = uid in draft.state.names.values()
+    if facts.name == own.scope and not is_named:
         draft.register(own)
         return
+    if is_named and facts.name != own.scope and own.pin is None:
+        draft.free(uid)  # the group has another scope now
     unserved = facts.unserved(own)
     key = ("unserved", facts.name, uid)
     if unserved:
@@ -71,11 +74,13 @@ def _own_group(
         return
     if own.pin is not None and facts.leases.get(own.pin, 0) < facts.now:
         if facts.grace.waited(facts.now, ("pin", facts.name, uid)):
-            draft.put(uid, replace(record, own=replace(own, pin=None)), "unpin")
+            draft.put(uid, replace(record, own=replace(own, pin=None, goal=None)), "unpin")
         return
     wants = own.want is not None and not facts.spans(interface_of(own.want))
-    if facts.name != own.scope and (own.pin is not None or record.recall or wants):
+    if facts.name != own.scope and (record.recall or wants):
         release_up(draft, uid)
+    elif facts.name != place_of(own) and (own.pin is not None or facts.is_above(own.scope)):
+        _release_towards(facts, draft, uid, own, place_of(own))
     elif own.want is not None and facts.name == own.scope:
         draft.put(uid, replace(record, own=without_want(own)), "want")
     elif own.pin is None:
@@ -126,11 +131,16 @@ def _remove_unserved(
     key = ("unserved", facts.name, uid)
     if not facts.grace.waited(facts.now, key):
         return
-    sure = facts.unserved(own, sure=True)
+    sure = members_lost(facts, own)
     if len(sure) > len(facts.unserved(own)) and not facts.grace.waited(facts.now, key, 2):
         return  # somebody has just become silent: give the answer some time
     facts.grace.clear(key)
     draft.put(uid, replace(record, own=without_members(own, sure, draft.context)), "fail")
+
+
+def members_lost(facts: SetFacts, own: ServiceGroup) -> tuple[str, ...]:
+    """Whom a view after a fork leaves out: all who are not confirmed just now."""
+    return facts.unserved(own, sure=True)
 
 
 def without_members(group: ServiceGroup, lost: tuple[str, ...], context: bytes) -> ServiceGroup:
@@ -158,6 +168,24 @@ def release_up(draft: StateDraft, uid: str) -> None:
     if record.own is None or record.pends or record.below:
         return
     draft.put(uid, _released(draft, record.own, "up", None), "release up")
+
+
+def place_of(own: ServiceGroup) -> str:
+    """The set in which a pin holds a group; without one its scope, above which it does not stay."""
+    return own.goal or own.scope
+
+
+def _release_towards(
+    facts: SetFacts, draft: StateDraft, uid: str, own: ServiceGroup, place: str
+) -> None:
+    """RELEASE on the way to a set that lies above this one or below it."""
+    if not facts.is_above(place):
+        release_up(draft, uid)
+        return
+    child = next(s for s in facts.topology.path(place) if facts.topology.above(s) == facts.name)
+    parents = draft.state.kids.get(child, ())
+    if len(parents) == 1:
+        draft.put(uid, _released(draft, own, child, parents[0]), "release down")
 
 
 def _release_down(facts: SetFacts, draft: StateDraft, uid: str, own: ServiceGroup) -> None:
@@ -202,7 +230,7 @@ def _carrier_is_gone(facts: SetFacts, draft: StateDraft, uid: str, record: Group
             return True
         if not facts.grace.waited(facts.now, key):
             continue
-        lost = facts.unserved(pend.group)
+        lost = lost_with_carrier(facts, pend.group)
         back = without_members(pend.group, lost, draft.context)
         if record.own is not None:
             back, apart = joined(record.own, back, draft.context)
@@ -211,6 +239,11 @@ def _carrier_is_gone(facts: SetFacts, draft: StateDraft, uid: str, record: Group
         draft.see(f"done {pend.id}")
         return True
     return False
+
+
+def lost_with_carrier(facts: SetFacts, group: ServiceGroup) -> tuple[str, ...]:
+    """Members that may have gone down with the group."""
+    return facts.unserved(group)
 
 
 def put_apart(draft: StateDraft, apart: ServiceGroup | None) -> None:

@@ -38,6 +38,7 @@ CallKind = Literal[
     "merge",
     "set_group",
     "set_member",
+    "check",
     "read",
     "send",
 ]
@@ -108,7 +109,8 @@ class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tell"):
 class GroupCall(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     """A call of a client (docs/service/calls.md). `bound` is the uid that the name resolved to
     first (rule G7). Repetitions have the same `id`. `callers`: members of the same client, whose
-    rights count. `new_uid`: what the uids of new groups begin with."""
+    rights count. `new_uid`: what the uids of new groups begin with. A `check` precedes a call that
+    concerns a second group: it asks for its uid and scope, and whether the client has a right."""
 
     id: Text
     kind: CallKind

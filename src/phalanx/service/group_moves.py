@@ -14,6 +14,7 @@ from phalanx.service.group_duties import put_apart, without_members, without_wan
 from phalanx.service.group_union import joined
 from phalanx.service.group_views import may_admit, next_view
 from phalanx.service.set_facts import SetFacts
+from phalanx.service.set_tree import SetTree
 from phalanx.service.state_draft import StateDraft
 from phalanx.service.values import (
     NO_RECORD,
@@ -116,7 +117,7 @@ def take_from_above(facts: SetFacts, draft: StateDraft, above: SetState) -> None
     stable."""
     for uid in sorted(above.groups):
         for pend in above.groups[uid].pends:
-            if pend.to != facts.name or pend.carrier != facts.me or is_repeated(draft, pend):
+            if pend.to != facts.name or not is_carrier(facts, pend) or is_repeated(draft, pend):
                 continue
             record = draft.record(uid)
             own, apart = pend.group, None
@@ -126,8 +127,15 @@ def take_from_above(facts: SetFacts, draft: StateDraft, above: SetState) -> None
                 here = frozenset(record.own.view.members)
                 own, apart = joined(own, record.own, draft.context, here)
             draft.put(uid, replace(record, own=own), "take")
+            if own.scope != facts.name and own.pin is None:
+                draft.free(uid)  # it may have had its scope here before
             draft.see(pend.id)
             put_apart(draft, apart)
+
+
+def is_carrier(facts: SetFacts, pend: HandOver) -> bool:
+    """Whether this parent is the one that takes the group down (rule G5)."""
+    return pend.carrier == facts.me
 
 
 def clear_carried_up(draft: StateDraft, above: SetState) -> None:
@@ -154,9 +162,11 @@ def clear_taken_below(draft: StateDraft, below: SetState) -> None:
                 draft.see(f"done {pend.id}")
 
 
-def keep_pointers(draft: StateDraft, below: SetState, is_stable: bool, only_parent: bool) -> None:
+def keep_pointers(
+    topology: SetTree, draft: StateDraft, below: SetState, is_stable: bool, only_parent: bool
+) -> None:
     """Enter the child set at the groups of which it has a record, and remove it from the others
-    (rule G6). The name of a group is entered where its scope is."""
+    (rule G6). The name of a group is entered where its scope is, and freed elsewhere."""
     for uid in sorted({*below.groups, *draft.state.groups}):
         if draft.is_full:
             return
@@ -165,8 +175,9 @@ def keep_pointers(draft: StateDraft, below: SetState, is_stable: bool, only_pare
             continue
         group = owned_or_carried(theirs)
         here = draft.state.set
+        ends_below = group is not None and topology.is_at_or_above(below.set, group.scope)
         if not theirs.is_empty and below.set not in record.below:
-            if group is not None and group.scope == below.set:
+            if ends_below:
                 continue  # the pointers end at the scope
             if group is None and uid in below.names.values():
                 continue
@@ -175,7 +186,9 @@ def keep_pointers(draft: StateDraft, below: SetState, is_stable: bool, only_pare
         if group is not None and group.scope == here and group.ended is None:
             if record.own is None:
                 draft.register(group)
-        is_over = theirs.is_empty or (group is not None and group.scope == below.set)
+        elif group is not None and group.pin is None and group.scope != here:
+            draft.free(uid)
+        is_over = theirs.is_empty or ends_below
         if is_over and below.set in record.below and is_stable and only_parent:
             rest = tuple(c for c in record.below if c != below.set)
             draft.put(uid, replace(record, below=rest), "unpoint")

@@ -22,6 +22,7 @@ from phalanx.service.call_desk import (
     PIN_ONLY,
     pin_request,
 )
+from phalanx.service.call_problem import call_problem
 from phalanx.service.call_routes import (
     CallRoutes,
     ForInterface,
@@ -30,7 +31,7 @@ from phalanx.service.call_routes import (
     Route,
     confirmed_at,
 )
-from phalanx.service.effects import ConfirmSet, Send, ServiceEffect
+from phalanx.service.effects import ConfirmSet, Ignored, Send, ServiceEffect
 from phalanx.service.entries import Entry
 from phalanx.service.group_duties import free_lost_names, owner_duties
 from phalanx.service.group_messages import (
@@ -191,7 +192,7 @@ class GroupServer:
             groups = [p.group for p in record.pends]
             if record.own is not None:
                 groups.append(record.own)
-            if any(facts.unserved(group, sure=True) for group in groups):
+            if any(facts.unsettled(group) for group in groups):
                 return False
         return True
 
@@ -370,6 +371,10 @@ class GroupServer:
         name = request.set
         if name not in logs or request.hops > HOPS_MAX:
             return []
+        if (problem := call_problem(request.call, self.topology)) != "":
+            result = CallResult(request.call.id, error=problem)
+            reply = self._post(now, logs, request.home, Resolved(request.interface, result))
+            return [Ignored("bad-call", request.interface), *reply]
         if name not in self.speakers:
             return self._to_speaker(now, logs, name, replace(request, hops=request.hops + 1))
         desk = self.speakers[name].desk
@@ -434,10 +439,10 @@ class GroupServer:
             parents = log.state.kids.get(child, ())
             if self.me not in parents:
                 continue
-            is_stable = below.stable is not None and below.stable.vid == below.state.vid
+            is_stable = all_have_applied(below)
             if is_stable:
                 clear_taken_below(draft, below.state)
-            keep_pointers(draft, below.state, is_stable, parents == (self.me,))
+            keep_pointers(self.topology, draft, below.state, is_stable, parents == (self.me,))
         if name in self.polls:
             homes = self.polls[name].entries(now, log.state)
             return [*homes, *draft.entries], out
@@ -455,10 +460,8 @@ class GroupServer:
                 adopt_from_below(facts, draft, child, carried)
         above_name = self.topology.above(name)
         if above_name is not None and above_name in logs and facts.above is not None:
-            above = logs[above_name]
-            is_stable = above.stable is not None and above.stable.vid == above.state.vid
             if self.me in facts.above.kids.get(name, ()):
-                if is_stable:
+                if all_have_applied(logs[above_name]):
                     clear_carried_up(draft, facts.above)
                     take_from_above(facts, draft, facts.above)
                 heed_recall(draft, facts.above)
@@ -472,3 +475,8 @@ class GroupServer:
                     request = pin_request(waiting.request, needed)
                     out += self._post(now, logs, parents[0], request)
         return out
+
+
+def all_have_applied(log: SetLog) -> bool:
+    """Whether the last state of a set is stable: a hand-over may be acted upon (rule C4)."""
+    return log.stable is not None and log.stable.vid == log.state.vid

@@ -80,8 +80,9 @@ def _apart(
     ids in a group of its own: their membership in this one is over."""
     small, large = sorted((x, y), key=lambda g: (len(g.view.members), g.view.vid))
     suffix = small.view.vid.digest.hex()
-    uid = f"{small.uid}~{suffix}"
-    rest = [f"{m}~{suffix[:6]}" for m in small.view.members if m not in large.view.members]
+    uid = f"{small.uid.partition('~')[0]}~{suffix}"
+    gone = [m for m in small.view.members if m not in large.view.members]
+    rest = [f"{m.partition('~')[0]}~{suffix[:6]}" for m in gone]
     own = created(uid, small.name, small.scope, context, small)
     parts: dict[str, Vid | None] = dict.fromkeys(rest)
     own = with_view(own, rest, parts, (own.view.vid,), "apart", context)
@@ -101,6 +102,7 @@ def _with_marks(group: ServiceGroup, x: ServiceGroup, y: ServiceGroup, more: int
         group,
         epoch=more + max(x.epoch, y.epoch),
         pin=x.pin or y.pin,
+        goal=x.goal if x.pin else y.goal,
         admitted=admitted,
         original_size=max(x.original_size, y.original_size),
     )

@@ -75,7 +75,8 @@ def created(
     if template is None:
         return ServiceGroup(uid, name, scope, view)
     new = replace(template, uid=uid, name=name, scope=scope, view=view, history=(), admitted={})
-    return replace(new, ended=None, pin=None, want=None, epoch=0, original_size=0, attributes={})
+    new = replace(new, ended=None, pin=None, goal=None, want=None)
+    return replace(new, epoch=0, original_size=0, attributes={})
 
 
 def follows(group: ServiceGroup, vid: Vid) -> bool:

@@ -40,11 +40,12 @@ from phalanx.service.home_choice import HomeChoice
 from phalanx.service.inputs import CallSubmitted, InterfaceInput, MessageReceived, TimerDue
 from phalanx.service.membership_book import MembershipBook
 from phalanx.service.messages import ServiceMessage
-from phalanx.service.open_calls import CREATE, OpenCalls
+from phalanx.service.open_calls import CHECK, CREATE, OpenCalls, check_of
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_tree import SetTree
 
 Effects = list[ServiceEffect]
+OPEN_CALLS_MAX = 16_384
 DATA_IDS_KEPT = 4096
 """Messages that are remembered, so that a repetition is not passed on twice."""
 
@@ -109,7 +110,7 @@ class MemberInterface:
             case Query(interface=self.name):
                 return self._polled(now, sender, message)
             case Directive(interface=self.name) if sender.name == self.record.home:
-                return self._directed(sender, message)
+                return self._directed(now, sender, message)
             case FetchGroup(name, self.name, uid) if uid in self.book.groups:
                 return [Send(sender, HeldGroup(name, self.name, self.book.groups[uid]))]
             case GroupData(interface=self.name):
@@ -130,9 +131,9 @@ class MemberInterface:
         out.append(Send(sender, QueryReply(query.path[0].asked, served)))
         for to, choose in self.home.returns():
             out.append(Send(MemberId(to), choose))
-        return out
+        return [*out, *self._leave_with_parents(now)]
 
-    def _directed(self, sender: MemberId, directive: Directive) -> Effects:
+    def _directed(self, now: int, sender: MemberId, directive: Directive) -> Effects:
         """On disk before it is acknowledged (rule I3)."""
         if not self.home.is_on_path(directive.step):
             return []
@@ -142,6 +143,7 @@ class MemberInterface:
             *(Persist(record) for record in records),
             *notices,
             Send(sender, DirectiveAck(served)),
+            *self._leave_with_parents(now),
         ]
 
     def _data(self, sender: MemberId, data: GroupData) -> Effects:
@@ -166,6 +168,8 @@ class MemberInterface:
     def _submitted(self, now: int, call: GroupCall, timeout_ns: int | None) -> Effects:
         if call.id in self.calls.open:
             return self._send([self.calls.open[call.id].call])
+        if len(self.calls.open) >= OPEN_CALLS_MAX:
+            return [Answer(CallResult(call.id, error="unavailable(too many open calls)"))]
         client = call.id.rpartition("/")[0]
         call = replace(call, interface=self.name, callers=self.book.of_client(client))
         out: Effects = []
@@ -180,7 +184,7 @@ class MemberInterface:
                 call = replace(call, member=known.member, bound=known.uid)
         elif call.kind == "leave" and call.member in self.book.members:
             call = replace(call, bound=self.book.members[call.member].uid)
-        elif call.kind == "create" and not call.scope:
+        elif call.kind == "create" and not call.scope and check_of(call) is None:
             call = replace(call, scope=self.calls.top)
         return [*out, *self._send(self.calls.begin(now, call, timeout_ns))]
 
@@ -201,6 +205,9 @@ class MemberInterface:
         id_ = result.id.removesuffix(CREATE)
         if id_ != result.id:
             return self._created(now, id_, result)
+        id_ = result.id.removesuffix(CHECK)
+        if id_ != result.id:
+            return self._checked(now, id_, result)
         work = self.calls.open.get(id_)
         if work is None:
             return []
@@ -211,6 +218,8 @@ class MemberInterface:
             refused = self._join_refused(now, call, result)
             if refused is not None:
                 return refused
+            if (parent := parent_needed(result)) is not None:
+                result = replace(result, error=f"out-of-scope(parent group {parent})")
         records = self.calls.close(id_)
         if call.kind == "join" and result.error:
             records += self.book.withdraw(call.member)
@@ -231,13 +240,45 @@ class MemberInterface:
             records = self.book.withdraw(call.member)
             out, named = self._named(call)
             records += self.book.bind(named.member, call.bound)
-            again = self.calls.renew(now, call.id, named.member)
+            if parent_member := call.arguments.get("parent_member"):
+                records += self.book.link(named.member, parent_member)
+            again = self.calls.renew(now, call.id, member=named.member)
             saved = [Persist(record) for record in records]
             return [*out, *saved, *self._send(again)]
         if result.error.startswith("no-such-group") and not call.bound:
             if call.arguments.get("create") == "true":
                 return self._send(self.calls.create(now, call.id))
+        if (parent := parent_needed(result)) is not None:
+            mine = self.book.member_in(parent, call.callers)
+            if mine is None or not call.member:
+                return None
+            linked = [Persist(record) for record in self.book.link(call.member, mine)]
+            arguments = {**call.arguments, "parent_member": mine}
+            return [*linked, *self._send(self.calls.renew(now, call.id, arguments=arguments))]
         return None
+
+    def _checked(self, now: int, id_: str, result: CallResult) -> Effects:
+        """What is known of the second group of a call."""
+        if result.error:
+            if not self.calls.open.get(id_):
+                return []
+            saved = [Persist(record) for record in self.calls.close(id_)]
+            return [*saved, Answer(replace(result, id=id_))]
+        return self._send(self.calls.checked(now, id_, result))
+
+    def _leave_with_parents(self, now: int) -> Effects:
+        """Members of subgroups whose member in the parent group is gone leave (S3 II.C); tried
+        again at every poll until they have."""
+        out: Effects = []
+        for member, held in self.book.without_parent():
+            client = held.call.rpartition("/")[0]
+            id_ = f"{client}/with-parent-{member.replace('/', ' ')}"
+            if id_ not in self.calls.open:
+                call = GroupCall(
+                    id_, "leave", self.name, held.uid, member, bound=held.uid, callers=(member,)
+                )
+                out += self._send(self.calls.begin(now, call, None))
+        return out
 
     def _created(self, now: int, id_: str, result: CallResult) -> Effects:
         if not self.calls.created(id_) or id_ not in self.calls.open:
@@ -267,3 +308,9 @@ class MemberInterface:
             answer = self.calls.whole(CallResult(call.id, error="unavailable"))
             out += [Answer(answer)] if answer is not None else []
         return [*out, *self._send(again)]
+
+
+def parent_needed(result: CallResult) -> str | None:
+    """The parent group in which a join to a subgroup needs a member; None for other refusals."""
+    code, _, detail = result.error.partition("(")
+    return detail.removesuffix(")") if code == "needs-parent" else None

@@ -62,6 +62,37 @@ class MembershipBook:
             if not held.over and held.call.rpartition("/")[0] == client
         )
 
+    def member_in(self, uid: str, members: Iterable[str]) -> str | None:
+        """The first of these members that lives in a group."""
+        for member in members:
+            held = self.members.get(member)
+            if held is not None and held.uid == uid and held.view is not None and not held.over:
+                return member
+        return None
+
+    def link(self, member: str, parent: str) -> list[DurableRecord]:
+        """A member of a subgroup, and the one of the same client in the parent group."""
+        held = self.members.get(member)
+        if held is None:
+            return []
+        self.members[member] = held = replace(held, parent=parent)
+        return [held]
+
+    def without_parent(self) -> list[tuple[str, HeldMembership]]:
+        """Members of subgroups whose member in the parent group is gone."""
+        return [
+            (member, held)
+            for member, held in sorted(self.members.items())
+            if held.parent
+            and held.view is not None
+            and not held.over
+            and self._is_over(held.parent)
+        ]
+
+    def _is_over(self, member: str) -> bool:
+        held = self.members.get(member)
+        return held is None or held.over
+
     def withdraw(self, member: str) -> list[DurableRecord]:
         """A member that has not been admitted, and will not be under this id."""
         held = self.members.get(member)
@@ -128,12 +159,13 @@ class MembershipBook:
     def _derived(self, directive: Directive, member: str) -> HeldMembership | None:
         """A split or merge has given a member of this interface a new id in a new group."""
         base = member.rpartition("~")[0]
-        origin = self.members.get(base)
+        mine = (m for m in self.members if m.partition("~")[0] == base)
+        origin = next((self.members[m] for m in mine), None)
         if not base or directive.previous is not None or directive.view is None:
             return None
         if origin is None:
             return HeldMembership(member, directive.uid, over=True)
-        return HeldMembership(member, directive.uid, origin.call)
+        return HeldMembership(member, directive.uid, origin.call, parent=origin.parent)
 
     def _history(self, directive: Directive) -> list[DurableRecord]:
         """Keep the views for a claim, while there are members; the last one on top."""

@@ -44,6 +44,13 @@ def scope_call_result(call: GroupCall, stable: SetState) -> CallResult | None:
 
 def scope_call_refusal(call: GroupCall, own: ServiceGroup, state: SetState) -> str:
     """What the scope of the group refuses: names in use, another group that cannot be merged."""
+    names = _new_names(call)
+    if len(set(names)) != len(names):
+        return f"name-in-use({names[0]})"
+    if call.kind == "merge" and call.arguments.get("scope_2", own.scope) != own.scope:
+        return f"scope-mismatch({call.arguments['scope_2']})"
+    if call.kind == "merge" and call.arguments.get("parent_2", "") != (own.parent_group or ""):
+        return "scope-mismatch(they are subgroups of different groups)"
     if state.set != own.scope:
         return ""
     going = {own.uid}
@@ -58,10 +65,27 @@ def scope_call_refusal(call: GroupCall, own: ServiceGroup, state: SetState) -> s
         if peer is not None and not may(call, peer, "merge"):
             return "denied(merge)"
         going.add(other)
-    for name in _new_names(call):
+    for name in names:
         if state.names.get(name, own.uid) not in going:
             return f"name-in-use({name})"
     return ""
+
+
+WHOLE_GRACES = 3
+"""For which a split or a merge waits for members; G2 removes them after one or two."""
+
+
+def not_whole(call: GroupCall, own: ServiceGroup, facts: SetFacts, since: int) -> str:
+    """The refusal of a split or a merge that has waited too long for members that are not served:
+    it would settle which of the new groups they belong to without them."""
+    if call.kind == "delete" or facts.now - since < WHOLE_GRACES * facts.times.grace_ns:
+        return ""
+    lost = facts.unserved(own)
+    if call.kind == "merge" and facts.name == own.scope:
+        other = uid_named(facts.state, call.arguments.get("group_2", ""))
+        peer = facts.state.groups.get(other, NO_RECORD).own
+        lost = (*lost, *(facts.unserved(peer) if peer is not None else ()))
+    return f"not-whole({lost[0]})" if lost else ""
 
 
 def _new_names(call: GroupCall) -> tuple[str, ...]:
@@ -112,7 +136,7 @@ def end(draft: StateDraft, own: ServiceGroup, why: str) -> None:
     """A group ends: null membership, and its name is free."""
     last = next_view(own, (), why, draft.context)
     assert why in ("delete", "split", "merge")
-    over = replace(last, ended=why, pin=None, want=None, attributes={})
+    over = replace(last, ended=why, pin=None, goal=None, want=None, attributes={})
     draft.put(own.uid, replace(draft.record(own.uid), own=over), why)
     draft.free(own.uid)
 
@@ -161,7 +185,7 @@ def _found(
     suffix = digest_of(uid.encode()).hex()[:6]
     known = attributes or template.attributes
     new = created(uid, name, template.scope, draft.context, template)
-    named = {m: f"{m}~{suffix}" for m in members}
+    named = {m: f"{m.partition('~')[0]}~{suffix}" for m in members}
     parts = dict.fromkeys(named.values())
     view = with_view(new, tuple(parts), parts, (new.view.vid,), "born", draft.context)
     view = replace(

@@ -53,6 +53,10 @@ class SetFacts(msgspec.Struct, frozen=True):
             return ()
         return self.table.unserved(self.now, self.state, group, sure)
 
+    def unsettled(self, group: ServiceGroup) -> tuple[str, ...]:
+        """Members that stand in the way of a union: those not confirmed just now (rule H4)."""
+        return self.unserved(group, sure=True)
+
     def is_frozen(self, group: ServiceGroup) -> bool:
         """While a member is unserved, nobody is told a view and none is made (rule G2)."""
         return bool(self.unserved(group))
@@ -73,6 +77,10 @@ class SetFacts(msgspec.Struct, frozen=True):
         """Whether an interface is configured in or below this set."""
         known = interface in self.topology.homes
         return known and self.topology.spans(self.name, interface)
+
+    def is_above(self, name: str) -> bool:
+        """Whether this set lies above another one."""
+        return name != self.name and self.topology.is_at_or_above(self.name, name)
 
     def is_sole_owner(self, group: ServiceGroup) -> bool:
         """No set above, up to the scope, owns or carries the group too (rule G7)."""

@@ -56,6 +56,10 @@ class SetTree(msgspec.Struct, frozen=True, dict=True):
         """The level-1 set of an interface."""
         return self._lan_sets[self.homes[interface]]
 
+    def is_at_or_above(self, name: str, other: str) -> bool:
+        """Whether a set is another one or lies above it; never for a set that is not configured."""
+        return other in self.sets and name in self.path(other)
+
     def child_towards(self, name: str, interface: str) -> str | None:
         """The child of a set below which an interface lies; None if there is none."""
         for at in self.path(self.set_of_interface(interface)):

@@ -78,7 +78,7 @@ class ServiceGroup(msgspec.Struct, frozen=True, array_like=True):
     dropped beyond HISTORY_VIEWS_MAX. `admitted` maps each interface to the highest
     number of its members that was ever admitted (rule G3). `want` is the member whose join made
     the group move up, `pin` the call that holds it in its scope, `original_size` the largest size
-    since the last union.
+    since the last union. `parent_group` is the uid of the group of which this is a subgroup.
     """
 
     uid: Text
@@ -100,6 +100,8 @@ class ServiceGroup(msgspec.Struct, frozen=True, array_like=True):
     """For each member its attributes, as JSON texts."""
     creator: Text = ""
     """The client that created the group: it has all rights."""
+    goal: Text | None = None
+    """The set in which the pin holds the group, if that is not its scope: its next scope."""
 
 
 class HandOver(msgspec.Struct, frozen=True, array_like=True):

@@ -45,38 +45,6 @@ def test_a_broken_rule_of_the_tree_is_found(mutant: str, seed: int, found: str) 
     assert found in {name for name, _ in run.violations}
 
 
-@pytest.mark.parametrize(
-    ("mutant", "seed", "found"),
-    [
-        ("claim-all", 2, "P2"),
-        ("no-fit", 22, "P7"),
-        ("bare-home", 0, "P7"),
-        ("mi-volatile", 0, "P1"),
-        ("number-reuse", 2, "P3"),
-        ("no-seen", 2, "P4"),
-        ("no-suffix", 0, "P6"),
-        ("no-recall", 1, "P5"),
-        ("no-rehome", 16, "P7"),
-        ("no-want", 3, "P8"),
-        ("epoch-wins", 0, "P7"),
-        ("disk-lost", 2, "order"),
-    ],
-)
-def test_a_broken_rule_of_groups_is_found(mutant: str, seed: int, found: str) -> None:
-    run = run_service(seed, ServicePlan(faults=8, calls=20), mutant)
-    assert found in {name for name, _ in run.violations}
-
-
-def test_views_of_frozen_groups_are_found() -> None:
-    plan = ServicePlan(levels=2, faults=16, calls=400, seconds=40)
-    assert "P2" in {name for name, _ in run_service(6, plan, "no-freeze").violations}
-
-
-def test_a_lost_group_that_nobody_claims_is_found() -> None:
-    plan = ServicePlan(levels=2, faults=16, calls=30, seconds=40, all_rights=True)
-    assert run_service(10, plan, "no-claim").violations
-
-
 def test_groups_through_faults_come_to_rest_and_violate_nothing() -> None:
     tally = sweep_service((0, 4), ServicePlan(faults=8, calls=20), jobs=1)
     assert tally.failing_seeds == []

@@ -49,7 +49,7 @@ def _argument(spec: CallSpec, argument: CallArgument, given: Mapping[str, object
         return argument.default
     match argument.type:
         case "name":
-            return _new_name(argument.name, value)
+            return checked_name(argument.name, value)
         case "group" | "member" | "view":
             return _text(argument.name, value, NAME_LENGTH_MAX * 2, 1)
         case "groups":
@@ -85,7 +85,8 @@ def _text(field: str, value: object, most: int, least: int) -> str:
     return value
 
 
-def _new_name(field: str, value: object) -> str:
+def checked_name(field: str, value: object) -> str:
+    """A name that a new group may have. BadArgument or TooLarge names the field."""
     name = _text(field, value, NAME_LENGTH_MAX, 1)
     if not name.isprintable() or name != name.strip():
         raise BadArgument(f"{field} must be printable, without spaces at its ends")

@@ -118,7 +118,7 @@ class BadLevel(ServiceError):
 
 class OutOfScope(ServiceError):
     code = "out-of-scope"
-    remedy = "join from a host below the membership scope of the group"
+    remedy = "join from below the membership scope; a subgroup admits members of its parent"
 
 
 class ScopeMismatch(ServiceError):

@@ -80,7 +80,7 @@ _CREATE_AND_CHANGE = (
     CallSpec(
         name="create_group",
         category="create and change",
-        meaning="Create a group without members in its scope.",
+        meaning="Create a group without members in its scope; with `parent_group` a subgroup.",
         arguments=(
             CallArgument("name", "name", meaning="unique in the scope"),
             CallArgument("properties", "group properties", None, "attributes of the group"),
@@ -92,7 +92,7 @@ _CREATE_AND_CHANGE = (
     CallSpec(
         name="set_group_attributes",
         category="create and change",
-        meaning="Change attributes of a group; a value of null removes one.",
+        meaning="Change attributes of a group, its scope too; a value of null removes one.",
         arguments=(_GROUP, CallArgument("properties", "group properties", meaning="changes")),
         result=("vid",),
         right="attr",
@@ -165,7 +165,7 @@ _QUERY = (
         category="query",
         meaning="The current view of a group.",
         arguments=(_GROUP, _LINEAR),
-        result=("vid", "members"),
+        result=("vid", "members", "ranks"),
         right="read",
     ),
     CallSpec(
@@ -180,7 +180,7 @@ _QUERY = (
     CallSpec(
         name="get_groups",
         category="query",
-        meaning="The groups of the sets on one level of the hierarchy.",
+        meaning="The groups that the set on one level above this host owns.",
         arguments=(
             CallArgument("level", "level", meaning="1 is the level of LAN mservers"),
             CallArgument("member", "member", None, "only groups with this member"),
@@ -211,7 +211,7 @@ _QUERY = (
     CallSpec(
         name="get_sites",
         category="query",
-        meaning="The sites of groups: interface, LAN mserver and set of each member.",
+        meaning="The sites of groups: interface, LAN mserver, set and address of each member.",
         arguments=(CallArgument("groups", "groups", meaning="names or uids"), _LINEAR),
         result=("sites",),
         right="read",
@@ -245,7 +245,9 @@ _JOIN_AND_LEAVE = (
         meaning="Become a member of a group.",
         arguments=(
             CallArgument("name", "group", meaning="name or uid of the group"),
-            CallArgument("address", "address", "", "how members reach this one; not interpreted"),
+            CallArgument(
+                "address", "address", "", "how members reach this one; get_sites shows it"
+            ),
             CallArgument("properties", "member properties", None, "attributes of the member"),
             CallArgument("create", "flag", True, "create the group if it does not exist"),
         ),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from phalanx.sim.service.service_world import ServiceWorld
 
 NAMES = ("x", "y", "z")
+SUBGROUPS = ("xs", "ys")
+"""Each of the group whose name it begins with."""
 SURVIVE = ("always", "always", "size >= 2", "fraction > 0.5", "fraction >= 0.3")
 MERGE = ("always", "always", "size >= 2", "never")
 WAITING_MAX = 4
@@ -47,7 +49,8 @@ class GroupClients:
 
     # -------------------------------------------------------------- calls
 
-    def create(self, interface: str, name: str) -> None:
+    def create(self, interface: str, name: str, parent: str = "") -> None:
+        """A group in a scope that is mostly wide, or a subgroup."""
         path = list(self.world.topology.path(self.world.topology.set_of_interface(interface)))
         scope = self.rng.choice(path[-2:]) if self.rng.random() < 0.8 else self.rng.choice(path)
         properties = {"survive": self.rng.choice(SURVIVE), "merge": self.rng.choice(MERGE)}
@@ -55,10 +58,16 @@ class GroupClients:
             properties = {}
         if self.all_rights:
             properties["default_rights"] = "admin"
-        text = msgspec.json.encode(
-            {k: msgspec.json.encode(v).decode() for k, v in properties.items()}
-        ).decode()
-        self._call(interface, "create", name, scope=scope, arguments={"properties": text})
+        if parent:
+            properties["parent_group"] = parent
+            scope = scope if self.rng.random() < 0.3 else ""
+        arguments = {"properties": _encoded(properties)}
+        self._call(interface, "create", name, scope=scope, arguments=arguments)
+
+    def split(self, interface: str, uid: str) -> str:
+        """A split into groups of new names."""
+        names = {"child_1": f"p{self._number}", "child_2": f"q{self._number}"}
+        return self._call(interface, "split", uid, arguments=names)
 
     def join(self, interface: str, name: str) -> str:
         return self._call(interface, "join", name, arguments={"create": "false"})
@@ -70,16 +79,24 @@ class GroupClients:
         if len(self._queues[interface]) >= WAITING_MAX:
             return
         name, what = rng.choice(NAMES), rng.random()
-        if what < 0.15:
+        if what < 0.11:
             self.create(interface, name)
-        elif what < 0.6:
+        elif what < 0.15:
+            name = rng.choice(SUBGROUPS)
+            self.create(interface, name, name[0])
+        elif what < 0.53:
             self.join(interface, name)
+        elif what < 0.6:
+            self.join(interface, rng.choice(SUBGROUPS))
         elif what < 0.75:
             self._leave(interface)
         elif what < 0.8:
             self._call(interface, "read", name, arguments={"call": "get_view"})
+        elif what < 0.82:
+            self._call(interface, "set_group", name, arguments={"properties": '{"tier": "1"}'})
         elif what < 0.84:
-            properties = '{"tier": "1"}'
+            path = list(self.world.topology.path(self.world.topology.set_of_interface(interface)))
+            properties = _encoded({"scope": rng.choice(path)})
             self._call(interface, "set_group", name, arguments={"properties": properties})
         elif what < 0.88:
             self._call(interface, "send", name, arguments={"body": "aGk="})
@@ -150,3 +167,8 @@ class GroupClients:
             for i, queue in sorted(self._queues.items())
             if queue and self.world.interfaces[i].is_up
         ]
+
+
+def _encoded(properties: dict[str, str]) -> str:
+    texts = {key: msgspec.json.encode(value).decode() for key, value in properties.items()}
+    return msgspec.json.encode(texts).decode()

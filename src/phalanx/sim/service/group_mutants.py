@@ -8,34 +8,42 @@ from typing import Any
 from msgspec.structs import replace
 
 from phalanx.service import (
+    call_desk,
+    group_calls,
     group_claims,
+    group_duties,
     group_moves,
     group_server,
+    group_union,
     group_views,
+    scope_calls,
     served_table,
     set_union,
     state_draft,
 )
+from phalanx.service.directive_sender import DirectiveSender
 from phalanx.service.effects import Persist, SetRecord
 from phalanx.service.entries import RegisterName
 from phalanx.service.group_claims import GroupClaims
 from phalanx.service.group_duties import without_want
-from phalanx.service.group_messages import Served
+from phalanx.service.group_messages import PathStep, Served
 from phalanx.service.group_server import GroupServer
 from phalanx.service.home_choice import HomeChoice
 from phalanx.service.member_interface import MemberInterface
 from phalanx.service.membership_book import MembershipBook
 from phalanx.service.open_calls import OpenCalls
+from phalanx.service.served_table import ServedTable
 from phalanx.service.server_machine import Mserver
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.set_speaker import SetSpeaker
-from phalanx.service.values import GroupRecord, ServiceGroup, SetState
+from phalanx.service.values import GroupRecord, ServiceGroup, SetState, interface_of
 from phalanx.sim.mutants.mutant import Patch
 from phalanx.sim.service.simulated_hosts import SimServer
 
 _groups: Callable[..., dict[str, GroupRecord]] = set_union._groups
 _directed: Callable[..., list[Any]] = MemberInterface._directed
 _bind: Callable[..., tuple[list[Any], list[Any]]] = OpenCalls.bind
+_look: Callable[..., list[Any]] = DirectiveSender.look
 _served: Callable[..., Served] = MembershipBook.served
 
 
@@ -144,6 +152,66 @@ def takes_from_anywhere(self: HomeChoice, step: object) -> bool:
     return True
 
 
+def relays_last_state(self: DirectiveSender, facts: SetFacts, step: Any) -> list[Any]:
+    return _look(self, replace(facts, stable=facts.state), step)
+
+
+def always(*_: Any) -> bool:
+    return True
+
+
+def stable_always(self: SetFacts) -> bool:
+    return True
+
+
+def unless_present(group: ServiceGroup, member: str) -> bool:
+    return member not in group.view.members
+
+
+def nothing_held(self: ServedTable, *place: Any) -> frozenset[str]:
+    return frozenset()
+
+
+def only_yielded(facts: SetFacts, own: ServiceGroup) -> tuple[str, ...]:
+    entries = {
+        m: facts.table.entry(facts.now, facts.state, interface_of(m)) for m in own.view.members
+    }
+    held = {m: e is not None and own.uid in facts.table.held_by(e) for m, e in entries.items()}
+    lost = facts.unserved(own, sure=True)
+    return tuple(m for m in lost if held[m]) or lost
+
+
+def last_known(facts: SetFacts, own: ServiceGroup) -> tuple[str, ...]:
+    return facts.unserved(own)
+
+
+def keeps_answers(self: ServedTable, now: int, lineage: bytes) -> int:
+    self.lineage = lineage
+    self.asked = max(now, self.asked + 1)
+    return self.asked
+
+
+def on_path_now(self: HomeChoice, step: PathStep) -> bool:
+    here = next((each for each in self.path if each.set == step.set), None)
+    return here is not None and here.lineage == step.lineage and here.speaker == step.speaker
+
+
+def never(*_: Any) -> bool:
+    return False
+
+
+def all_pends(record: GroupRecord, seen: object) -> list[Any]:
+    return list(record.pends)
+
+
+def created_at_once(facts: SetFacts, call: object) -> bool:
+    return facts.level == 1
+
+
+def pins_nothing(draft: object, uid: object, call_id: object) -> None:
+    return None
+
+
 GROUP_MUTANTS: dict[str, tuple[str, tuple[Patch, ...]]] = {
     "no-freeze": (
         "G2: views are made and relayed although members are unserved",
@@ -227,6 +295,76 @@ GROUP_MUTANTS: dict[str, tuple[str, tuple[Patch, ...]]] = {
     "epoch-wins": (
         "G9: the higher epoch replaces the other content (printed)",
         ((group_moves, "joined", higher_epoch),),
+    ),
+    "no-pin": (
+        "N3: groups that are called up for a split or a merge are not held in their scope",
+        ((scope_calls, "pin", pins_nothing), (call_desk, "pin", pins_nothing)),
+    ),
+    "early-relay": (
+        "C4: a directive is sent before all of the set have its view",
+        ((DirectiveSender, "look", relays_last_state),),
+    ),
+    "unstable-handover": (
+        "C4: a hand-over is acted upon before its state is stable",
+        (
+            (group_server, "all_have_applied", always),
+            (SetFacts, "is_stable", property(stable_always)),
+        ),
+    ),
+    "free-carrier": (
+        "G5: any parent takes a group down, not the named one",
+        ((group_moves, "is_carrier", always),),
+    ),
+    "take-back-all": (
+        "G5: a group that nobody took down comes back with all its members",
+        ((group_duties, "lost_with_carrier", loses_nobody),),
+    ),
+    "admit-anywhere": (
+        "G7: a set admits members although a set above owns the group too",
+        ((SetFacts, "is_sole_owner", always),),
+    ),
+    "admit-twice": (
+        "G3: a member id that was removed is admitted again",
+        (
+            (group_calls, "may_admit", unless_present),
+            (group_moves, "may_admit", unless_present),
+        ),
+    ),
+    "no-yield": (
+        "G8: a set serves members below a child set that has a record of the group",
+        ((ServedTable, "held_by", nothing_held),),
+    ),
+    "yield-some": (
+        "G8: the view in which a set lets members go keeps others that are not confirmed",
+        ((group_duties, "members_lost", only_yielded),),
+    ),
+    "stale-settle": (
+        "H4: before a union members count as served by what was last known",
+        ((SetFacts, "unsettled", SetFacts.unserved),),
+    ),
+    "stale-cut": (
+        "G2: the view after a fork keeps members on what was last known",
+        ((group_duties, "members_lost", last_known),),
+    ),
+    "no-hello": (
+        "H4: a new lineage serves interfaces that have not heard of it",
+        ((ServedTable, "begin", keeps_answers),),
+    ),
+    "no-stranger": (
+        "G4: an interface takes directives that were sent before it came to the path",
+        ((HomeChoice, "is_on_path", on_path_now),),
+    ),
+    "ff-skip": (
+        "G9: a side that is behind joins a union without the views between",
+        ((group_union, "follows", never),),
+    ),
+    "pend-again": (
+        "G9: a union forgets that a group that was under way has arrived",
+        ((set_union, "_open", all_pends),),
+    ),
+    "name-local": (
+        "N1: a group is created and its name registered where it is asked for",
+        ((call_desk, "is_created_in", created_at_once),),
     ),
     "disk-lost": (
         "C6: a server that restarts has forgotten its state and keeps its identity",

@@ -4,6 +4,7 @@
 - P6: one name for each live group, in its scope.
 - P7: every member of a view has it, and every member that believes in one is in it.
 - P9: no hand-over, pin or call is left, and every interface has a home.
+- PG: every member of a subgroup has its member in the parent group.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def group_unrest(world: ServiceWorld, gone: frozenset[str]) -> Iterator[Unrest]:
         for member, held in sorted(host.machine.book.members.items()):
             if held.over or held.view is None:
                 continue
+            parent = host.machine.book.members.get(held.parent)
+            if held.parent and (parent is None or parent.over):
+                yield "PG", f"{member} of {held.uid} has lost {held.parent} in the parent group"
             live = [own for _, own in owners.get(held.uid, []) if own.ended is None]
             if not any(member in own.view.members for own in live):
                 yield "P7", f"{member} believes in {held.view.vid} of {held.uid}, nobody else does"
@@ -66,6 +70,12 @@ def _group(
             up = "" if host is not None else " (down)"
             text = f"{member} is in {own.view.vid} of {own.uid} at {name} but has {has}"
             yield "P7", f"{text}{over}{up}"
+
+
+def live_groups(states: dict[str, SetState]) -> dict[str, ServiceGroup]:
+    """The groups that have not ended, by uid, as their owners have them."""
+    owned = {u: r.own for s in states.values() for u, r in s.groups.items() if r.own is not None}
+    return {uid: own for uid, own in sorted(owned.items()) if own.ended is None}
 
 
 def last_states(world: ServiceWorld) -> dict[str, SetState]:

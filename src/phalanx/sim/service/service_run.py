@@ -17,7 +17,7 @@ from phalanx.service.effects import StateApplied
 from phalanx.service.service_times import MILLISECOND, ServiceTimes
 from phalanx.sim.run import without_garbage_collection
 from phalanx.sim.service.group_clients import NAMES, GroupClients
-from phalanx.sim.service.group_rest import group_unrest, last_states
+from phalanx.sim.service.group_rest import group_unrest, last_states, live_groups
 from phalanx.sim.service.service_mutants import service_mutant
 from phalanx.sim.service.service_world import ServiceWorld
 from phalanx.sim.service.simulated_hosts import SimServer
@@ -208,7 +208,7 @@ def _run(seed: int, plan: ServicePlan) -> ServiceRun:
     violations = _until_rest(world, clients)
     rest_s = (world.now - ended) / SECOND
     if clients is not None and not violations and not world.is_broken:
-        violations = _late_joins(world, rng, clients)
+        violations = _late_calls(world, rng, clients)
     violations = [*world.checks.violations, *world.group_checks.violations, *violations]
     world.counts["commits"] = world.checks.commits
     world.counts.update(world.group_checks.counts)
@@ -272,14 +272,33 @@ def _all_unrest(world: ServiceWorld, clients: GroupClients | None) -> Iterator[t
             yield "P9", f"call without answer at {text}"
 
 
+def _late_calls(world: ServiceWorld, rng: Random, clients: GroupClients) -> list[tuple[str, str]]:
+    """Every name can be joined from its scope, subgroups aside, and a group can be split by the
+    client that created it (P8)."""
+    violations = _late_joins(world, rng, clients)
+    splits: list[str] = []
+    for uid, own in live_groups(last_states(world)).items():
+        interface = own.creator.partition(" ")[0]
+        if not splits and own.view.members and interface in world.interfaces:
+            if world.interfaces[interface].is_up:
+                splits.append(clients.split(interface, uid))
+    violations += _until_rest(world, clients)
+    for done in clients.results:
+        if done.call.id in splits and done.result.error:
+            text = f"split of {done.call.name} at {done.interface}: {done.result.error}"
+            violations.append(("P8", text))
+    return violations
+
+
 def _late_joins(world: ServiceWorld, rng: Random, clients: GroupClients) -> list[tuple[str, str]]:
-    """Every name can be joined from its scope (P8)."""
     late: dict[str, str] = {}
+    groups = live_groups(last_states(world))
     for name, state in last_states(world).items():
         spanned = [i for i in sorted(world.interfaces) if world.topology.spans(name, i)]
         for called in sorted(n for n, uid in state.names.items() if uid in state.groups):
             interface = rng.choice(spanned)
-            if not world.interfaces[interface].is_up:
+            own = groups.get(state.names[called])
+            if not world.interfaces[interface].is_up or (own is not None and own.parent_group):
                 continue
             path = world.topology.path(world.topology.set_of_interface(interface))
             states = last_states(world)

@@ -1,0 +1,32 @@
+"""Mutants of groups, names and interfaces: each breaks one rule, and a run shows what for.
+
+The table in docs/service/rules.md has them all; here is one known seed for each that the simulator
+finds, with the property that is violated.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from phalanx.sim.service.service_run import ServicePlan, run_service
+
+USUAL = ServicePlan(faults=8, calls=20)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "plan", "seed", "found"),
+    [
+        ("bare-home", USUAL, 0, "P7"),
+        ("no-suffix", USUAL, 3, "P6"),
+        ("no-recall", USUAL, 1, "P5"),
+        ("no-want", USUAL, 0, "P5"),
+        ("epoch-wins", USUAL, 3, "P7"),
+        ("disk-lost", USUAL, 1, "order"),
+        ("no-pin", USUAL, 0, "P8"),
+    ],
+)
+def test_a_broken_rule_of_groups_is_found(
+    mutant: str, plan: ServicePlan, seed: int, found: str
+) -> None:
+    assert found in {name for name, _ in run_service(seed, plan, mutant).violations}
+    assert run_service(seed, plan).violations == ()
