@@ -15,7 +15,6 @@ from phalanx.mserver.record_store import MemoryRecords
 from phalanx.mserver.set_rows import SetHead, SetRows
 from phalanx.service.commit_chain import CommitChain
 from phalanx.service.effects import (
-    AckedChange,
     DurableRecord,
     HeldHistory,
     RecordRemoved,
@@ -33,6 +32,7 @@ from phalanx.service.entries import (
 )
 from phalanx.service.group_views import created, next_view
 from phalanx.service.messages import Commit
+from phalanx.service.promises import AckedChange, Promises
 from phalanx.service.set_state import founded, vid_after
 from phalanx.service.state_draft import shortened
 from phalanx.service.values import NO_RECORD, GroupRecord, SetState
@@ -64,12 +64,13 @@ def next_commit(state: SetState, number: int, draw: random.Random) -> Commit:
 def histories(draw: random.Random, length: int) -> Iterator[SetRecord]:
     """The records of one member, one after the other."""
     state = founded("s", (A, B), A)
-    chain, acked = CommitChain(state, state), None
+    chain = CommitChain(state, state)
     yield SetRecord(chain.state, chain.stable, chain.commits)
     for number in range(1, length):
         change = SetChange(ChangeId(B, number), 5, ())
         acked = AckedChange(change, B) if draw.random() < 0.5 else None
-        yield SetRecord(chain.state, chain.stable, chain.commits, acked)
+        promises = Promises(acked, number, (B,) if draw.random() < 0.2 else None)
+        yield SetRecord(chain.state, chain.stable, chain.commits, promises)
         for _ in range(draw.choice((1, 1, 1, 2, 20))):
             after = chain.followed_by(next_commit(chain.state, number, draw))
             assert after is not None
@@ -155,7 +156,7 @@ def test_records_of_servers_in_storms_come_back_from_their_rows(
             stored[disk] = (store, found)
 
     monkeypatch.setattr(SimServer, "write", write)
-    run_service(seed, ServicePlan(faults=8, seconds=12))
+    run_service(seed, ServicePlan(faults=16, seconds=24))
     assert checked > 300
 
 

@@ -19,8 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.service.commit_chain import CommitChain
-from phalanx.service.effects import AckedChange, SetRecord
+from phalanx.service.effects import SetRecord
 from phalanx.service.messages import Commit
+from phalanx.service.promises import Promises
 from phalanx.service.values import GroupRecord, Vid
 
 LOG_BYTES_MIN = 4 << 20
@@ -37,7 +38,7 @@ class SetHead(msgspec.Struct, frozen=True, array_like=True):
     """The fields of a `SetRecord` that commits do not lead to; the stable state by its id."""
 
     stable: Vid | None
-    acked: AckedChange | None = None
+    promises: Promises = Promises()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -79,7 +80,7 @@ class SetRows:
         if long and record.stable is not None and record.stable.vid == record.state.vid:
             return self._base(record)
         stable = record.stable.vid if record.stable is not None else None
-        out[f"{HEAD}{self._name}"] = _encode(SetHead(stable, record.acked))
+        out[f"{HEAD}{self._name}"] = _encode(SetHead(stable, record.promises))
         return out
 
     def forgotten(self) -> Rows:
@@ -113,7 +114,7 @@ class SetRows:
         row = replace(record, state=bare, stable=None if is_stable else stable)
         out[f"{STATE}{self._name}"] = _encode(row)
         stable_vid = stable.vid if stable is not None else None
-        out[f"{HEAD}{self._name}"] = _encode(SetHead(stable_vid, record.acked))
+        out[f"{HEAD}{self._name}"] = _encode(SetHead(stable_vid, record.promises))
         for uid in self._groups.keys() - state.groups.keys():
             out[f"{GROUP}{self._name}/{uid}"] = None
         for uid, group in state.groups.items():
@@ -155,11 +156,11 @@ class SetRows:
             self._numbers.append(int(key.rpartition("/")[2]))
             self._log_bytes += len(stored[key])
         self._at = chain.vid
-        acked = record.acked if head is None else head.acked
+        promises = record.promises if head is None else head.promises
         stable = chain.stable
         if head is not None and head.stable != (stable.vid if stable is not None else None):
             raise ValueError(f"{HEAD}{name} names a state that the rows do not lead to")
-        return self, SetRecord(chain.state, stable, chain.commits, acked)
+        return self, SetRecord(chain.state, stable, chain.commits, promises)
 
 
 def _with_stable(chain: CommitChain, head: SetHead | None) -> CommitChain:

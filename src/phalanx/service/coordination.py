@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from phalanx.service.entries import AddServer, SetChange, is_physical
-from phalanx.service.messages import Commit
+from phalanx.service.messages import Ack, Commit
 from phalanx.service.set_state import vid_after, view_after
 from phalanx.service.values import Gid, SetState, Vid
 
@@ -35,10 +35,23 @@ class Coordination(msgspec.Struct, frozen=True):
     rounds: int = 0
     other: Vid | None = None
     united: SetState | None = None
+    round: int = 0
+    apart: tuple[Gid, ...] = ()
+    """Those whom this round leaves out: every answer promises to read nothing of them."""
 
     def missing(self, isolated: Sequence[Gid]) -> tuple[Gid, ...]:
         """Who has not answered and is still expected to."""
         return tuple(t for t in self.targets if t not in self.acks and t not in isolated)
+
+    def answered(self, sender: Gid, answer: Ack, base: Vid) -> Coordination | None:
+        """With one more answer, or None if it is not one to this round."""
+        if answer.round != self.round or answer.base not in (base, self.other):
+            return None
+        if sender not in self.targets:
+            return None
+        if answer.status == "busy":
+            return replace(self, busy=self.busy | {sender})
+        return replace(self, acks=self.acks | {sender})
 
     def silent(self, isolated: Sequence[Gid]) -> tuple[Gid, ...]:
         """Who has given no sign in this round."""
@@ -47,10 +60,15 @@ class Coordination(msgspec.Struct, frozen=True):
             return missing
         return tuple(t for t in missing if t not in self.busy)
 
-    def next_round(self, isolated: Sequence[Gid]) -> Coordination:
+    def next_try(self, isolated: Sequence[Gid]) -> Coordination:
         """One time-out later. Rounds in which all missing members were busy are not tries."""
         tries = self.tries + 1 if self.silent(isolated) else 0
         return replace(self, tries=tries, rounds=self.rounds + 1, busy=frozenset())
+
+    def in_round(self, number: int, isolated: tuple[Gid, ...]) -> Coordination:
+        """Everybody is asked anew, because others are left out now."""
+        none = frozenset[Gid]()
+        return replace(self, round=number, apart=isolated, acks=none, busy=none, tries=0)
 
 
 def key(change: SetChange, coordinator: Gid, view: Sequence[Gid]) -> Key:

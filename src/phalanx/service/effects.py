@@ -11,19 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from phalanx.service.entries import ChangeId, SetChange
+from phalanx.service.entries import ChangeId
 from phalanx.service.group_messages import CallResult, GroupCall, GroupData
 from phalanx.service.messages import Commit, ServiceMessage
+from phalanx.service.promises import Promises
 from phalanx.service.values import Gid, GroupView, Number, ServiceGroup, SetState, Text, Vid
-
-
-class AckedChange(msgspec.Struct, frozen=True, array_like=True):
-    """The change that a member has acknowledged, and its coordinator."""
-
-    change: SetChange
-    coordinator: Gid
-    other: Vid | None = None
-    """For a union: the state of the other component."""
 
 
 class SetRecord(msgspec.Struct, frozen=True, array_like=True, tag="set"):
@@ -33,7 +25,7 @@ class SetRecord(msgspec.Struct, frozen=True, array_like=True, tag="set"):
     stable: SetState | None
     """The last state that all of its view had applied, as far as known here."""
     commits: tuple[Commit, ...]
-    acked: AckedChange | None = None
+    promises: Promises = Promises()
 
 
 class SetForgotten(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"):

@@ -14,14 +14,16 @@ from msgspec.structs import replace
 from phalanx.service.entries import (
     COORDINATOR_FAILURE,
     PHYSICAL_FAILURE,
+    PHYSICAL_REQUEST,
     ChangeId,
     SetChange,
 )
 from phalanx.service.values import Gid
 
 REMOVAL = 1 << 61
-"""The number of every removal; those of other changes lie below. Two removals on one base by one
-member may share an answer: it says only that its sender is at the base."""
+"""The number of every removal; those of other changes lie below."""
+RENEWAL = 1 << 60
+"""The number of every change that is begun only to leave a base."""
 
 
 class Isolation(msgspec.Struct, frozen=True):
@@ -56,3 +58,9 @@ class Isolation(msgspec.Struct, frozen=True):
         failed = any(server in self.servers for server in self.coordinators)
         priority = COORDINATOR_FAILURE if failed else PHYSICAL_FAILURE
         return SetChange(ChangeId(me, REMOVAL), priority)
+
+
+def renewal(me: Gid) -> SetChange:
+    """A change without entries. Whoever has acknowledged a union that is not decided takes part in
+    no other on that base: the next one is free again."""
+    return SetChange(ChangeId(me, RENEWAL), PHYSICAL_REQUEST)

@@ -24,10 +24,16 @@ class LogMessages(msgspec.Struct, frozen=True):
     isolated: tuple[Gid, ...]
 
     def initiate(self, work: Coordination) -> messages.Initiate:
-        return messages.Initiate(self.set, self.base, work.change, self.isolated, work.other)
+        return messages.Initiate(
+            self.set, self.base, work.change, self.isolated, work.other, work.round
+        )
 
-    def answer(self, id_: ChangeId, status: Literal["acked", "busy", "applied"]) -> messages.Ack:
-        return messages.Ack(self.set, self.base, id_, status, self.isolated)
+    def answer(self, asked: messages.Initiate, status: Literal["acked", "busy"]) -> messages.Ack:
+        id_, round_ = asked.change.id, asked.round
+        return messages.Ack(self.set, self.base, id_, status, self.isolated, round_)
+
+    def applied(self, id_: ChangeId) -> messages.Ack:
+        return messages.Ack(self.set, self.base, id_, "applied", self.isolated)
 
     def question(self, number: int = 0) -> messages.Monitor:
         return messages.Monitor(self.set, self.base, self.stable, number, self.isolated)

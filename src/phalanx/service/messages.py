@@ -30,6 +30,8 @@ class Initiate(msgspec.Struct, frozen=True, array_like=True, tag="initiate"):
     change: SetChange
     isolated: Servers = ()
     other: Vid | None = None
+    round: Number = 0
+    """Of the coordinator's attempts; those who do not answer are others in each."""
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
@@ -41,6 +43,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
     id: ChangeId
     status: Literal["acked", "busy", "applied"]
     isolated: Servers = ()
+    round: Number = 0
+    """Of the Initiate that is answered."""
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag="commit"):

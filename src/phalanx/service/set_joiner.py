@@ -77,7 +77,8 @@ class SetJoiner:
                     return []
                 self._shunned |= frozenset(message.isolated)
                 self._acked = (*self._acked, message.change.id)[-ACKED_MAX:]
-                ack = messages.Ack(self.set, message.base, message.change.id, "acked")
+                id_, round_ = message.change.id, message.round
+                ack = messages.Ack(self.set, message.base, id_, "acked", (), round_)
                 return [Send(sender, ack)]
             case inputs.MessageReceived(sender, messages.Commit(state=SetState()) as commit):
                 return self._admit(sender, commit)

@@ -11,27 +11,27 @@ coordinator's failure the members elect another one (`coordinator_election`).
 
 from __future__ import annotations
 
-from typing import Literal, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from phalanx.core.deadline import NEVER
 from phalanx.service import effects, inputs, messages
 from phalanx.service.change_queue import ChangeQueue
-from phalanx.service.commit_chain import CommitChain
+from phalanx.service.commit_chain import CommitChain, left_out
 from phalanx.service.coordination import Coordination, decided, goes_before, joiners, key
 from phalanx.service.coordinator_election import CoordinatorElection, Status
-from phalanx.service.effects import AckedChange, LogEffect, Send, SetRecord
-from phalanx.service.entries import RemoveServer, SetChange
-from phalanx.service.isolation import Isolation
+from phalanx.service.effects import LogEffect, Send, SetRecord
+from phalanx.service.entries import SetChange
+from phalanx.service.isolation import Isolation, renewal
 from phalanx.service.log_messages import LogMessages
+from phalanx.service.log_timers import LogTimers
 from phalanx.service.messages import Commit, LogMessage
+from phalanx.service.promises import AckedChange
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_monitor import SetMonitor, successor
 from phalanx.service.values import NOWHERE, Gid, SetState, Vid
 
 Effects = list[LogEffect]
-TimerName = Literal["ack", "commit", "election", "monitor"]
 
 
 class SetLog:
@@ -44,16 +44,16 @@ class SetLog:
         self.set = record.state.set
         self._times = times
         self._chain = CommitChain(record.state, record.stable, record.commits)
-        self._acked = record.acked
+        self._promises = record.promises
         self._work: Coordination | None = None
         self._election: CoordinatorElection | None = None
         self._queue = ChangeQueue()
-        self._isolation = Isolation()
+        self._isolation = Isolation(record.promises.apart or ())
         self._monitor = SetMonitor(frozenset({me}))
         self._waiting: tuple[tuple[Gid, messages.OnBase], ...] = ()
-        self._timers: dict[TimerName, int] = {"monitor": now + times.ack_ns}
-        if record.acked is not None:
-            self._arm("commit", now + times.commit_wait_ns)
+        self._timers = LogTimers().armed("monitor", now + times.ack_ns)
+        if record.promises.acked is not None:
+            self._timers = self._timers.armed("commit", now + times.commit_wait_ns)
 
     # -------------------------------------------------------------- what the owner may read
 
@@ -73,9 +73,8 @@ class SetLog:
 
     def welcome(self, server: Gid) -> Effects:
         """The last state again, for a joiner to which the Commit that added it was lost."""
-        if server not in self._chain.view or not self._chain.commits:
-            return []
-        return [Send(server, replace(self._chain.commits[-1], state=self._chain.state))]
+        last = self._chain.commits[-1:] if server in self._chain.view else ()
+        return [Send(server, replace(commit, state=self._chain.state)) for commit in last]
 
     def missing(self, server: Gid, vid: Vid) -> Effects:
         """What a server at an earlier state of this chain lacks: it is not to be united again."""
@@ -90,15 +89,15 @@ class SetLog:
     @property
     def is_idle(self) -> bool:
         """No change is known to be under way, and nobody is to be left out."""
-        under_way = self._work or self._acked or self._election or self._queue.changes
-        return not (under_way or self.isolated)
+        mine = self._work or self._election or self._queue.changes
+        return not (mine or self._promises.acked or self.isolated)
 
     def record(self) -> SetRecord:
-        return SetRecord(self.state, self.stable, self._chain.commits, self._acked)
+        return SetRecord(self.state, self.stable, self._chain.commits, self._promises)
 
     def deadline(self) -> int:
         asked = (question.deadline for question in self._monitor.questions)
-        return min((*self._timers.values(), *asked), default=NEVER)
+        return min((self._timers.deadline(), *asked))
 
     # -------------------------------------------------------------- inputs
 
@@ -187,13 +186,14 @@ class SetLog:
         """Begin the change that goes first, unless one that goes before it is under way."""
         if self._work is not None or self._election is not None or not self.is_member:
             return []
-        view = self._chain.view
-        change = self._queue.first(self.me, view, self._isolation.removal(self.me))
-        if change is None:
+        view, acked = self._chain.view, self._promises.acked
+        covered = self._promises.leave_out(self.isolated)
+        removal = None if covered else self._isolation.removal(self.me)
+        if (change := self._queue.first(self.me, view, removal)) is None:
             return []
-        if self._acked is not None:
-            theirs = key(self._acked.change, self._acked.coordinator, view)
-            if self._acked.other is not None or not goes_before(key(change, self.me, view), theirs):
+        if acked is not None and acked.coordinator not in self.isolated:
+            theirs = key(acked.change, acked.coordinator, view)
+            if acked.other is not None or not goes_before(key(change, self.me, view), theirs):
                 return []  # nobody that proposes a union hears of a change that goes before it
         return self._begin(now, change)
 
@@ -202,10 +202,11 @@ class SetLog:
         return self._coordinate(now, Coordination(change, to))
 
     def _coordinate(self, now: int, work: Coordination) -> Effects:
-        self._work = work
-        self._acked = AckedChange(work.change, self.me, work.other)
-        self._disarm("commit")
-        self._arm("ack", now + self._times.ack_ns)
+        """A round of questions about a change (`promises`)."""
+        acked = AckedChange(work.change, self.me, work.other)
+        self._promises = self._promises.begun(acked, self.isolated)
+        self._work = work = work.in_round(self._promises.round, self.isolated)
+        self._timers = self._timers.without("commit").armed("ack", now + self._times.ack_ns)
         return [effects.Persist(self.record()), *self._send_initiate(work), *self._try_commit(now)]
 
     def _send_initiate(self, work: Coordination) -> Effects:
@@ -216,14 +217,12 @@ class SetLog:
         if message.status == "applied":
             return self._is_at(sender, NOWHERE) if message.base == self._chain.vid else []
         work = self._work
-        if work is None or message.id != work.change.id or sender not in work.targets:
+        if message.base == self._chain.vid and (out := self._isolate(now, message.isolated)):
+            return out  # it is asked again, in another round
+        answered = work.answered(sender, message, self._chain.vid) if work is not None else None
+        if answered is None:
             return [effects.Ignored("answer to no question", sender)]
-        if message.base not in (self._chain.vid, work.other):
-            return [effects.Ignored("answer on another base", sender)]
-        if message.status == "busy":
-            self._work = replace(work, busy=work.busy | {sender})
-            return []
-        self._work = replace(work, acks=work.acks | {sender})
+        self._work = answered
         return self._try_commit(now)
 
     def _try_commit(self, now: int) -> Effects:
@@ -235,8 +234,8 @@ class SetLog:
 
     def _answers_late(self, now: int, work: Coordination) -> Effects:
         """The time for answers is over: ask again, or go on without the silent members."""
-        self._work = work = work.next_round(self.isolated)
-        self._arm("ack", now + self._times.ack_ns)
+        self._work = work = work.next_try(self.isolated)
+        self._timers = self._timers.armed("ack", now + self._times.ack_ns)
         if work.tries <= self._times.ack_retries:
             return self._send_initiate(work)
         silent = work.silent(self.isolated)
@@ -244,13 +243,13 @@ class SetLog:
             return [*self._abandon_union(), *self._isolate(now, silent)]
         kept = tuple(t for t in work.targets if t in self._chain.view or t not in silent)
         self._work = replace(work, targets=kept)
-        return [*self._isolate(now, silent), *self._try_commit(now)]
+        return self._isolate(now, silent) or self._try_commit(now)
 
     def _abandon_union(self) -> Effects:
         assert self._work is not None
         dropped = effects.ChangeDropped(self._work.change.id)
-        self._work = self._acked = None
-        self._disarm("ack")
+        self._work, self._promises = None, self._promises.expecting(None)
+        self._timers = self._timers.without("ack")
         return [dropped, effects.Persist(self.record())]
 
     # -------------------------------------------------------------- a change of another member
@@ -261,20 +260,18 @@ class SetLog:
             return [effects.Ignored("coordinator is not in the view", sender)]
         if self._election is not None:
             return [effects.Ignored("in an election", sender)]
-        acked, out = self._acked, Effects()
-        if acked is not None and acked.change.id != change.id:
-            mine = key(acked.change, acked.coordinator, view)
-            union = acked.other is not None and acked.coordinator != self.me
-            if union or not goes_before(key(change, sender, view), mine):
-                return [Send(sender, self._say.answer(change.id, "busy"))]
-        if self._work is not None and self._work.united is not None:
-            out.append(effects.ChangeDropped(self._work.change.id))
-        self._work = None
-        self._disarm("ack")
-        self._arm("commit", now + self._times.commit_wait_ns)
-        self._acked = AckedChange(change, sender, message.other)
-        out += [effects.Persist(self.record())] if self._acked != acked else []
-        return [*out, Send(sender, self._say.answer(change.id, "acked"))]
+        isolated = (*self.isolated, *message.isolated)
+        if not self._promises.may_acknowledge(message, sender, self.me, view, isolated):
+            return [Send(sender, self._say.answer(message, "busy"))]
+        known, work, self._work = self._promises, self._work, None
+        out: Effects = self._set_apart(message.isolated)
+        if work is not None and work.united is not None:
+            out.append(effects.ChangeDropped(work.change.id))
+        self._timers = self._timers.without("ack").armed("commit", now + self._times.commit_wait_ns)
+        acked = AckedChange(change, sender, message.other)
+        self._promises = known.acknowledged(acked, self.isolated)
+        out += [effects.Persist(self.record())] if self._promises != known else []
+        return [*out, Send(sender, self._say.answer(message, "acked"))]
 
     def _commits(self, now: int, sender: Gid, commits: tuple[Commit, ...]) -> Effects:
         out, one = Effects(), len(commits) == 1  # of several too early ones none is asked about
@@ -286,21 +283,18 @@ class SetLog:
     def _commit(self, now: int, sender: Gid, commit: Commit) -> Effects:
         """The first commit on a base wins (rule M2), unless it leaves this member out."""
         match self._chain.place(commit):
-            case "next" if self._leaves_me_out(commit):
+            case "next" if self.me in left_out((self.me,), commit):
                 return self._isolate(now, commit.members)
-            case "next":
+            case "next" if self._promises.take(commit):
                 return self._apply(now, commit, sender, ())
             case "last":
-                return [Send(sender, self._say.answer(commit.id, "applied"))]
+                return [Send(sender, self._say.applied(commit.id))]
             case "later":
                 return [Send(sender, self._say.question())]
-            case "rival":
+            case "next" | "rival":
                 return self._isolate(now, (sender,))
             case "earlier" | "unknown":
                 return []
-
-    def _leaves_me_out(self, commit: Commit) -> bool:
-        return self.me not in commit.members and RemoveServer(self.me) not in commit.entries
 
     def _apply(self, now: int, commit: Commit, source: Gid, joined: tuple[Gid, ...]) -> Effects:
         """A new last state: what belonged to the one before goes."""
@@ -309,24 +303,25 @@ class SetLog:
             return [effects.Ignored("commit whose id is not its own", source)]
         self._chain, view, work = chain, chain.view, self._work
         dropped = [work.change.id] if work is not None and work.united is not None else []
-        self._acked = self._work = self._election = None
+        self._work = self._election = None
+        self._promises = self._promises.on_next_state()
         self._isolation = self._isolation.within(view)
         self._queue, outdated = self._queue.after(commit.id, view)
         dropped += outdated
         unanswered = self._monitor.questions
         self._monitor = SetMonitor(frozenset({self.me, source}))
-        self._timers = {"monitor": now + self._times.ack_ns}
+        self._timers = LogTimers().armed("monitor", now + self._times.ack_ns)
         out: Effects = [effects.Persist(self.record())]
         if source == self.me:
             whole = replace(commit, state=self.state)
             out += [Send(to, whole if to in joined else commit) for to in view if to != self.me]
         else:
-            out.append(Send(source, self._say.answer(commit.id, "applied")))
+            out.append(Send(source, self._say.applied(commit.id)))
         out.append(effects.StateApplied(self.state, commit))
         out += [effects.ChangeDropped(id_) for id_ in dropped]
         out += [effects.AnswersMissing(question.token) for question in unanswered]
         if not self.is_member:
-            self._timers = {}
+            self._timers = LogTimers()
             return [*out, effects.LeftSet(self.set)]
         waiting, self._waiting = self._waiting, ()
         out += self._note_stability()
@@ -364,14 +359,23 @@ class SetLog:
 
     def _isolate(self, now: int, servers: tuple[Gid, ...]) -> Effects:
         """Do not wait for these members any more (rule C3)."""
+        before = self.isolated
+        out = self._set_apart(servers)
+        if self.isolated == before:
+            return []
+        work = self._work
+        if work is not None:
+            out += self._abandon_union() if work.united else self._coordinate(now, work)
+        return [*out, *self._try_elect(now), *self._start(now)]
+
+    def _set_apart(self, servers: tuple[Gid, ...]) -> Effects:
+        """Read nothing of these members any more."""
         new = self._isolation.new_among(servers, self.me, self._chain.view)
         if not new:
             return []
         self._isolation = self._isolation.with_servers(new)
         self._monitor, tokens = self._monitor.without_questions()
-        out: Effects = [effects.AnswersMissing(token) for token in tokens]
-        out += self._abandon_union() if self._work and self._work.united else []
-        return [*out, *self._try_commit(now), *self._try_elect(now), *self._start(now)]
+        return [effects.AnswersMissing(token) for token in tokens]
 
     def _confirm(self, now: int, token: int) -> Effects:
         """Ask everybody for an answer at this state (rule C5)."""
@@ -386,22 +390,23 @@ class SetLog:
     # -------------------------------------------------------------- election of a coordinator
 
     def _wait_for_commit_ended(self, now: int) -> Effects:
-        acked = self._acked
+        acked = self._promises.acked
         if acked is None or acked.coordinator == self.me:
-            self._acked = None  # of an earlier life: its answers may have been lost with it
+            self._promises = self._promises.expecting(None)  # its round is over
             return self._start(now)
         if acked.other is not None:  # nothing depends on a union: each side goes on as it was
-            self._acked = None
+            self._promises = self._promises.expecting(None)
+            self._queue = self._queue.with_change(renewal(self.me))
             return [effects.Persist(self.record()), *self._start(now)]
         return self._elect(now, acked.change, acked.coordinator)
 
     def _elect(self, now: int, change: SetChange, failed: Gid) -> Effects:
         """Treat the coordinator as failed, and report to all (rule M7)."""
-        knows = self._acked is not None and self._acked.change.id == change.id
-        self._work = self._acked = None
-        self._disarm("ack")
-        self._disarm("commit")
-        self._arm("election", now + self._times.ack_ns)
+        acked = self._promises.acked
+        knows = acked is not None and acked.change.id == change.id
+        self._work, self._promises = None, self._promises.expecting(None)
+        timers = self._timers.without("ack", "commit")
+        self._timers = timers.armed("election", now + self._times.ack_ns)
         status: Status = "acked" if knows else "unaware"
         self._election = run = CoordinatorElection(change, failed, status, frozenset({self.me}))
         self._isolation = self._isolation.with_coordinator(failed)
@@ -413,7 +418,7 @@ class SetLog:
     ) -> Effects:
         if message.failed == self.me:
             return self._isolate(now, (sender,))
-        acked, change = self._acked, message.change
+        acked, change = self._promises.acked, message.change
         over = acked is not None and acked.change.id == change.id
         if self._election is None and over and message.failed in self.isolated:
             return self._report_to(sender, message)
@@ -438,12 +443,12 @@ class SetLog:
         if run is None or run.missing(view, self.isolated):
             return []
         self._election = None
-        self._disarm("election")
+        self._timers = self._timers.without("election")
         winner = run.winner(view, self.isolated)
         if winner == self.me:
             return self._elected(now, run.change)
-        self._acked = AckedChange(run.change, winner)
-        self._arm("commit", now + self._times.commit_wait_ns)
+        self._promises = self._promises.expecting(AckedChange(run.change, winner))
+        self._timers = self._timers.armed("commit", now + self._times.commit_wait_ns)
         return [effects.Persist(self.record())]
 
     def _elected(self, now: int, change: SetChange) -> Effects:
@@ -454,7 +459,7 @@ class SetLog:
     def _election_late(self, now: int, run: CoordinatorElection) -> Effects:
         missing = run.missing(self._chain.view, self.isolated)
         self._election = replace(run, tries=run.tries + 1)
-        self._arm("election", now + self._times.ack_ns)
+        self._timers = self._timers.armed("election", now + self._times.ack_ns)
         if run.tries >= self._times.ack_retries:
             return self._isolate(now, missing)
         return [Send(to, self._say.report(run)) for to in missing]
@@ -465,10 +470,10 @@ class SetLog:
         out: Effects = []
         self._monitor, late = self._monitor.expired(now)
         out += [effects.AnswersMissing(token) for token in late]
-        for name in [n for n, at in self._timers.items() if at <= now]:
-            if self._timers.get(name, NEVER) > now:  # another timer has ended what it was for
+        for name in self._timers.due(now):
+            if name not in self._timers.due(now):  # another one has ended what it was for
                 continue
-            self._disarm(name)
+            self._timers = self._timers.without(name)
             match name:
                 case "ack" if self._work is not None:
                     out += self._answers_late(now, self._work)
@@ -482,19 +487,13 @@ class SetLog:
 
     def _watch(self, now: int) -> Effects:
         """Ask the successor, or all while the last state is not stable (rules M1, M11)."""
-        silent = self._monitor.silent(self._times.reply_retries)
+        times, silent = self._times, self._monitor.silent(self._times.reply_retries)
+        heard = tuple(m for m in self._others() if m not in silent)
         everybody = not self._chain.is_stable or bool(self._monitor.questions)
-        ring = successor(self.me, self._chain.view, (*self.isolated, *silent))
-        targets = [m for m in self._others() if m not in silent] if everybody else ring
-        waits = self._times.reply_ns if self._monitor.unanswered else self._times.monitor_ns
-        self._arm("monitor", now + waits)
+        targets = heard if everybody else successor(self.me, self._chain.view, heard)
+        waits = times.reply_ns if self._monitor.unanswered else times.monitor_ns
+        self._timers = self._timers.armed("monitor", now + waits)
         self._monitor = self._monitor.asked(targets)
         asked = [Send(to, self._say.question()) for to in targets]
         alone = self._note_stability() if not self._others() else []
         return [*alone, *asked, *self._isolate(now, silent)]
-
-    def _arm(self, name: TimerName, at: int) -> None:
-        self._timers = {**self._timers, name: at}
-
-    def _disarm(self, name: TimerName) -> None:
-        self._timers = {n: at for n, at in self._timers.items() if n != name}

@@ -84,10 +84,9 @@ class SetMonitor(msgspec.Struct, frozen=True):
         return replace(self, questions=()), tuple(q.token for q in self.questions)
 
 
-def successor(me: Gid, view: Sequence[Gid], isolated: Sequence[Gid]) -> tuple[Gid, ...]:
-    """The next member in rank order that is not isolated; none if there is no other."""
+def successor(me: Gid, view: Sequence[Gid], heard: Sequence[Gid]) -> tuple[Gid, ...]:
+    """The next member in rank order that is heard; none if there is no other."""
     if me not in view:
         return ()
     at = view.index(me)
-    ring = [*view[at + 1 :], *view[:at]]
-    return tuple(m for m in ring if m not in isolated)[:1]
+    return tuple(m for m in (*view[at + 1 :], *view[:at]) if m in heard)[:1]

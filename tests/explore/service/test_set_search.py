@@ -1,8 +1,8 @@
 """The log of a set through every order of messages, and broken rules found.
 
 Two members each want one change at the same base. The first search is that of a run without faults;
-the others add a crash and lost messages. Each broken rule is found by the search that shows why
-the rule is there.
+the others add a crash, lost messages, a union, suspicions of members that are alive, and restarts.
+Each broken rule is found by the search that shows why the rule is there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from phalanx.sim.service.service_mutants import service_mutant
         SetSearchOptions(3, starters=(2, 0)),
         SetSearchOptions(3, crashes=1),
         SetSearchOptions(3, losses=1),
+        SetSearchOptions(3, others=1),
+        SetSearchOptions(2, starters=(0, None), suspicions=2, restarts=1),
     ],
 )
 def test_no_order_of_messages_violates_a_rule(options: SetSearchOptions) -> None:
@@ -39,11 +41,14 @@ def test_no_order_of_messages_violates_a_rule(options: SetSearchOptions) -> None
         ("stable-at-once", SetSearchOptions(2), "C4"),
         ("no-view-ids", SetSearchOptions(2, losses=2), "DIV"),
         ("no-view-ids", SetSearchOptions(2, losses=2), "LAG"),
+        ("kept-answers", SetSearchOptions(3, suspicions=1), "GP"),
+        ("forgotten-promise", SetSearchOptions(3, (0, None), suspicions=1, restarts=1), "GP"),
+        ("union-any-time", SetSearchOptions(3, (1, None), others=2, early=2), "GP"),
     ],
 )
 def test_a_broken_rule_is_found(mutant: str, options: SetSearchOptions, found: str) -> None:
     with service_mutant(mutant):
-        result = search_set(options, 120)
+        result = search_set(options, 120, found)
     assert found in result.violations
     assert result.paths[found]
 

@@ -76,6 +76,13 @@ def test_runs_with_all_rights_that_violated_a_property_once(seed: int) -> None:
     assert run_service(seed, plan).violations == ()
 
 
+def test_two_coordinators_that_isolate_each_other_share_no_member() -> None:
+    """Members gave up an answer to one coordinator for the change of the other, and both committed
+    with them."""
+    plan = ServicePlan(faults=10, calls=60, all_rights=True)
+    assert run_service(2115, plan).violations == ()
+
+
 def test_a_single_crash_of_a_server_excludes_no_live_member() -> None:
     tally = sweep_service((0, 8), ServicePlan(calls=1, single=True), jobs=1)
     assert tally.failing_seeds == []

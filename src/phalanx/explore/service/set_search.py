@@ -4,12 +4,14 @@ At the end of every path: DIV, a live member has another one in its view that ha
 LAG, it has one in its view that is behind, or ahead, and nobody brings them together; STUCK,
 somebody waits although nothing will come; SPLIT, the set forked although nothing failed; LOST, a
 change that a live member wants is not in its state. In every state: C4, a member takes a state for
-stable that another member of its view has not applied.
+stable that another member of its view has not applied; GP, two members have applied different
+commits on one base, and each is in the commit of the other.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import permutations
 from time import perf_counter
 
 import msgspec
@@ -19,9 +21,12 @@ from phalanx.explore.service.set_space import (
     SetSearchState,
     SetSpace,
 )
+from phalanx.service.set_log import SetLog
 from phalanx.sim.run import without_garbage_collection
 
 STATES_BETWEEN_LOOKS = 1024
+FAULTS = ("crashes", "restarts", "suspected")
+"""How the lines of steps end that need not happen."""
 
 
 class SetSearchResult(msgspec.Struct):
@@ -38,28 +43,31 @@ class SetSearchResult(msgspec.Struct):
     """The first path to each kind of violation, a shortest one."""
 
 
-def search_set(options: SetSearchOptions, seconds: float = 60.0) -> SetSearchResult:
-    """All states within the time, or as many as it allows."""
+def search_set(
+    options: SetSearchOptions, seconds: float = 60.0, until: str | None = None
+) -> SetSearchResult:
+    """All states within the time, or as many as it allows, or up to the first violation `until`."""
     with without_garbage_collection():
-        return _search(options, seconds)
+        return _search(options, seconds, until)
 
 
-def _search(options: SetSearchOptions, seconds: float) -> SetSearchResult:
+def _search(options: SetSearchOptions, seconds: float, until: str | None) -> SetSearchResult:
     space = SetSpace(options)
+    pairs = PairChecks(space)
     first = space.initial()
     result = SetSearchResult(options)
     came_from: dict[SetSearchState, tuple[SetSearchState, str] | None] = {first: None}
     open_states = deque([first])
     started = perf_counter()
-    while open_states:
+    while open_states and until not in result.violations:
         if result.states % STATES_BETWEEN_LOOKS == 0 and perf_counter() - started > seconds:
             break
         state = open_states.popleft()
         result.states += 1
         following = space.successors(state)
         result.transitions += len(following)
-        found = early_claims(space, state)
-        if not [line for line, _ in following if "crashes" not in line]:
+        found = pairs.broken(state)
+        if all(line.endswith(FAULTS) for line, _ in following):
             result.ends += 1
             found = found or verdict(space, state)
         if found:
@@ -85,17 +93,37 @@ def _path(
     return lines[::-1]
 
 
-def early_claims(space: SetSpace, state: SetSearchState) -> str | None:
-    """Rule C4, in every state."""
-    logs = [space.logs[number] for number in state.logs]
-    for log in logs:
-        stable = log.stable
-        for gid in stable.view if stable is not None else ():
-            other = logs[space.ids.index(gid)]
-            applied = {other.state.vid, *(commit.vid for commit in other.record().commits)}
-            if stable is not None and stable.vid not in applied:
-                if other.state.vid.number <= stable.vid.number:
-                    return "C4"
+class PairChecks:
+    """What must hold in every state, of each pair of members; every pair is looked at once."""
+
+    def __init__(self, space: SetSpace) -> None:
+        self._space = space
+        self._seen: dict[tuple[int, int], str | None] = {}
+
+    def broken(self, state: SetSearchState) -> str | None:
+        for one, other in permutations(state.logs, 2):
+            found = self._seen.get((one, other), "")
+            if found == "":
+                found = self._seen[(one, other)] = pair_verdict(
+                    self._space.logs[one], self._space.logs[other]
+                )
+            if found is not None:
+                return found
+        return None
+
+
+def pair_verdict(one: SetLog, other: SetLog) -> str | None:
+    """Rules C4 and GP of two members."""
+    stable = one.stable
+    if stable is not None and other.me in stable.view:
+        applied = {other.state.vid, *(commit.vid for commit in other.record().commits)}
+        if stable.vid not in applied and other.state.vid.number <= stable.vid.number:
+            return "C4"
+    for mine in one.record().commits:
+        for theirs in other.record().commits:
+            if mine.vid != theirs.vid and not set(mine.bases).isdisjoint(theirs.bases):
+                if other.me in mine.members and one.me in theirs.members:
+                    return "GP"
     return None
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.service import effects, messages, set_log
+from msgspec.structs import replace
+
+from phalanx.service import effects, messages, promises, set_log
 from phalanx.service.coordination import Coordination, Key
 from phalanx.service.entries import SetChange
 from phalanx.service.messages import Commit
+from phalanx.service.promises import Promises
+from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_log import Effects, SetLog
 from phalanx.service.values import Gid
 from phalanx.sim.mutants.mutant import Patch
@@ -19,7 +23,7 @@ _received: Callable[..., Effects] = SetLog._received
 
 def discards_lower_commits(self: SetLog, now: int, sender: Gid, commit: Commit) -> Effects:
     """S3 Claims 1 to 3: who has acknowledged a change of higher priority drops the Commit."""
-    acked = self._acked
+    acked = self._promises.acked
     if acked is not None and acked.change.id != commit.id:
         if acked.change.priority < commit.priority:
             return []
@@ -45,11 +49,33 @@ def ignores_view_ids(self: SetLog, now: int, sender: Gid, message: Any) -> Effec
     return _received(self, now, sender, message)
 
 
+def keeps_answers(self: SetLog, now: int, servers: tuple[Gid, ...]) -> Effects:
+    """Whoever is left out later is not named in the question that has been answered already."""
+    before = self.isolated
+    out = self._set_apart(servers)
+    if self.isolated == before:
+        return []
+    out += self._abandon_union() if self._work and self._work.united else []
+    return [*out, *self._try_commit(now), *self._try_elect(now), *self._start(now)]
+
+
+def forgets_promises(
+    self: SetLog, me: Gid, record: effects.SetRecord, times: ServiceTimes, now: int
+) -> None:
+    kept = replace(record.promises, apart=None)
+    _begin(self, me, replace(record, promises=kept), times, now)
+
+
+def takes_any(self: Promises, commit: Commit) -> bool:
+    return True
+
+
 def claims_stability_at_once(self: SetLog) -> Effects:
     self._monitor = self._monitor.with_applied(self._chain.view)
     return _note_stability(self)
 
 
+_begin: Callable[..., None] = SetLog.__init__
 _note_stability: Callable[..., Effects] = SetLog._note_stability
 
 SET_MUTANTS: dict[str, tuple[str, tuple[Patch, ...]]] = {
@@ -59,7 +85,22 @@ SET_MUTANTS: dict[str, tuple[str, tuple[Patch, ...]]] = {
     ),
     "in-progress-first": (
         "M2: an acknowledged change is never given up for one that goes first (S3 III.A.2)",
-        ((set_log, "goes_before", in_progress_first),),
+        (
+            (set_log, "goes_before", in_progress_first),
+            (promises, "goes_before", in_progress_first),
+        ),
+    ),
+    "kept-answers": (
+        "M2: a coordinator leaves out a member without the promise of the others to do so too",
+        ((SetLog, "_isolate", keeps_answers),),
+    ),
+    "forgotten-promise": (
+        "M2: a member that comes back reads messages of those that it has promised to leave out",
+        ((SetLog, "__init__", forgets_promises),),
+    ),
+    "union-any-time": (
+        "H3: a union is taken by members that have acknowledged another change on its base since",
+        ((Promises, "take", takes_any),),
     ),
     "two-phase-election": (
         "M10: the elected coordinator commits without asking again",
