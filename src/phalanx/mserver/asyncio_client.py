@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from phalanx.config import Tls
 from phalanx.errors import ConfigurationError
-from phalanx.mserver.call_method import CALL_SECONDS, asyncio_method
+from phalanx.mserver.call_method import CALL_SECONDS, asyncio_method, with_selectors_as_text
 from phalanx.mserver.client_messages import (
     BadFrame,
     CallReply,
@@ -100,6 +100,7 @@ class ServiceClient:
             raise ConfigurationError("timeout", timeout, remedy)
         if self._closed:
             raise Unavailable("this client is closed")
+        arguments = with_selectors_as_text(arguments)
         checked_call(name, arguments)
         message = self._state.call(name, arguments, max(1, round(timeout * 1000)))
         answer: asyncio.Future[CallReply] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from phalanx.service.calls.call_table import CALLS, CallSpec
+from phalanx.service.rules.rule_syntax import Condition, print_selector
 
 CALL_SECONDS = 10.0
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -46,6 +47,18 @@ def blocking_method(name: str) -> Callable[..., dict[str, Any]]:
         return client.call(name, arguments, timeout)
 
     return _documented(method, CALLS[name], signature)
+
+
+def with_selectors_as_text(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as they travel: a selector may be given as a `Condition`, or as several."""
+    out = dict(arguments)
+    for key in ("selector", "by"):
+        value = out.get(key)
+        conditions = (value,) if isinstance(value, Condition) else value
+        if isinstance(conditions, tuple | list) and conditions:
+            if all(isinstance(each, Condition) for each in conditions):
+                out[key] = print_selector(tuple(conditions))
+    return out
 
 
 def _signature(spec: CallSpec) -> inspect.Signature:

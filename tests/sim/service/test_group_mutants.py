@@ -18,6 +18,11 @@ SEEDS_MAX = 20
 @pytest.mark.parametrize(
     ("mutant", "plan", "seed", "found"),
     [
+        ("no-rehome", USUAL, 0, "P9"),
+        ("number-reuse", USUAL, 1, "P3"),
+        ("no-seen", USUAL, 3, "P4"),
+        ("no-fit", USUAL, 4, "P7"),
+        ("mi-volatile", USUAL, 7, "P1"),
         ("bare-home", USUAL, 0, "P7"),
         ("no-suffix", USUAL, 3, "P6"),
         ("no-recall", USUAL, 1, "P5"),
