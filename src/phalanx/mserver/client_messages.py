@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from phalanx.service.calls.call_errors import TooLarge
+
 CLIENT_VERSION = 1
 FRAME_BYTES_MAX = 1 << 20
 
@@ -109,6 +111,15 @@ def frame_of(message: ToInterface | ToClient) -> bytes:
     body = _encode(message)
     assert len(body) <= FRAME_BYTES_MAX, "a frame beyond its bound"
     return len(body).to_bytes(4, "big") + body
+
+
+def reply_frame(reply: CallReply) -> bytes:
+    """The bytes of a reply; `too-large` in place of a result that no frame can carry."""
+    body = _encode(reply)
+    if len(body) > FRAME_BYTES_MAX:
+        detail = f"a result of {len(body)} bytes, at most {FRAME_BYTES_MAX}: ask for less at once"
+        return frame_of(CallReply(reply.number, TooLarge.code, detail))
+    return frame_of(reply)
 
 
 def to_interface(body: bytes) -> ToInterface:

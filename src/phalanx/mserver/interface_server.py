@@ -28,6 +28,7 @@ from phalanx.mserver.client_messages import (
     ToClient,
     ToInterface,
     frame_of,
+    reply_frame,
     to_interface,
 )
 from phalanx.mserver.group_call import call_reply, group_call
@@ -61,7 +62,10 @@ class ClientSession:
     def send(self, message: ToClient) -> None:
         if self._writer.is_closing():
             return
-        self._writer.write(frame_of(message))
+        if isinstance(message, CallReply):
+            self._writer.write(reply_frame(message))
+        else:
+            self._writer.write(frame_of(message))
         if self._writer.transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
             self._writer.transport.abort()
 
@@ -109,6 +113,10 @@ class InterfaceServer:
         for effect in effects:
             if isinstance(effect, Notify):
                 rows |= self._outbox.add(effect)
+                if effect.view is not None and effect.call and effect.call not in self._joins:
+                    # A join of an earlier process: nobody waits for the answer that names a member.
+                    token = effect.call.rpartition("/")[0]
+                    rows |= self._outbox.open(effect.member, token, effect.uid)
             elif isinstance(effect, PassData):
                 rows |= self._outbox.add_data(effect)
             elif isinstance(effect, Answer) and not effect.result.error:
