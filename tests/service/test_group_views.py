@@ -93,6 +93,25 @@ def test_a_side_that_is_behind_brings_back_its_members_from_where_they_are() -> 
     assert both.view.parts == {"m1/1": new.view.vid, "m2/1": old.view.vid}
 
 
+def test_members_keep_their_attributes_in_a_union() -> None:
+    """Each side has dropped those of the members that it lost, and changed its own."""
+    start = replace(
+        grown(EMPTY, "m1/1", "m2/1", "m3/1"),
+        attributes={"m1/1": {"note": "1"}, "m2/1": {"right.admin": "true"}},
+    )
+    one = replace(without(start, "m2/1", "m3/1", at=b"1"), attributes={"m1/1": {"note": "7"}})
+    other = replace(
+        without(start, "m1/1", at=b"2"),
+        attributes={"m2/1": {"right.admin": "true"}, "m3/1": {"note": "3"}},
+    )
+    whole = {"m1/1": {"note": "7"}, "m2/1": {"right.admin": "true"}, "m3/1": {"note": "3"}}
+    for sides in ((one, other), (other, one)):
+        assert joined(*sides, b"union")[0].attributes == whole
+    back, _ = joined(start, one, b"union")
+    assert back.view.members == ("m1/1", "m2/1", "m3/1")
+    assert back.attributes == {"m1/1": {"note": "7"}, "m2/1": {"right.admin": "true"}}
+
+
 def test_a_rule_keeps_two_sides_apart_under_two_names() -> None:
     whole = grown(EMPTY, "m1/1", "m2/1", "m3/1")
     one, other = without(whole, "m3/1", at=b"a"), without(whole, "m1/1", "m2/1", at=b"b")

@@ -8,7 +8,7 @@ of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec.structs import replace
 
@@ -47,7 +47,14 @@ def joined(
     united = with_view(
         base, tuple(parts), parts, (x.view.vid, y.view.vid), "union", context, _past(x, y)
     )
-    return _with_marks(united, x, y, 1), None
+    sides = {m: y if vid == y.view.vid else x for m, vid in parts.items()}
+    return _with_marks(replace(united, attributes=_attributes(sides)), x, y, 1), None
+
+
+def _attributes(sides: Mapping[str, ServiceGroup]) -> dict[str, dict[str, str]]:
+    """The attributes of members as their sides have them: the other side has dropped them with the
+    member, or has old ones."""
+    return {m: side.attributes[m] for m, side in sides.items() if m in side.attributes}
 
 
 def _past(x: ServiceGroup, y: ServiceGroup) -> tuple[GroupView, ...]:
@@ -63,7 +70,8 @@ def _caught_up(old: ServiceGroup, new: ServiceGroup, context: bytes) -> ServiceG
     parts |= dict.fromkeys(back, old.view.vid)
     preds = (old.view.vid, new.view.vid)
     union = with_view(new, tuple(parts), parts, preds, "union", context, _past(old, new))
-    return _with_marks(union, old, new, 0)
+    sides = {m: old if m in back else new for m in parts}
+    return _with_marks(replace(union, attributes=_attributes(sides)), old, new, 0)
 
 
 def _ended(x: ServiceGroup, y: ServiceGroup) -> ServiceGroup:
