@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from phalanx.core.ids import MemberId
 from phalanx.service.effects import HeldHistory, HeldMembership, InterfaceRecord, Notify
+from phalanx.service.entries import SetHome
 from phalanx.service.group_messages import Directive, PathStep, Query
-from phalanx.service.home_choice import HomeChoice
+from phalanx.service.home_choice import RETURN_POLLS, HomeChoice
+from phalanx.service.interface_polls import InterfacePolls
 from phalanx.service.membership_book import MembershipBook
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_tree import ConfiguredSet, SetTree
-from phalanx.service.values import GroupView, ServiceGroup, Vid
+from phalanx.service.values import GroupView, ServiceGroup, SetState, Vid
 
 TREE = SetTree(
     {
@@ -107,3 +111,19 @@ def test_a_directive_is_taken_only_from_an_owner_that_has_been_on_the_path_since
     choice.polled(2, "a", Query("h", 0, path(20, speaker="b")))
     choice.polled(3, "a", Query("h", 0, path(30)))
     assert not choice.is_on_path(path(9)[0])  # the path was another one meanwhile
+
+
+def test_a_server_alone_does_not_take_an_interface_from_a_home_that_lives() -> None:
+    """A LAN server that was restarted forks from its old state before its set takes it in."""
+    choice = a_choice(home="t", seq=4)
+    asked = [message for _ in range(RETURN_POLLS) for _, message in choice.returns()]
+    assert [(message.seq, message.home) for message in asked] == [(5, "t")]
+    own = InterfacePolls(MemberId("a"))
+    alone = SetState("lan", (MemberId("a"),), Vid(7, b"alone"), b"lineage2")
+    own.chosen(0, asked[0])
+    assert own.entries(1, alone) == []
+    whole = replace(alone, view=(MemberId("t"), MemberId("a")))
+    assert own.entries(1, whole) == [SetHome("h", MemberId("a"), 5)]
+    [(_, silent)] = choice.questions(TIMES.rehome_ns)
+    own.chosen(0, silent)
+    assert own.entries(1, alone) == [SetHome("h", MemberId("a"), 5)]

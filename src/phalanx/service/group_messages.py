@@ -223,11 +223,13 @@ class QueryReply(msgspec.Struct, frozen=True, array_like=True, tag="queried"):
 
 
 class ChooseHome(msgspec.Struct, frozen=True, array_like=True, tag="choosehome"):
-    """An interface chooses a server as its home (rule I2)."""
+    """An interface chooses a server as its home (rule I2). `home`: the one that it hears now, if it
+    does; then only a server of that component may take over."""
 
     set: Text
     interface: Text
     seq: Number
+    home: Text = ""
 
 
 class HomeChosen(msgspec.Struct, frozen=True, array_like=True, tag="homechosen"):

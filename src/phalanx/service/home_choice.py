@@ -2,7 +2,9 @@
 
 It follows the polls of its home. Without one for `rehome` it asks its own LAN server, the parent of
 the set and the other servers in turn to become its home; it changes over when one of them polls it
-under a higher sequence number, and returns to its own LAN server when that answers.
+under a higher sequence number, and returns to its own LAN server when that answers. As long as it
+hears its home, a server of another component does not take it over: a LAN server that has been
+restarted is alone at first, and the rest of the set would remove the members of the interface.
 """
 
 from __future__ import annotations
@@ -95,4 +97,5 @@ class HomeChoice:
         self._polls += 1
         if self.record.home == self.lan or self._polls % RETURN_POLLS:
             return []
-        return [(self.lan, ChooseHome(self.set, self.record.interface, self.record.seq + 1))]
+        home = self.record.home
+        return [(self.lan, ChooseHome(self.set, self.record.interface, self.record.seq + 1, home))]

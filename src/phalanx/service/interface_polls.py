@@ -32,8 +32,9 @@ class InterfacePolls:
         self._path: Path = ()
         self._answers: dict[str, tuple[int, Served]] = {}
         """For each interface its last answer, and the question that it answers."""
-        self._choices: dict[str, tuple[int, int]] = {}
-        """Interfaces that want this server as their home: sequence number, and until when."""
+        self._choices: dict[str, tuple[int, int, str]] = {}
+        """Interfaces that want this server as their home: sequence number, until when, and the home
+        that they hear."""
 
     def polls(self, state: SetState, ask: Ask) -> list[Query]:
         """Poll all interfaces whose home this server is."""
@@ -73,16 +74,22 @@ class InterfacePolls:
 
     def chosen(self, now: int, message: ChooseHome) -> None:
         if len(self._choices) < CHOICES_MAX or message.interface in self._choices:
-            self._choices[message.interface] = (message.seq, now + CHOICE_NS)
+            self._choices[message.interface] = (
+                message.seq,
+                now + CHOICE_NS,
+                message.home,
+            )
 
     def entries(self, now: int, state: SetState) -> list[SetHome]:
-        """The choices that the set does not know yet."""
+        """The choices that the set does not know yet, of interfaces whose home is in this component
+        or is not heard."""
         out = []
-        for interface, (seq, until) in sorted(self._choices.items()):
+        names = {server.name for server in state.view}
+        for interface, (seq, until, heard) in sorted(self._choices.items()):
             known = state.homes.get(interface)
             if (known is not None and known.server == self._me and known.seq >= seq) or until < now:
                 del self._choices[interface]
-            else:
+            elif not heard or heard in names:
                 above = known.seq + 1 if known is not None else seq
                 out.append(SetHome(interface, self._me, max(seq, above)))
         return out
