@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from phalanx.cli.ms_calls import COMMANDS
+from phalanx.cli.ms_demo import demo
 from phalanx.cli.ms_example import example
 from phalanx.cli.ms_rules import rules
 from phalanx.cli.ms_tree import tree
@@ -23,6 +24,7 @@ def ms() -> None:
     """
 
 
+ms.add_command(demo)
 ms.add_command(example)
 ms.add_command(rules)
 ms.add_command(tree)

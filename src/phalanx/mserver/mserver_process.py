@@ -21,7 +21,7 @@ from phalanx.service.effects import SetRecord
 from phalanx.service.message_codec import MessageCodec
 from phalanx.service.server_machine import Mserver
 from phalanx.service.service_times import ServiceTimes
-from phalanx.service.values import SetState
+from phalanx.service.values import ServiceGroup, SetState
 
 KIND = "mserver"
 
@@ -122,4 +122,15 @@ def set_status(state: SetState) -> dict[str, Any]:
         "interfaces": {name: str(home.server) for name, home in state.homes.items()},
         "names": state.names,
         "groups": len(state.groups),
+        "owned": {uid: owned_status(each.own) for uid, each in state.groups.items() if each.own},
+    }
+
+
+def owned_status(group: ServiceGroup) -> dict[str, Any]:
+    """A group that a set owns."""
+    return {
+        "name": group.name,
+        "vid": str(group.view.vid),
+        "members": len(group.view.members),
+        "ended": group.ended,
     }
