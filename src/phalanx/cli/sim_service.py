@@ -34,6 +34,16 @@ from phalanx.sim.service.service_sweep import sweep_service
     "--all-rights", is_flag=True, help="Every client may split, merge and delete every group."
 )
 @click.option(
+    "--all-faults",
+    is_flag=True,
+    help="Also ways that are cut in one direction, pauses, and servers that leave for good.",
+)
+@click.option(
+    "--single-crash",
+    is_flag=True,
+    help="Nothing but one crash of a server or an interface in each run.",
+)
+@click.option(
     "--seconds", type=WholeNumber(1, 3600), default=30, help="Virtual time of the faults; 30."
 )
 @click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
@@ -45,6 +55,8 @@ def service(
     faults: int,
     calls: int,
     all_rights: bool,
+    all_faults: bool,
+    single_crash: bool,
     seconds: int,
     jobs: int | None,
     mutant: str | None,
@@ -64,32 +76,31 @@ def service(
     with service_mutant(mutant):
         pass  # an unknown mutant is reported before any worker starts
     plan = ServicePlan(
-        levels=levels or 0, faults=faults, calls=calls, seconds=seconds, all_rights=all_rights
+        levels=levels or 0,
+        faults=faults,
+        calls=calls,
+        seconds=seconds,
+        all_rights=all_rights,
+        all_faults=all_faults,
+        single=single_crash,
     )
     tally = sweep_service(seeds, plan, mutant, jobs)
     facts = tally.summary()
     if as_json:
         click.echo(json.dumps(facts))
     else:
-        counts = tally.counts
         click.echo(f"{tally.runs} runs, {len(tally.failing_seeds)} failed")
-        click.echo(
-            f"{counts['commits']} commits applied, of them {counts['fork applied']} forks and "
-            f"{counts['union applied']} unions; {counts['founded']} components founded; at rest "
-            f"after at most {tally.slowest_rest_s:g} s"
-        )
-        if calls:
-            click.echo(
-                f"{counts['views']} views installed, {counts['call join done']} joins; groups "
-                f"moved {counts['entry adopt'] + counts['entry take']} times, claimed "
-                f"{counts['entry claim']} times; {counts['excluded']} members told of their end"
-            )
+        click.echo(f"at rest after at most {tally.slowest_rest_s:g} s")
+        for name, count in tally.cases().items():
+            click.echo(f"{count:>10} {name}")
         if tally.first_failure:
             click.echo(tally.first_failure)
             lowest = min(tally.failing_seeds)
             broken = f" --mutant {mutant}" if mutant else ""
             tree = f" --levels {levels}" if levels else ""
             tree += " --all-rights" if all_rights else ""
+            tree += " --all-faults" if all_faults else ""
+            tree += " --single-crash" if single_crash else ""
             click.echo(
                 f"replay: phalanx sim service --seeds {lowest}:{lowest + 1} --faults {faults} "
                 f"--calls {calls} --seconds {seconds}{tree}{broken}"

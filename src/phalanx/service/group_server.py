@@ -101,7 +101,7 @@ class GroupServer:
 
     def follow(self, logs: Logs) -> None:
         """Begin and end the parts of this server as its states ask for."""
-        for name in sorted(self.speakers.keys() | logs.keys()):
+        for name in sorted({*self.speakers, *self.polls, *logs}):
             log = logs.get(name)
             speaks = log is not None and hierarchy.speaker(self.topology, log.state) == self.me
             if speaks and name not in self.speakers:

@@ -240,7 +240,7 @@ class Mserver:
         for name, log in self.logs.items():
             above = self.topology.above(name)
             if above is not None and log.state.parent == self.me:
-                wanted.add(above)
+                wanted |= {above} - self._leaving
         for name in sorted(wanted - self.logs.keys() - self.joiners.keys()):
             self.joiners[name] = SetJoiner(self.me, name, self._times, now)
         for name in sorted(self.joiners.keys() - wanted):

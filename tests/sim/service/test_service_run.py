@@ -89,6 +89,14 @@ def test_a_single_crash_of_a_server_excludes_no_live_member() -> None:
     assert tally.counts["excluded alive"] == 0
 
 
+def test_servers_leave_for_good_and_ways_are_cut_in_one_direction() -> None:
+    plan = ServicePlan(faults=14, calls=20, all_faults=True)
+    tally = sweep_service((0, 3), plan, jobs=1)
+    assert tally.failing_seeds == []
+    for case in ("servers out of all their sets", "ways cut in one direction", "pauses"):
+        assert tally.cases()[case] > 0
+
+
 def test_an_unknown_mutant_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mutant"), service_mutant("no-such"):
         pass
@@ -117,7 +125,10 @@ def test_the_command_prints_the_sums_and_how_to_replay_a_failure() -> None:
     arguments = ["--seeds", "1:2", "--faults", "2", "--calls", "3", "--seconds", "5"]
     done = CliRunner().invoke(service, [*arguments, "--jobs", "1", "--json"])
     assert done.exit_code == 0
-    assert json.loads(done.output)["runs"] == 1
+    facts = json.loads(done.output)
+    assert facts["runs"] == 1
+    assert facts["cases"]["views installed"] > 0
+    assert facts["cases"]["groups claimed"] >= 0
     done = CliRunner().invoke(
         service, ["--seeds", "3:4", "--calls", "0", "--jobs", "1", "--mutant", "no-acting"]
     )

@@ -115,6 +115,7 @@ class GroupClients:
         if mine:
             member = self.rng.choice(mine)
             uid = self.world.group_checks.groups[member]
+            self.world.leavers.add(member)
             self._call(interface, "leave", uid, member=member)
 
     def _call(

@@ -13,6 +13,39 @@ import msgspec
 from phalanx.sim.service.service_run import ServicePlan, ServiceRun, run_service
 from phalanx.sim.worker_pool import in_order
 
+CASES: dict[str, tuple[str, ...]] = {
+    "servers crashed": ("fault crash", "snipe crash"),
+    "whole sets crashed": ("fault set-crash",),
+    "disks lost": ("fault wipe", "snipe wipe"),
+    "servers restarted": ("fault restart",),
+    "servers cut off after a decision": ("snipe cut",),
+    "servers asked to leave": ("fault leave",),
+    "servers out of all their sets": ("left",),
+    "partitions": ("fault part",),
+    "local networks cut off": ("fault lan-cut",),
+    "ways cut in one direction": ("fault one-way",),
+    "pauses": ("fault pause",),
+    "false suspicions": ("fault suspect",),
+    "changes of the loss rate": ("fault loss",),
+    "messages lost": ("lost",),
+    "interfaces crashed": ("fault interface-crash",),
+    "changes decided": ("decided",),
+    "forks": ("decided fork",),
+    "unions": ("decided union",),
+    "servers added": ("server added",),
+    "components founded": ("founded",),
+    "interfaces re-homed": ("re-homed",),
+    "groups handed over": ("entry adopt", "entry take"),
+    "groups claimed": ("entry claim",),
+    "views installed": ("views",),
+    "members joined": ("call join done",),
+    "members excluded, live": ("excluded: live",),
+    "members excluded, interface was down": ("excluded: interface was down",),
+    "members whose group ended": ("excluded: group ended",),
+    "members that asked to leave": ("excluded: asked to leave",),
+}
+"""What `phalanx sim service` reports of the counts of its runs."""
+
 Task = tuple[int, ServicePlan, str | None]
 
 
@@ -37,6 +70,10 @@ class ServiceTally(msgspec.Struct):
             self.failing_seeds = [*self.failing_seeds, run.seed]
             self.properties.update({name for name, _ in run.violations})
 
+    def cases(self) -> dict[str, int]:
+        """How often each case happened, also those that never did."""
+        return {name: sum(self.counts[key] for key in keys) for name, keys in CASES.items()}
+
     def summary(self) -> dict[str, Any]:
         """What `phalanx sim service --json` prints."""
         return {
@@ -47,6 +84,7 @@ class ServiceTally(msgspec.Struct):
             "first_failure": self.first_failure or None,
             "properties": dict(sorted(self.properties.items())),
             "slowest_rest_seconds": self.slowest_rest_s,
+            "cases": self.cases(),
             "counts": dict(sorted(self.counts.items())),
         }
 

@@ -18,13 +18,14 @@ import msgspec
 
 from phalanx.service import effects
 from phalanx.service.effects import SetRecord
+from phalanx.service.entries import AddServer, RemoveServer, SetHome
 from phalanx.service.inputs import CallSubmitted, MessageReceived, ServerSuspected, TimerDue
 from phalanx.service.member_interface import MemberInterface
 from phalanx.service.messages import ServiceMessage
 from phalanx.service.server_machine import Mserver
 from phalanx.service.service_times import MILLISECOND, ServiceTimes
 from phalanx.service.set_tree import SetTree
-from phalanx.service.values import Gid
+from phalanx.service.values import Gid, Vid
 from phalanx.sim.service.group_checks import GroupChecks
 from phalanx.sim.service.service_checks import LogChecks
 from phalanx.sim.service.simulated_hosts import Host, SimInterface, SimServer
@@ -54,6 +55,11 @@ class ServiceWorld:
         self.interfaces = {name: SimInterface(name) for name in sorted(topology.homes)}
         self.hosts: dict[str, Host] = {**self.servers, **self.interfaces}
         self.unheard: dict[tuple[str, str], int] = {}
+        self.one_way: dict[tuple[str, str], int] = {}
+        """For sender and receiver, until when nothing arrives."""
+        self.leavers: set[str] = set()
+        """Members that have asked to leave their groups."""
+        self._decided: set[tuple[str, Vid]] = set()
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self._trace = blake2b(digest_size=16)
@@ -91,6 +97,8 @@ class ServiceWorld:
             host.machine = Mserver(host.gid, self.topology, host.disk, self.times, self.now)
             for record in host.disk.values():
                 self.checks.begun(host.gid, record.state)
+            if host.leaves:
+                self.leave(host)
         else:
             records = list(host.disk.values())
             host.machine = MemberInterface(host.name, self.topology, records, self.times, self.now)
@@ -98,10 +106,29 @@ class ServiceWorld:
 
     def crash(self, host: Host, wipe: bool = False) -> None:
         """Stop a host. A server that loses its disk comes back as another one."""
+        if isinstance(host, SimInterface) and host.machine is not None:
+            host.were_down.update(host.machine.book.members)
         host.machine = None
         if wipe and isinstance(host, SimServer):
             host.disk = {}
             host.incarnation += 1
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Servers that have left for good and have stopped."""
+        return frozenset(s.name for s in self.servers.values() if s.leaves and s.machine is None)
+
+    def leave(self, server: SimServer) -> None:
+        """Leave all sets (rule H7)."""
+        server.leaves = True
+        if server.machine is not None:
+            for name in self.topology.sets:
+                server.machine.leave(name)
+
+    def stop(self, server: SimServer) -> None:
+        """A server that leaves stops for good, whether or not it is out of its sets."""
+        self.crash(server)
+        server.disk = {}
 
     def suspect(self, server: SimServer, other: SimServer) -> None:
         if server.machine is not None:
@@ -122,7 +149,9 @@ class ServiceWorld:
         self.at(due, lambda: self._wake(host, machine, due))
 
     def _wake(self, host: Host, machine: Mserver | MemberInterface, due: int) -> None:
-        if host.machine is machine and host.wakes_at == due:
+        if host.paused_until > self.now and host.machine is machine:
+            self.at(host.paused_until, lambda: self._wake(host, machine, due))
+        elif host.machine is machine and host.wakes_at == due:
             host.wakes_at = 0
             self._carry_out(host, machine.step(self.now, TimerDue()))
 
@@ -146,6 +175,8 @@ class ServiceWorld:
                     self.counts["Notify"] += 1
                     self._trace.update(_encode((self.now, effect.member, effect.previous)))
                     self.group_checks.notified(effect)
+                    if effect.view is None:
+                        self.counts[self._why_excluded(host, effect)] += 1
                 case _:
                     pass
         for effect in done:
@@ -157,6 +188,15 @@ class ServiceWorld:
                     self.answered(host, effect)
                 case _:
                     pass
+
+    def _why_excluded(self, host: SimInterface, notice: effects.Notify) -> str:
+        if notice.ended:
+            return "excluded: group ended"
+        if notice.member in self.leavers:
+            return "excluded: asked to leave"
+        if notice.member in host.were_down:
+            return "excluded: interface was down"
+        return "excluded: live"
 
     def _effect(self, server: SimServer, effect: effects.ServiceEffect) -> None:
         self.counts[type(effect).__name__] += 1
@@ -190,15 +230,29 @@ class ServiceWorld:
                 pass
 
     def _count_commit(self, effect: effects.StateApplied) -> None:
-        if len(effect.commit.bases) > 1:
-            self.counts["union applied"] += 1
-        elif effect.state.lineage == effect.state.vid.digest:
-            self.counts["fork applied"] += 1
+        commit, state = effect.commit, effect.state
+        kind = "commit"
+        if len(commit.bases) > 1:
+            kind = "union"
+        elif state.lineage == state.vid.digest:
+            kind = "fork"
+        if kind != "commit":
+            self.counts[f"{kind} applied"] += 1
+        if (state.set, state.vid) in self._decided:
+            return
+        self._decided.add((state.set, state.vid))
+        self.counts["decided"] += 1
+        self.counts[f"decided {kind}"] += kind != "commit"
+        self.counts["re-homed"] += sum(isinstance(e, SetHome) for e in commit.entries)
+        self.counts["server added"] += sum(isinstance(e, AddServer) for e in commit.entries)
+        self.counts["server removed"] += sum(isinstance(e, RemoveServer) for e in commit.entries)
 
     # -------------------------------------------------------------- network
 
     def hears(self, one: Host, other: Host) -> bool:
         if one.side != other.side:
+            return False
+        if self.one_way.get((one.name, other.name), 0) > self.now:
             return False
         pair = (min(one.name, other.name), max(one.name, other.name))
         return self.unheard.get(pair, 0) <= self.now
@@ -218,6 +272,8 @@ class ServiceWorld:
 
     def _arrive(self, host: Host, sender: Gid, other: Host, message: ServiceMessage) -> None:
         machine = other.machine
-        if machine is not None and self.hears(host, other):
+        if other.paused_until > self.now:
+            self.at(other.paused_until, lambda: self._arrive(host, sender, other, message))
+        elif machine is not None and self.hears(host, other):
             self.counts["arrived"] += 1
             self._carry_out(other, machine.step(self.now, MessageReceived(sender, message)))

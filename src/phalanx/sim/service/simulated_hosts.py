@@ -26,8 +26,11 @@ class SimServer:
         self.incarnation = 1
         self.disk: dict[str, SetRecord] = dict(records)
         self.machine: Mserver | None = None
+        self.leaves = False
+        """Whether it is to leave its sets for good."""
         self.side = 0
         self.wakes_at = 0
+        self.paused_until = 0
 
     @property
     def gid(self) -> Gid:
@@ -54,8 +57,11 @@ class SimInterface:
         self.name = name
         self.disk: dict[str, DurableRecord] = {}
         self.machine: MemberInterface | None = None
+        self.were_down: set[str] = set()
+        """Members that it had when it stopped."""
         self.side = 0
         self.wakes_at = 0
+        self.paused_until = 0
 
     @property
     def gid(self) -> Gid:
