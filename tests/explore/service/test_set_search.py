@@ -14,6 +14,10 @@ from phalanx.explore.service.set_space import SetSearchOptions
 from phalanx.sim.service.service_mutants import service_mutant
 
 
+ELECTIONS = SetSearchOptions(3, starters=(0, None), early=1, restarts=1)
+"""A member waits too short a time for a commit, and one restarts."""
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -24,6 +28,7 @@ from phalanx.sim.service.service_mutants import service_mutant
         SetSearchOptions(3, losses=1),
         SetSearchOptions(3, others=1),
         SetSearchOptions(2, starters=(0, None), suspicions=2, restarts=1),
+        ELECTIONS,
     ],
 )
 def test_no_order_of_messages_violates_a_rule(options: SetSearchOptions) -> None:
@@ -41,6 +46,7 @@ def test_no_order_of_messages_violates_a_rule(options: SetSearchOptions) -> None
         ("stable-at-once", SetSearchOptions(2), "C4"),
         ("no-view-ids", SetSearchOptions(2, losses=2), "DIV"),
         ("no-view-ids", SetSearchOptions(2, losses=2), "LAG"),
+        ("two-phase-election", ELECTIONS, "GP"),
         ("kept-answers", SetSearchOptions(3, suspicions=1), "GP"),
         ("forgotten-promise", SetSearchOptions(3, (0, None), suspicions=1, restarts=1), "GP"),
         ("union-any-time", SetSearchOptions(3, (1, None), others=2, early=2), "GP"),
