@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.sim.service.calm_service import CalmService
 
+from phalanx.sim.service.group_rest import last_states
+
 
 def test_a_wider_scope_lets_members_from_outside_join() -> None:
     service = CalmService()
@@ -84,3 +86,22 @@ def test_a_membership_scope_stays_within_the_scope() -> None:
     both: dict[str, str | int | bool] = {"scope": "L0", "membership_scope": "L0"}
     assert not service.call("set_group", "m0", "orders", properties=both).error
     assert service.call("join", "m3", "orders", create="false").error == "no-such-group(orders)"
+
+
+def test_a_part_of_the_network_that_missed_the_change_gives_its_group_up() -> None:
+    service = CalmService()
+    uid = service.call("create", "m0", "orders", properties={"scope": "L0"}).uid
+    cut_off = [service.world.hosts[name] for name in ("a1", "m1")]
+    for host in cut_off:
+        host.side = 1
+    service.run(8)
+    assert not service.call("set_group", "m0", "orders", properties={"scope": "T"}).error
+    service.run(6)
+    for host in cut_off:
+        host.side = 0
+    service.run(15)
+    states = last_states(service.world)
+    owners = [name for name, state in states.items() if (r := state.groups.get(uid)) and r.own]
+    assert len(owners) == 1
+    assert service.group(uid)[1].scope == "T"
+    assert [name for name, state in states.items() if state.names] == ["T"]

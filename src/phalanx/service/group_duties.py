@@ -77,7 +77,7 @@ def _own_group(
             draft.put(uid, replace(record, own=replace(own, pin=None, goal=None)), "unpin")
         return
     wants = own.want is not None and not facts.spans(interface_of(own.want))
-    if facts.name != own.scope and (record.recall or wants):
+    if _is_contested(facts, own) or (facts.name != own.scope and (record.recall or wants)):
         release_up(draft, uid)
     elif facts.name != place_of(own) and (own.pin is not None or facts.is_above(own.scope)):
         _release_towards(facts, draft, uid, own, place_of(own))
@@ -85,6 +85,14 @@ def _own_group(
         draft.put(uid, replace(record, own=without_want(own)), "want")
     elif own.pin is None:
         _release_down(facts, draft, uid, own)
+
+
+def _is_contested(facts: SetFacts, own: ServiceGroup) -> bool:
+    """Whether a set above has had the group as well for a grace, although its scope is here: it was
+    another one in a part of the network. Such owners meet above, as others do (rule G6)."""
+    if own.uid not in facts.contested or not facts.topology.is_at_or_above(facts.name, own.scope):
+        return False
+    return facts.grace.waited(facts.now, ("contested", facts.name, own.uid))
 
 
 def _recall_for_believers(
@@ -113,7 +121,7 @@ def _ended_group(
     facts: SetFacts, draft: StateDraft, uid: str, record: GroupRecord, own: ServiceGroup
 ) -> None:
     """An ended group goes up to its scope, frees its name there, and is forgotten in the end."""
-    if facts.name != own.scope:
+    if facts.name != own.scope or _is_contested(facts, own):
         release_up(draft, uid)
     elif not record.below and not record.pends:
         if uid in draft.state.names.values():

@@ -65,6 +65,7 @@ from phalanx.service.group_moves import (
     take_from_above,
 )
 from phalanx.service.interface_polls import InterfacePolls
+from phalanx.service.message_sender import MessageSenders
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.set_log import SetLog
@@ -90,6 +91,7 @@ class GroupServer:
         self._seen: dict[str, SetState] = {}
         """The last state of each set that was looked at, to see what has changed."""
         self._routes = CallRoutes()
+        self._senders = MessageSenders(topology)
         self._answers = AnswerBatches()
 
     def deadline(self) -> int:
@@ -200,6 +202,8 @@ class GroupServer:
 
     def received(self, now: int, logs: Logs, sender: Gid, message: GroupMessage) -> Effects:
         """Carry out one message."""
+        if sender != self.me and (reason := self._senders.problem(sender, message)):
+            return [Ignored(reason, sender)]
         match message:
             case Ask():
                 return self._asked(now, logs, sender, message)

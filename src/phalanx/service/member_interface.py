@@ -17,6 +17,7 @@ from phalanx.service.effects import (
     DurableRecord,
     HeldHistory,
     HeldMembership,
+    Ignored,
     InterfaceRecord,
     OpenCall,
     PassData,
@@ -106,6 +107,8 @@ class MemberInterface:
     # -------------------------------------------------------------- messages
 
     def _received(self, now: int, sender: MemberId, message: ServiceMessage) -> Effects:
+        if sender.name not in self.home.candidates:
+            return [Ignored("unknown-sender", sender)]
         match message:
             case Query(interface=self.name):
                 return self._polled(now, sender, message)

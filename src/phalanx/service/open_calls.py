@@ -133,7 +133,7 @@ class OpenCalls:
             self.open.pop(part, None)
         if result.error:
             return replace(result, id=id_)
-        sites = [s for r in parts.values() if r is not None for s in json.loads(r.values["sites"])]
+        sites = [site for r in parts.values() if r is not None for site in _sites_of(r)]
         return CallResult(id_, values={"sites": json.dumps(sites)})
 
     def due(self, now: int) -> tuple[list[GroupCall], list[GroupCall]]:
@@ -184,3 +184,12 @@ def _parts_of(call: GroupCall) -> list[GroupCall]:
         replace(call, id=f"{call.id}{PART}{at}", name=str(name), arguments=arguments)
         for at, name in enumerate(groups)
     ]
+
+
+def _sites_of(result: CallResult) -> list[Any]:
+    """The sites in a result; none if a server of another version has sent something else."""
+    try:
+        sites = json.loads(result.values.get("sites", "[]"))
+    except (ValueError, RecursionError):
+        return []
+    return sites if isinstance(sites, list) else []

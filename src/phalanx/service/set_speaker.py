@@ -144,17 +144,29 @@ class SetSpeaker:
     # -------------------------------------------------------------- what sets below cannot see
 
     def _contested(self, state: SetState, above: SetState | None, linked: bool) -> tuple[str, ...]:
-        """Groups below that this set or one above owns or carries as well (rule G7)."""
+        """Groups below that this set or one above owns or carries as well (rule G7). A group whose
+        scope was another one in a part of the network has no pointer here: then what sets below
+        report to have of it counts."""
         higher = frozenset(self._above.contested if self._above is not None and linked else ())
-        out = []
+        out = self._held_twice(state, higher)
         for uid, record in sorted(state.groups.items()):
-            if not record.below:
+            if not record.below or uid in out:
                 continue
             theirs = above.groups.get(uid, NO_RECORD) if above is not None else NO_RECORD
             taken = record.own or record.pends or theirs.own or theirs.pends
             if taken or uid in higher or len(record.below) > 1:
-                out.append(uid)
-        return tuple(out)
+                out.add(uid)
+        return tuple(sorted(out))
+
+    def _held_twice(self, state: SetState, higher: frozenset[str]) -> set[str]:
+        """Groups that a child set has as well as another one, this set or a set above."""
+        seen: set[str] = {uid for uid, record in state.groups.items() if record.own is not None}
+        out: set[str] = set()
+        for child in self.topology.children(self.name):
+            held = self.table.held_below(state, child)
+            out |= held & (seen | higher)
+            seen |= held
+        return out
 
     def _believed(self, now: int, state: SetState) -> dict[str, list[str]]:
         """For each group the members of which interfaces served here have a view."""

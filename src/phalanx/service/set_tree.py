@@ -61,14 +61,19 @@ class SetTree(msgspec.Struct, frozen=True, dict=True):
         return other in self.sets and name in self.path(other)
 
     def child_towards(self, name: str, interface: str) -> str | None:
-        """The child of a set below which an interface lies; None if there is none."""
+        """The child of a set below which an interface lies; None if there is none, or if the
+        interface is not configured."""
+        if interface not in self.homes:
+            return None
         for at in self.path(self.set_of_interface(interface)):
             if self.sets[at].above == name:
                 return at
         return None
 
     def spans(self, name: str, interface: str) -> bool:
-        """Whether an interface lies in or below a set."""
+        """Whether an interface is configured in or below a set."""
+        if interface not in self.homes:
+            return False
         return name in self.path(self.set_of_interface(interface))
 
     @cached_property
