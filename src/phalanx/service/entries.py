@@ -11,7 +11,15 @@ from typing import Annotated
 
 import msgspec
 
-from phalanx.service.values import Gid, GroupRecord, Number, ServiceGroup, Text
+from phalanx.service.values import (
+    Gid,
+    GroupMembers,
+    GroupRecord,
+    Number,
+    ServiceGroup,
+    Text,
+    Vid,
+)
 
 COORDINATOR_FAILURE = 1
 PHYSICAL_FAILURE = 2
@@ -72,11 +80,24 @@ class PutGroup(msgspec.Struct, frozen=True, array_like=True, tag="group"):
 
 
 class AdvanceGroup(msgspec.Struct, frozen=True, array_like=True, tag="advance"):
-    """The group that this set owns has a next view, which follows its current one. `group` comes
-    without its history; the rest of the record stays."""
+    """The group that this set owns has a next view, which follows its current one; the rest of the
+    record stays. It names what differs (`group_advance`): a join costs as much in a large group as
+    in a small one."""
 
     uid: Text
-    group: ServiceGroup
+    vid: Vid
+    reason: Text
+    """The cause of the view."""
+    gone: GroupMembers
+    came: GroupMembers
+    """New members; they have the lowest ranks, in this order."""
+    attributes: dict[Text, dict[Text, str] | None]
+    """Of members whose attributes differ; None if they have none any more."""
+    admitted: dict[Text, Number]
+    """Of interfaces for which the highest number differs."""
+    rest: ServiceGroup | None
+    """All other fields, if any of them differs; its view, history, `admitted` and `attributes`
+    are empty."""
     cause: Text
 
 

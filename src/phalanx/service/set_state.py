@@ -28,7 +28,8 @@ from phalanx.service.entries import (
     SetHome,
     SetParent,
 )
-from phalanx.service.values import HISTORY_VIEWS_MAX, NO_RECORD, Gid, HomeOf, SetState, Vid
+from phalanx.service.group_advance import advanced
+from phalanx.service.values import NO_RECORD, Gid, HomeOf, SetState, Vid
 
 ANCESTORS_MAX = 256
 """Earlier lineages that are remembered."""
@@ -133,13 +134,12 @@ def with_entry(state: SetState, entry: Entry) -> SetState:
                 rest_of = {u: r for u, r in state.groups.items() if u != uid}
                 return replace(state, groups=rest_of)
             return replace(state, groups={**state.groups, uid: record})
-        case AdvanceGroup(uid, group):
+        case AdvanceGroup(uid):
             known_record = state.groups.get(uid)
             if known_record is None or known_record.own is None:
                 return state
-            past = (*known_record.own.history, known_record.own.view)[-HISTORY_VIEWS_MAX:]
-            advanced = replace(known_record, own=replace(group, history=past))
-            return replace(state, groups={**state.groups, uid: advanced})
+            next_record = replace(known_record, own=advanced(known_record.own, entry))
+            return replace(state, groups={**state.groups, uid: next_record})
         case AddSeen(id_):
             if id_ in state.seen:
                 return state

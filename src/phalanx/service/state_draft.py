@@ -3,23 +3,29 @@ it. Many changes of groups go into one change of the set (S3 III.A.1.b)."""
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
 from phalanx.service.entries import (
     ENTRIES_MAX,
     AddSeen,
-    AdvanceGroup,
     Entry,
     FreeName,
     PutGroup,
     RegisterName,
 )
+from phalanx.service.group_advance import advance_of
 from phalanx.service.set_names import name_wanted
 from phalanx.service.set_state import with_entry
 from phalanx.service.values import NO_RECORD, GroupRecord, ServiceGroup, SetState
 
 ROOM = 8
 """Entries that one more step may need."""
+CHANGE_BYTES_MAX = 1 << 20
+"""A change takes no more groups when its entries are this long. One entry may be longer: a group
+with all of its history moves in one."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class StateDraft:
@@ -29,10 +35,12 @@ class StateDraft:
         self.base = state.vid
         self.state = state
         self.entries: list[Entry] = []
+        self._bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return len(self.entries) + ROOM > ENTRIES_MAX
+        """Whether the rest has to wait for the next change."""
+        return len(self.entries) + ROOM > ENTRIES_MAX or self._bytes >= CHANGE_BYTES_MAX
 
     @property
     def context(self) -> bytes:
@@ -68,12 +76,14 @@ class StateDraft:
     def _enter(self, entry: Entry) -> None:
         self.state = with_entry(self.state, entry)
         self.entries.append(entry)
+        self._bytes += len(_encode(entry))
 
 
 def shortened(uid: str, before: GroupRecord, after: GroupRecord, cause: str) -> Entry:
     """The entry for a new record; without the history if the group only has a next view."""
     if before.own is not None and after.own is not None:
         rest_is_same = replace(before, own=None) == replace(after, own=None)
-        if rest_is_same and after.own.view.preds == (before.own.view.vid,):
-            return AdvanceGroup(uid, replace(after.own, history=()), cause)
+        entry = advance_of(before.own, after.own, cause) if rest_is_same else None
+        if entry is not None:
+            return entry
     return PutGroup(uid, after, cause)
