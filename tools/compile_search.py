@@ -4,8 +4,8 @@
     build/compiled/phalanx sim sweep --seeds 0:100000
     build/compiled/phalanx explore --walk --seconds 3600
 
-`--profiled` compiles it twice, the second time with the profile of the first (gcc). Use a Python that
-was itself built with a profile, such as Debian's.
+`--profiled` compiles it twice, the second time with the profile of the first (gcc). Use a Python
+that was itself built with a profile, such as Debian's.
 
 The copy is compiled by mypyc (in the `dev` extra; needs a C compiler and the headers of Python).
 It plays the same seeds to the same digests about twice as fast; the build fails if 24 scenarios, a

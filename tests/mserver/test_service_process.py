@@ -40,6 +40,12 @@ def record(seq: int) -> InterfaceRecord:
     return InterfaceRecord("h", seq, PEER.name)
 
 
+def packed(cluster: str, sender: MemberId) -> bytes:
+    data = MessageCodec(cluster).encode(ServiceEnvelope(sender, HELLO))
+    assert data is not None
+    return data
+
+
 class Scripted:
     """Answers each input with the next effects of a script."""
 
@@ -99,7 +105,7 @@ class Pair:
         (source or self.peer).send(data, self.link.local)
 
     def message(self, sender: MemberId = PEER) -> bytes:
-        return MessageCodec("test").encode(ServiceEnvelope(sender, HELLO))
+        return packed("test", sender)
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
@@ -176,7 +182,7 @@ def test_messages_reach_the_machine_and_bad_ones_are_counted() -> None:
         try:
             pair.tell(b"junk")
             pair.tell(pair.message()[:-1] + b"\x00")
-            pair.tell(MessageCodec("other").encode(ServiceEnvelope(PEER, HELLO)))
+            pair.tell(packed("other", PEER))
             pair.tell(pair.message(), source=stranger)  # b's name from another address
             pair.tell(pair.message(MemberId("host", 1)), source=stranger)
             pair.tell(pair.message())

@@ -7,12 +7,13 @@ import random
 import msgspec
 from msgspec.structs import replace
 
+from phalanx.core.ids import MemberId
 from phalanx.service.entries import AdvanceGroup, Entry, PutGroup
 from phalanx.service.group_advance import advance_of, advanced
 from phalanx.service.group_views import created, next_view, with_view
 from phalanx.service.set_state import founded, with_entry
 from phalanx.service.state_draft import CHANGE_BYTES_MAX, StateDraft, shortened
-from phalanx.service.values import GroupRecord, MemberId, PartitionRules, ServiceGroup
+from phalanx.service.values import GroupRecord, PartitionRules, ServiceGroup
 
 ENTRY = msgspec.msgpack.Decoder(Entry)
 

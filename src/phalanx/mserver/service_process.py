@@ -159,7 +159,8 @@ class ServiceProcess:
                     self._send_collected()
                     others = [s for s in self._listeners.get(name, ()) if s != self.me.name]
                     data = self._codec.encode(ServiceEnvelope(self.me, message))
-                    self._send_all(data, others, name, anybody=True)
+                    if data is not None:
+                        self._send_all(data, others, name, anybody=True)
                 case Ignored(reason, _):
                     self.counts[f"ignored-{reason}"] += 1
                 case Persist():
@@ -187,6 +188,8 @@ class ServiceProcess:
     def _collect(self, name: str, message: ServiceMessage) -> None:
         """Equal messages that follow each other are sent together, to use multicast."""
         data = self._codec.encode(ServiceEnvelope(self.me, message))
+        if data is None:
+            return
         if self._collected is not None:
             if self._collected[0] != data or name in self._collected[2]:
                 self._send_collected()

@@ -19,6 +19,10 @@ from phalanx.service.set_state import applied, vid_after
 from phalanx.service.values import Gid, SetState, Vid
 
 COMMITS_KEPT = 16
+MISSING_BYTES_MAX = 1 << 20
+"""Of the commits in one message to a member that lags, after the first of them; it asks again."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 Relation = Literal["same", "behind", "ahead", "diverged"]
 Place = Literal["last", "next", "earlier", "later", "rival", "unknown"]
@@ -58,6 +62,16 @@ class CommitChain(msgspec.Struct, frozen=True):
             if base in commit.bases:
                 return self.commits[index:]
         return ()
+
+    def next_for(self, base: Vid) -> tuple[Commit, ...]:
+        """The first of those commits, as many as one message takes."""
+        out, size = list[Commit](), 0
+        for commit in self.missing_from(base):
+            size += len(_encode(commit))
+            if out and size > MISSING_BYTES_MAX:
+                break
+            out.append(commit)
+        return tuple(out)
 
     def place(self, commit: Commit) -> Place:
         """Where a commit belongs. `rival`: another one was applied on its base."""

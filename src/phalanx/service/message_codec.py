@@ -2,14 +2,19 @@
 
     version u8 | cluster 4s | check u32 | msgpack of ServiceEnvelope
 
+Long messages are compressed (zlib; then the highest bit of the version is set): the state of a set
+with the histories of its groups repeats the same names many times.
+
 `decode` never raises: anything that is not a message of this version and cluster, whole and within
-bounds, is None and is counted in `refused`.
+bounds, is None and is counted in `refused`. `encode` gives None for a message that nobody would
+take.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from zlib import crc32
+from zlib import compress, crc32, decompressobj
+from zlib import error as ZlibError
 
 import msgspec
 
@@ -18,17 +23,29 @@ from phalanx.service.messages import ServiceEnvelope
 
 SERVICE_VERSION = 1
 MESSAGE_BYTES_MAX = 4 << 20
-"""A message may carry the whole state of a set."""
+"""Of a message as it travels. It may carry the whole state of a set."""
+PLAIN_BYTES_MAX = 64 << 20
+"""Of a message before it is compressed."""
+COMPRESSED_FROM = 16 << 10
+_COMPRESSED = 0x80
 
 _HEADER = Struct("<B4sI")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ServiceEnvelope).decode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError, ValueError)
+_UNREADABLE = (
+    ZlibError,
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+    OverflowError,
+    ValueError,
+)
 
 
 class MessageCodec:
     """Encodes and decodes for one cluster. `refused` counts refusals by reason: `oversized`,
-    `short`, `version`, `cluster`, `damaged`, `malformed`."""
+    `short`, `version`, `cluster`, `damaged`, `malformed`, and `unsendable` for messages of its own
+    that are too large."""
 
     __slots__ = ("_bytes_max", "_cluster", "refused")
 
@@ -37,11 +54,16 @@ class MessageCodec:
         self._bytes_max = bytes_max
         self.refused: dict[str, int] = {}
 
-    def encode(self, envelope: ServiceEnvelope) -> bytes:
-        """The bytes of a message. One that is too large for `decode` is a defect of the caller."""
-        body = _encode(envelope)
-        assert _HEADER.size + len(body) <= self._bytes_max, "a message beyond its bound"
-        return _HEADER.pack(SERVICE_VERSION, self._cluster, crc32(body)) + body
+    def encode(self, envelope: ServiceEnvelope) -> bytes | None:
+        """The bytes of a message; None, and counted, if it is too large for `decode`."""
+        body, version = _encode(envelope), SERVICE_VERSION
+        plain = len(body)
+        if plain >= COMPRESSED_FROM:
+            body, version = compress(body, 1), version | _COMPRESSED
+        if plain > PLAIN_BYTES_MAX or _HEADER.size + len(body) > self._bytes_max:
+            self._refuse("unsendable")
+            return None
+        return _HEADER.pack(version, self._cluster, crc32(body)) + body
 
     def decode(self, data: bytes) -> ServiceEnvelope | None:
         """The message, or None for bytes that are refused."""
@@ -52,7 +74,7 @@ class MessageCodec:
             self._refuse("short")
             return None
         version, cluster, check = _HEADER.unpack_from(data)
-        if version != SERVICE_VERSION:
+        if version & ~_COMPRESSED != SERVICE_VERSION:
             self._refuse("version")
             return None
         if cluster != self._cluster:
@@ -63,7 +85,7 @@ class MessageCodec:
             self._refuse("damaged")
             return None
         try:
-            envelope: ServiceEnvelope = _decode(body)
+            envelope: ServiceEnvelope = _decode(_plain(body) if version & _COMPRESSED else body)
         except _UNREADABLE:
             self._refuse("malformed")
             return None
@@ -71,3 +93,12 @@ class MessageCodec:
 
     def _refuse(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
+
+
+def _plain(body: memoryview) -> bytes:
+    """ValueError for what is not the whole of one compressed text within bounds."""
+    stream = decompressobj()
+    plain = stream.decompress(body, PLAIN_BYTES_MAX)
+    if not stream.eof or stream.unused_data:
+        raise ValueError("cut off, too long, or with more behind it")
+    return plain

@@ -78,7 +78,7 @@ class SetLog:
 
     def missing(self, server: Gid, vid: Vid) -> Effects:
         """What a server at an earlier state of this chain lacks: it is not to be united again."""
-        commits = self._chain.missing_from(vid)
+        commits = self._chain.next_for(vid)
         return [Send(server, self._say.missing(commits))] if commits else []
 
     @property
