@@ -72,8 +72,9 @@ class CallDesk:
         self.waiting: dict[str, WaitingCall] = {}
         self.leases: dict[str, int] = {}
         """Until when the pin of a call holds."""
-        self._promised: dict[str, CallResult] = {}
-        """Results that are due when their view is stable."""
+        self._promised: dict[str, tuple[CallResult, Vid]] = {}
+        """Results that are due when their view is stable, and the states that their changes were
+        made for."""
 
     def take(self, now: int, keep_ns: int, pin_ns: int, request: Resolve) -> None:
         """A call has come, for the first time or again."""
@@ -147,12 +148,14 @@ class CallDesk:
             return check_group(call, stable, facts.topology)
         if call.member == PIN_ONLY:
             return WAITS
-        promised = self._promised.get(call.id)
+        promised, base = self._promised.get(call.id, (None, None))
         if promised is not None and promised.vid is not None:
             if stable.view.vid == promised.vid or follows(stable, promised.vid):
                 return CallDone(promised)
             if own.view.vid == promised.vid or follows(own, promised.vid):
                 return WAITS
+            if facts.state.vid == base:
+                return WAITS  # the change is under way
             del self._promised[call.id]
         result = call_result(call, stable)
         if result is not None:
@@ -194,7 +197,7 @@ class CallDesk:
                 continue
             outcome = self._change(waiting.call, facts, draft)
             if isinstance(outcome, CallDone):
-                self._promised[id_] = outcome.result
+                self._promised[id_] = (outcome.result, draft.base)
             elif isinstance(outcome, CallNeedsPin):
                 pins.append(outcome)
         return pins
