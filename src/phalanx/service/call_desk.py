@@ -43,7 +43,7 @@ from phalanx.service.scope_calls import (
 )
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.state_draft import StateDraft
-from phalanx.service.values import NO_RECORD, ServiceGroup, Vid
+from phalanx.service.values import GROUPS_MAX, NO_RECORD, ServiceGroup, Vid
 
 WAITING_MAX = 8192
 HOPS_MAX = 16
@@ -181,6 +181,8 @@ class CallDesk:
             return CallRefused(why)
         if call.name in state.names:
             return CallRefused(f"name-in-use({call.name})")
+        if len(state.groups) >= GROUPS_MAX:
+            return CallRefused(f"too-large(set: {GROUPS_MAX} groups)")
         return WAITS if is_created_in(facts, call) else CLIMBS
 
     # -------------------------------------------------------------- changes

@@ -21,7 +21,7 @@ from phalanx.service.calls.call_errors import BadArgument, BadRule, ServiceError
 from phalanx.service.group_messages import GroupCall
 from phalanx.service.rules.rule_parser import parse_selector
 from phalanx.service.set_tree import SetTree
-from phalanx.service.values import TEXT_LENGTH_MAX, interface_of, number_of
+from phalanx.service.values import NUMBER_MAX, TEXT_LENGTH_MAX, interface_of, number_of
 
 ARGUMENTS_BYTES_MAX = 256 << 10
 """All arguments of one call."""
@@ -54,7 +54,8 @@ def _check(call: GroupCall, topology: SetTree) -> None:
             check_group_changes("properties", _changes(call))
         case "join":
             check_member_changes("properties", _changes(call))
-            if interface_of(call.member) != call.interface or not number_of(call.member):
+            is_own = interface_of(call.member) == call.interface
+            if not is_own or not 0 < number_of(call.member) <= NUMBER_MAX:
                 raise BadArgument("member: not one of the interface")
         case "set_member":
             check_member_changes("properties", _changes(call))

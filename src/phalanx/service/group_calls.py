@@ -24,6 +24,7 @@ from phalanx.service.set_facts import SetFacts
 from phalanx.service.set_tree import SetTree
 from phalanx.service.state_draft import StateDraft
 from phalanx.service.values import (
+    MEMBERS_OF_A_GROUP_MAX,
     NO_RECORD,
     GroupRecord,
     PartitionRules,
@@ -32,6 +33,8 @@ from phalanx.service.values import (
 )
 
 RULES = ("survive", "merge", "merge_with")
+GROUP_ATTRIBUTE_BYTES_MAX = 1 << 20
+"""Attributes of all members of a group: a message has to hold the whole group (a union, a move)."""
 Texts = dict[str, str]
 
 
@@ -165,8 +168,11 @@ def _join_refusal(call: GroupCall, own: ServiceGroup, facts: SetFacts) -> str:
         return f"out-of-scope({inner})"
     if not may(call, own, "join"):
         return "denied(join)"
-    if problem := _size_problem({}, attributes_of_join(call)):
+    texts = attributes_of_join(call)
+    if problem := _size_problem({}, texts) or _group_size_problem(own, texts):
         return problem
+    if len(own.view.members) >= MEMBERS_OF_A_GROUP_MAX:
+        return f"too-large(group: {MEMBERS_OF_A_GROUP_MAX} members)"
     if not may_admit(own, call.member):
         return "member-used"  # the interface takes another number (rule G3)
     return _parent_refusal(call, own, facts)
@@ -252,7 +258,20 @@ def _set_member_refusal(call: GroupCall, own: ServiceGroup) -> str:
         return "denied(admin)"
     if call.member not in call.callers and not may(call, own, "attr"):
         return "denied(attr)"
-    return _size_problem(own.attributes.get(call.member, {}), changes)
+    problem = _size_problem(own.attributes.get(call.member, {}), changes)
+    return problem or _group_size_problem(own, changes)
+
+
+def _group_size_problem(own: ServiceGroup, more: Texts) -> str:
+    """All members of a group together: whoever takes the group over takes all of it."""
+    size = sum(map(_size_of, own.attributes.values()))
+    if more and size + _size_of(more) > GROUP_ATTRIBUTE_BYTES_MAX:
+        return f"too-large(group: {GROUP_ATTRIBUTE_BYTES_MAX} bytes of attributes of all members)"
+    return ""
+
+
+def _size_of(texts: Texts) -> int:
+    return sum(len(key) + len(text) for key, text in texts.items())
 
 
 def _size_problem(before: Texts, changes: Texts) -> str:

@@ -32,7 +32,7 @@ from phalanx.service.call_routes import (
     confirmed_at,
 )
 from phalanx.service.effects import ConfirmSet, Ignored, Send, ServiceEffect
-from phalanx.service.entries import Entry
+from phalanx.service.entries import ENTRIES_MAX, Entry
 from phalanx.service.group_duties import free_lost_names, owner_duties
 from phalanx.service.group_messages import (
     Ask,
@@ -449,7 +449,7 @@ class GroupServer:
             keep_pointers(self.topology, draft, below.state, is_stable, parents == (self.me,))
         if name in self.polls:
             homes = self.polls[name].entries(now, log.state)
-            return [*homes, *draft.entries], out
+            return [*draft.entries, *homes][:ENTRIES_MAX], out  # the other choices come next
         return draft.entries, out
 
     def _speak(self, now: int, logs: Logs, name: str, draft: StateDraft) -> Effects:

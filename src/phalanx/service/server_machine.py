@@ -34,7 +34,7 @@ from phalanx.service.set_log import SetLog
 from phalanx.service.set_state import founded
 from phalanx.service.set_tree import SetTree
 from phalanx.service.set_union import leads, united
-from phalanx.service.values import Gid, SetState, Vid
+from phalanx.service.values import SERVERS_MAX, Gid, SetState, Vid
 
 Effects = list[ServiceEffect]
 ROUNDS_MAX = 64
@@ -276,7 +276,8 @@ class Mserver:
             recent = now - 2 * self._times.announce_ns
             asking = self._asking.pop(name, {})
             new = [s for s, at in sorted(asking.items()) if at >= recent and s not in state.view]
-            return tuple(AddServer(server) for server in new)
+            room = SERVERS_MAX - len(state.view)
+            return tuple(AddServer(server) for server in new[:room])
         return ()
 
     def _propose(

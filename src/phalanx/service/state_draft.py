@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from phalanx.service.entries import (
     ENTRIES_MAX,
     AddSeen,
+    AdvanceGroup,
     Entry,
     FreeName,
     PutGroup,
@@ -17,7 +18,14 @@ from phalanx.service.entries import (
 from phalanx.service.group_advance import advance_of
 from phalanx.service.set_names import name_wanted
 from phalanx.service.set_state import with_entry
-from phalanx.service.values import NO_RECORD, GroupRecord, ServiceGroup, SetState
+from phalanx.service.values import (
+    GROUPS_MAX,
+    MEMBERS_OF_A_GROUP_MAX,
+    NO_RECORD,
+    GroupRecord,
+    ServiceGroup,
+    SetState,
+)
 
 ROOM = 8
 """Entries that one more step may need."""
@@ -26,6 +34,7 @@ CHANGE_BYTES_MAX = 1 << 20
 with all of its history moves in one."""
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 class StateDraft:
@@ -35,6 +44,8 @@ class StateDraft:
         self.base = state.vid
         self.state = state
         self.entries: list[Entry] = []
+        self.left_out = 0
+        """Entries that were not entered, because nobody could read them."""
         self._bytes = 0
 
     @property
@@ -74,9 +85,32 @@ class StateDraft:
             self._enter(FreeName(name))
 
     def _enter(self, entry: Entry) -> None:
-        self.state = with_entry(self.state, entry)
+        """An entry that no server could read is left out: its change would take the set apart.
+        Calls are refused before that (`call_problem`, `refusal`)."""
+        body = _encode(entry)
+        after = with_entry(self.state, entry)
+        if not _is_readable(body) or not _is_within_bounds(after, entry):
+            self.left_out += 1
+            return
+        self.state = after
         self.entries.append(entry)
-        self._bytes += len(_encode(entry))
+        self._bytes += len(body)
+
+
+def _is_readable(body: bytes) -> bool:
+    try:
+        _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _is_within_bounds(state: SetState, entry: Entry) -> bool:
+    if not isinstance(entry, PutGroup | AdvanceGroup):
+        return True
+    own = state.groups.get(entry.uid, NO_RECORD).own
+    members = len(own.view.members) if own is not None else 0
+    return members <= MEMBERS_OF_A_GROUP_MAX and len(state.groups) <= GROUPS_MAX
 
 
 def shortened(uid: str, before: GroupRecord, after: GroupRecord, cause: str) -> Entry:

@@ -13,7 +13,6 @@ from phalanx.explore.service.set_search import search_set
 from phalanx.explore.service.set_space import SetSearchOptions
 from phalanx.sim.service.service_mutants import service_mutant
 
-
 ELECTIONS = SetSearchOptions(3, starters=(0, None), early=1, restarts=1)
 """A member waits too short a time for a commit, and one restarts."""
 

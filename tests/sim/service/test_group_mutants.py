@@ -21,7 +21,7 @@ SEEDS_MAX = 20
         ("no-rehome", USUAL, 0, "P7"),
         ("number-reuse", USUAL, 1, "P3"),
         ("no-seen", USUAL, 3, "P4"),
-        ("no-fit", USUAL, 4, "P7"),
+        ("no-fit", USUAL, 64, "P7"),
         ("bare-home", USUAL, 0, "P7"),
         ("no-want", USUAL, 0, "P8"),
         ("disk-lost", USUAL, 1, "order"),
