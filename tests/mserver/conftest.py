@@ -51,6 +51,9 @@ class LocalGroups:
     def deadline(self) -> int | None:
         return None
 
+    def steps(self, now: int, given: Sequence[InterfaceInput]) -> Sequence[ServiceEffect]:
+        return [effect for each in given for effect in self.step(now, each)]
+
     def step(self, now: int, given: InterfaceInput) -> Sequence[ServiceEffect]:
         assert isinstance(given, CallSubmitted)
         call = given.call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from phalanx.mserver.notice_outbox import KEY, NOTICES_MAX, NoticeOutbox
+from phalanx.mserver.notice_outbox import KEY, NOTICE, NOTICES_MAX, NoticeOutbox
 from phalanx.service.effects import Notify
 from phalanx.service.values import GroupView, Vid
 
@@ -58,7 +58,8 @@ def test_nothing_follows_the_end_of_a_membership_and_its_queue_goes() -> None:
     assert outbox.add(view(2)) == {}
     assert [notice.kind for notice in outbox.waiting("h/1")] == ["excluded"]
     assert outbox.is_over("h/1")
-    assert outbox.acknowledge("client-a", "h/1", 1) == {KEY + "h/1": None}
+    gone = outbox.acknowledge("client-a", "h/1", 1)
+    assert gone == {KEY + "h/1": None, f"{NOTICE}h/1/{1:012d}": None}
     assert outbox.members == {}
 
 

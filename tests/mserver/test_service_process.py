@@ -54,6 +54,9 @@ class Scripted:
         self.given: list[InterfaceInput] = []
         self.due: int | None = None
 
+    def steps(self, now: int, given: Sequence[InterfaceInput]) -> Sequence[ServiceEffect]:
+        return [effect for each in given for effect in self.step(now, each)]
+
     def step(self, now: int, given: InterfaceInput) -> Sequence[ServiceEffect]:
         self.given.append(given)
         if isinstance(given, TimerDue):

@@ -50,6 +50,7 @@ class Owner:
         self.own = admitted(self.own, member, b"%d" % len(self.own.history))
 
     def look(self) -> list[Directive]:
+        """What is sent to h/1."""
         served = (self.book.served(1), Served("i", last_number=0))
         self.table.take(ME, Tell("lan", self.state.lineage, self.table.asked, served=served))
         state = replace(self.state, groups={"u": GroupRecord(own=self.own)})
@@ -67,7 +68,8 @@ class Owner:
             frozenset(),
             {},
         )
-        return self.sender.look(facts, self.speaker.step(state))
+        sent = self.sender.look(facts, self.speaker.step(state))
+        return [directive for directive in sent if directive.interface == "h"]
 
 
 def test_views_that_come_fast_go_in_one_directive_after_the_answer() -> None:
@@ -99,6 +101,14 @@ def test_a_directive_that_is_not_acknowledged_is_sent_again() -> None:
     assert owner.look() == []
     owner.now += 1
     assert owner.look() == sent
+
+
+def test_a_member_that_its_interface_has_not_named_yet_gets_its_first_view() -> None:
+    owner = Owner()
+    owner.join("h/1")
+    owner.join("h/2")  # `look` answers for the interface as it was before
+    sent = owner.look()
+    assert sorted(member for directive in sent for member in directive.members) == ["h/1", "h/2"]
 
 
 def test_a_member_far_behind_gets_a_bounded_number_of_views_at_once() -> None:

@@ -148,13 +148,13 @@ class InterfaceServer:
 
     def _expect_client(self, member: str) -> None:
         """A member whose client is gone leaves, unless the client comes back in time."""
-        token = self._outbox.members.get(member, "")
+        token = self._outbox.client_of(member)
         if token and token not in self._sessions and token not in self._departures:
             if not self._outbox.is_over(member):
                 self._depart_later(token)
 
     def _pass_on(self, member: str) -> None:
-        token = self._outbox.members.get(member, "")
+        token = self._outbox.client_of(member)
         session = self._sessions.get(token)
         if session is None:
             return

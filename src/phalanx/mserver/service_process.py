@@ -47,6 +47,8 @@ class ServiceMachine(Protocol):
 
     def step(self, now: int, given: Any) -> Sequence[ServiceEffect]: ...
 
+    def steps(self, now: int, given: Any) -> Sequence[ServiceEffect]: ...
+
     def deadline(self) -> int | None: ...
 
 
@@ -235,14 +237,14 @@ class ServiceProcess:
     def _receive(self) -> None:
         """One batch of all packets that are there."""
         now = time.monotonic_ns()
-        effects: list[ServiceEffect] = []
+        given: list[MessageReceived] = []
         for source, data in self._link.receive(now):
             envelope = self._codec.decode(data)
             if envelope is not None and self._is_from(envelope.sender, source):
                 self.counts["received"] += 1
-                given = MessageReceived(envelope.sender, envelope.message)
-                effects += self.machine.step(now, given)
-        self.perform(effects)
+                given.append(MessageReceived(envelope.sender, envelope.message))
+        if given:
+            self.perform(self.machine.steps(now, given))
         self._watch_writable()
 
     def _fed(self) -> None:
@@ -251,9 +253,8 @@ class ServiceProcess:
 
     def _take_inputs(self) -> None:
         """One batch of all inputs that are there."""
-        now = time.monotonic_ns()
         given, self._inputs = self._inputs, []
-        self.perform([effect for each in given for effect in self.machine.step(now, each)])
+        self.perform(self.machine.steps(time.monotonic_ns(), given))
 
     def _is_from(self, sender: MemberId, source: Address) -> bool:
         """Whether the sender has this address, and is not this process, which hears what it sends

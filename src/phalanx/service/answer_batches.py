@@ -33,9 +33,11 @@ class AnswerBatches:
 
     def due(self, now: int) -> list[Tell]:
         """What is to be sent now."""
-        if self._at > now:
-            return []
-        out = []
+        return self.all() if self._at <= now else []
+
+    def all(self) -> list[Tell]:
+        """All answers that wait; none waits then."""
+        out: list[Tell] = []
         for (name, lineage, asked, child), batch in self._waiting.items():
             tell = Tell(name, lineage, asked, child)
             all_served = tuple(batch.values())

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from phalanx.service.group_messages import VIEWS_AT_ONCE, Directive, PathStep, Served
 from phalanx.service.group_views import is_excluded, views_after
+from phalanx.service.look_scope import Scope, in_scope
+from phalanx.service.served_table import has_member
 from phalanx.service.set_facts import SetFacts
-from phalanx.service.values import GroupView, ServiceGroup, SetState, Vid
+from phalanx.service.values import GroupView, ServiceGroup, Vid, interface_of
 
 MEMBERS_AT_ONCE = 8192
 """Members in the views of one directive, together; a single view may have more."""
@@ -28,28 +30,30 @@ class DirectiveSender:
         self._sent: dict[str, tuple[Vid | None, int]] = {}
         """For each member the view it had when a directive was sent to it, and when that was."""
 
-    def look(self, facts: SetFacts, step: PathStep) -> list[Directive]:
-        """What is to be sent now."""
-        if facts.stable is None or facts.stable.lineage != facts.state.lineage:
+    def look(self, facts: SetFacts, step: PathStep, scope: Scope = None) -> list[Directive]:
+        """What is to be sent now about the groups in scope."""
+        stable = facts.stable
+        if stable is None or stable.lineage != facts.state.lineage:
             return []
-        frozen: dict[str, bool] = {}
-        split = _with_new_members(facts.stable)
+        entries = list(facts.table.interfaces(facts.now, facts.state))
+        held = [facts.table.held_by(entry) for entry in entries]
         out: list[Directive] = []
-        for entry in facts.table.interfaces(facts.now, facts.state):
-            served = entry.served
-            if not served.groups and not split:
+        for uid in in_scope(scope, stable.groups):
+            own = stable.groups[uid].own
+            if own is None:
                 continue
-            for uid in sorted(set(served.groups.values())):
-                record = facts.stable.groups.get(uid)
-                if record is None or record.own is None:
+            frozen = facts.is_frozen(own)
+            in_view = _by_interface(own)
+            for entry, held_there in zip(entries, held, strict=True):
+                if uid in held_there:
                     continue
-                if uid in facts.table.held_by(entry):
-                    continue
-                own = record.own
-                if uid not in frozen:
-                    frozen[uid] = facts.is_frozen(own)
-                out += self._to(facts, step, served, own, frozen[uid])
-            out += self._to_new_members(facts, step, served, split, frozen)
+                served = entry.served
+                mine = in_view.get(served.interface, ())
+                members = entry.by_group.get(uid, set()).union(
+                    m for m in mine if m not in served.positions and has_member(served, uid, m)
+                )
+                if members:
+                    out += self._to(facts, step, served, own, sorted(members), frozen)
         return out
 
     def _to(
@@ -58,15 +62,16 @@ class DirectiveSender:
         step: PathStep,
         served: Served,
         own: ServiceGroup,
+        members: list[str],
         frozen: bool,
     ) -> list[Directive]:
         """For the members of one group at one interface. Members with the same last view share
         their directives."""
         over: list[str] = []
         behind: dict[Vid | None, list[str]] = {}
-        for member, uid in sorted(served.groups.items()):
+        for member in members:
             last = served.positions.get(member)
-            if uid != own.uid or last == own.view.vid:
+            if last == own.view.vid:
                 continue
             if last is not None and is_excluded(own, member, last):
                 if self._is_due(facts, member, last):
@@ -79,36 +84,6 @@ class DirectiveSender:
             out.append(_directive(facts, step, served, own, tuple(over), (), None))
         for last, members in behind.items():
             out += _chain(facts, step, served, own, tuple(members), last)
-        return out
-
-    def _to_new_members(
-        self,
-        facts: SetFacts,
-        step: PathStep,
-        served: Served,
-        split: Sequence[ServiceGroup],
-        frozen: dict[str, bool],
-    ) -> list[Directive]:
-        """Members that a split has made of an interface's members, which it does not know yet."""
-        out: list[Directive] = []
-        for own in split:
-            uid = own.uid
-            prefix = f"{served.interface}/"
-            new = tuple(
-                m
-                for m in own.view.members
-                if "~" in m
-                and m.startswith(prefix)
-                and m not in served.positions
-                and m not in served.declined
-            )
-            if not new:
-                continue
-            if uid not in frozen:
-                frozen[uid] = facts.is_frozen(own)
-            due = tuple(m for m in new if self._is_due(facts, m, None))
-            if due and not frozen[uid]:
-                out += _chain(facts, step, served, own, due, None)
         return out
 
     def _is_due(self, facts: SetFacts, member: str, last: Vid | None) -> bool:
@@ -125,14 +100,13 @@ class DirectiveSender:
             del self._sent[member]
 
 
-def _with_new_members(stable: SetState) -> list[ServiceGroup]:
-    """Live groups of the set with members that a split or merge has named."""
-    found = (stable.groups[uid].own for uid in sorted(stable.groups))
-    return [
-        own
-        for own in found
-        if own is not None and own.ended is None and any("~" in m for m in own.view.members)
-    ]
+def _by_interface(own: ServiceGroup) -> dict[str, list[str]]:
+    """The members of the current view at each interface; none of a group that has ended."""
+    out: dict[str, list[str]] = {}
+    if own.ended is None:
+        for member in own.view.members:
+            out.setdefault(interface_of(member), []).append(member)
+    return out
 
 
 def _chain(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from phalanx.core.ids import digest_of
 from phalanx.service.group_union import joined
 from phalanx.service.group_views import next_view
+from phalanx.service.look_scope import Scope, in_scope
 from phalanx.service.rules.group_rules import survives
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.state_draft import StateDraft
@@ -24,9 +25,9 @@ from phalanx.service.values import (
 )
 
 
-def owner_duties(facts: SetFacts, draft: StateDraft) -> None:
-    """All groups of which the set has a record."""
-    for uid in sorted(draft.state.groups):
+def owner_duties(facts: SetFacts, draft: StateDraft, scope: Scope = None) -> None:
+    """All groups in scope of which the set has a record."""
+    for uid in in_scope(scope, draft.state.groups):
         if draft.is_full:
             return
         record = draft.record(uid)

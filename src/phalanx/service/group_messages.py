@@ -71,6 +71,16 @@ class Served(msgspec.Struct, frozen=True, array_like=True):
     declined: tuple[Text, ...] = ()
 
 
+class Moved(msgspec.Struct, frozen=True, array_like=True):
+    """Members of an interface that have moved on: their last views and groups, or that their
+    memberships are over. It says nothing of others."""
+
+    interface: Text
+    positions: dict[Text, Vid | None] = {}
+    groups: dict[Text, Text] = {}
+    over: GroupMembers = ()
+
+
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     """Which interfaces are served in and below `set`? From the speaker of a component to all of its
     view (rule H4). `path` begins with this set. The rest is what sets below cannot see themselves:
@@ -101,6 +111,17 @@ class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tell"):
     served: Annotated[tuple[Served, ...], msgspec.Meta(max_length=UIDS_MAX)] = ()
     held: Uids | None = None
     carried: Annotated[tuple[HandOver, ...], msgspec.Meta(max_length=UIDS_MAX)] = ()
+
+
+class Advance(msgspec.Struct, frozen=True, array_like=True, tag="advance"):
+    """Members have moved on since the answer `asked` of their interface; goes the way of `Tell`,
+    and is as long as what has changed."""
+
+    set: Text
+    lineage: Digest
+    asked: Number
+    child: Text
+    moved: Moved
 
 
 # ------------------------------------------------------------------ calls
@@ -179,9 +200,9 @@ class Directive(msgspec.Struct, frozen=True, array_like=True, tag="directive"):
 
 
 class DirectiveAck(msgspec.Struct, frozen=True, array_like=True, tag="directed"):
-    """The interface has the directives of its members up to here on disk (rule I3)."""
+    """The interface has the directives of these members on disk (rule I3)."""
 
-    served: Served
+    moved: Moved
 
 
 class GroupData(msgspec.Struct, frozen=True, array_like=True, tag="data"):
@@ -261,6 +282,7 @@ DownMessage = Directive | GroupData | FetchGroup
 GroupMessage = (
     Ask
     | Tell
+    | Advance
     | Resolve
     | Resolved
     | DownMessage

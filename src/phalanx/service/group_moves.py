@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phalanx.service.group_duties import put_apart, without_members, without_want
 from phalanx.service.group_union import joined
 from phalanx.service.group_views import may_admit, next_view
+from phalanx.service.look_scope import Scope, in_scope
 from phalanx.service.set_facts import SetFacts
 from phalanx.service.set_tree import SetTree
 from phalanx.service.state_draft import StateDraft
@@ -112,10 +113,12 @@ def admitted(own: ServiceGroup, member: str, context: bytes) -> ServiceGroup:
     return without_want(replace(grown, original_size=size))
 
 
-def take_from_above(facts: SetFacts, draft: StateDraft, above: SetState) -> None:
+def take_from_above(
+    facts: SetFacts, draft: StateDraft, above: SetState, scope: Scope = None
+) -> None:
     """ADOPT of groups that the set above has released to this one, for its carrier. `above` is
     stable."""
-    for uid in sorted(above.groups):
+    for uid in in_scope(scope, above.groups):
         for pend in above.groups[uid].pends:
             if pend.to != facts.name or not is_carrier(facts, pend) or is_repeated(draft, pend):
                 continue
@@ -138,9 +141,9 @@ def is_carrier(facts: SetFacts, pend: HandOver) -> bool:
     return pend.carrier == facts.me
 
 
-def clear_carried_up(draft: StateDraft, above: SetState) -> None:
+def clear_carried_up(draft: StateDraft, above: SetState, scope: Scope = None) -> None:
     """CLEAR here of hand-overs that the set above has carried out. `above` is stable."""
-    for uid in sorted(draft.state.groups):
+    for uid in in_scope(scope, draft.state.groups):
         record = draft.record(uid)
         for pend in record.pends:
             if pend.to == "up" and pend.id in above.seen:
@@ -149,9 +152,9 @@ def clear_carried_up(draft: StateDraft, above: SetState) -> None:
                 draft.see(f"done {pend.id}")
 
 
-def clear_taken_below(draft: StateDraft, below: SetState) -> None:
+def clear_taken_below(draft: StateDraft, below: SetState, scope: Scope = None) -> None:
     """CLEAR here of hand-overs that a child set has carried out. `below` is stable."""
-    for uid in sorted(draft.state.groups):
+    for uid in in_scope(scope, draft.state.groups):
         record = draft.record(uid)
         for pend in record.pends:
             if pend.to == below.set and pend.id in below.seen:
@@ -163,11 +166,16 @@ def clear_taken_below(draft: StateDraft, below: SetState) -> None:
 
 
 def keep_pointers(
-    topology: SetTree, draft: StateDraft, below: SetState, is_stable: bool, only_parent: bool
+    topology: SetTree,
+    draft: StateDraft,
+    below: SetState,
+    is_stable: bool,
+    only_parent: bool,
+    scope: Scope = None,
 ) -> None:
     """Enter the child set at the groups of which it has a record, and remove it from the others
     (rule G6). The name of a group is entered where its scope is, and freed elsewhere."""
-    for uid in sorted({*below.groups, *draft.state.groups}):
+    for uid in in_scope(scope, below.groups, draft.state.groups):
         if draft.is_full:
             return
         record, theirs = draft.record(uid), below.groups.get(uid, NO_RECORD)
@@ -201,9 +209,9 @@ def owned_or_carried(record: GroupRecord) -> ServiceGroup | None:
     return record.pends[0].group if record.pends else None
 
 
-def heed_recall(draft: StateDraft, above: SetState) -> None:
+def heed_recall(draft: StateDraft, above: SetState, scope: Scope = None) -> None:
     """Two owners below one set, or one there as well: this set gives up its own (rule G6)."""
-    for uid in sorted(draft.state.groups):
+    for uid in in_scope(scope, draft.state.groups):
         record = draft.record(uid)
         theirs = above.groups.get(uid)
         if record.own is None and not record.below:

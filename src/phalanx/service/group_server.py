@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from phalanx.core.deadline import NEVER
 from phalanx.core.ids import MemberId
 from phalanx.service import hierarchy
-from phalanx.service.answer_batches import AnswerBatches
+from phalanx.service.answers_up import AnswersUp
 from phalanx.service.call_desk import (
     HOPS_MAX,
     PIN_ONLY,
@@ -35,6 +35,7 @@ from phalanx.service.effects import ConfirmSet, Ignored, Send, ServiceEffect
 from phalanx.service.entries import ENTRIES_MAX, Entry
 from phalanx.service.group_duties import free_lost_names, owner_duties
 from phalanx.service.group_messages import (
+    Advance,
     Ask,
     CallResult,
     ChooseHome,
@@ -65,6 +66,7 @@ from phalanx.service.group_moves import (
     take_from_above,
 )
 from phalanx.service.interface_polls import InterfacePolls
+from phalanx.service.look_scope import NOTHING, LookScopes, Scope, both, touched_by
 from phalanx.service.message_sender import MessageSenders
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_facts import SetFacts
@@ -74,12 +76,15 @@ from phalanx.service.set_tree import SetTree
 from phalanx.service.state_draft import StateDraft
 from phalanx.service.values import Gid, SetState, Vid
 
+KEPT_RETRIES = 5
+"""For as many times of a repetition a call waits; the longest distance of two is four."""
+
 Effects = list[ServiceEffect]
 Logs = Mapping[str, SetLog]
 
 
 class GroupServer:
-    """See the module. `looks` names the sets whose groups are to be looked at again."""
+    """See the module. `looks` names the sets that are to be looked at again, and their groups."""
 
     def __init__(self, me: Gid, topology: SetTree, times: ServiceTimes) -> None:
         self.me = me
@@ -87,12 +92,16 @@ class GroupServer:
         self._times = times
         self.speakers: dict[str, SetSpeaker] = {}
         self.polls: dict[str, InterfacePolls] = {}
-        self.looks: set[str] = set()
+        self.looks = LookScopes()
+        self._unproposed: dict[str, Scope] = {}
+        """For each set the groups that were looked at while nothing could be proposed."""
+        self._unstable: dict[str, Scope] = {}
+        """For each set the groups that have changed since its last stable state."""
         self._seen: dict[str, SetState] = {}
         """The last state of each set that was looked at, to see what has changed."""
         self._routes = CallRoutes()
         self._senders = MessageSenders(topology)
-        self._answers = AnswerBatches()
+        self._answers = AnswersUp(topology, self.speakers, self.polls, self.looks)
 
     def deadline(self) -> int:
         asks = [s.ask_at for s in self.speakers.values()]
@@ -140,8 +149,7 @@ class GroupServer:
     def due(self, now: int, logs: Logs) -> Effects:
         """Ask who is served, where that is due, and report who has answered."""
         out: Effects = []
-        for tell in self._answers.due(now):
-            out += self._to_speaker(now, logs, tell.set, tell)
+        out += self._send(now, logs, self._answers.due(now))
         for name in sorted(self.speakers):
             speaker = self.speakers[name]
             if name in logs and speaker.ask_at <= now:
@@ -161,13 +169,15 @@ class GroupServer:
             out += self._post(now, logs, member, question)
         return out
 
-    def applied(self, logs: Logs, name: str) -> Effects:
-        """A set has a new state: look at it and its neighbours; ask at once if others are
-        responsible for interfaces now, and poll interfaces that have chosen this server."""
+    def applied(self, logs: Logs, name: str, entries: Sequence[Entry]) -> Effects:
+        """A set has a new state by a commit with these entries: look at it and its neighbours; ask
+        at once if others are responsible for interfaces now, and poll interfaces that have chosen
+        this server."""
         state, before = logs[name].state, self._seen.get(name)
         self._seen[name] = state
-        above = self.topology.above(name)
-        self.looks |= {name, *self.topology.children(name), *([above] if above else [])}
+        scope = touched_by(entries) if entries else None
+        self._unstable[name] = both(self._unstable.get(name, NOTHING), scope)
+        self.looks.touch(self._near(name), scope)
         if before is not None and before.view == state.view and before.kids == state.kids:
             if before.homes == state.homes and before.parent == state.parent:
                 return []
@@ -181,6 +191,15 @@ class GroupServer:
                 if home.server == self.me and known.get(interface) != home:
                     out += self._welcome(logs, name, interface)
         return out
+
+    def stable(self, name: str) -> None:
+        """The last state of a set is stable."""
+        self.looks.touch(self._near(name), self._unstable.pop(name, None))
+
+    def _near(self, name: str) -> tuple[str, ...]:
+        """A set, and those whose decisions depend on its state."""
+        above = self.topology.above(name)
+        return (name, *self.topology.children(name), *([above] if above else []))
 
     def is_settled(self, now: int, logs: Logs, name: str) -> bool:
         """Every member of every group that is owned or under way is served, by answers of just now,
@@ -208,19 +227,22 @@ class GroupServer:
             case Ask():
                 return self._asked(now, logs, sender, message)
             case Tell():
-                return self._told(now, logs, sender, message)
+                return self._send(now, logs, self._answers.told(now, logs, sender, message))
             case Resolve():
                 return self._resolve(now, logs, message)
             case Resolved():
                 return [Send(message.interface, message.result)]
             case Directive() | GroupData() | FetchGroup():
                 return self._passed_down(now, logs, message)
-            case DirectiveAck(served=served):
-                return self._advanced(now, logs, sender, served.interface, message)
+            case Advance():
+                return self._send(now, logs, self._answers.advanced(now, logs, sender, message))
+            case DirectiveAck(moved=moved):
+                return self._send(now, logs, self._answers.moved(logs, sender, moved))
             case GroupDataAck():
                 return self._data_acked(now, logs, message)
-            case QueryReply(served=served):
-                return self._answered(now, logs, sender, served.interface, message)
+            case QueryReply():
+                self._answers.answered(now, logs, sender, message)
+                return []
             case ChooseHome(name, interface, _):
                 if name not in self.polls or sender.name != interface:
                     return []
@@ -273,52 +295,6 @@ class GroupServer:
         carried = groups_carried_up(self.facts(now, logs, name))
         tell = Tell(set_above, lineage, asked, name, (), tuple(sorted(held)), carried)
         return self._to_speaker(now, logs, set_above, tell)
-
-    def _told(self, now: int, logs: Logs, sender: Gid, tell: Tell) -> Effects:
-        speaker = self.speakers.get(tell.set)
-        if speaker is None or tell.set not in logs:
-            return []
-        if speaker.heard(sender, tell):
-            self.looks.add(tell.set)
-        above = self._above(logs, tell.set)
-        question = speaker.answer_above(now, above, tell)
-        if question is None or not tell.served:
-            return []
-        state = logs[tell.set].state
-        valid = tuple(
-            served
-            for served in tell.served
-            if speaker.table.entry(now, state, served.interface) is not None
-        )
-        asked, set_above, lineage = question
-        self._answers.add(now, Tell(set_above, lineage, asked, tell.set, valid))
-        return []
-
-    def _answered(
-        self, now: int, logs: Logs, sender: Gid, interface: str, reply: QueryReply
-    ) -> Effects:
-        for name in sorted(self.polls):
-            if sender.name != interface or not self.polls[name].is_served(
-                logs[name].state, interface
-            ):
-                continue
-            tell = self.polls[name].answered(logs[name].state, reply)
-            if tell is not None:
-                self._answers.add(now, tell)
-        return []
-
-    def _advanced(
-        self, now: int, logs: Logs, sender: Gid, interface: str, ack: DirectiveAck
-    ) -> Effects:
-        for name in sorted(self.polls):
-            if sender.name != interface or not self.polls[name].is_served(
-                logs[name].state, interface
-            ):
-                continue
-            tell = self.polls[name].advanced(logs[name].state, ack.served)
-            if tell is not None:
-                self._answers.add(now, tell)
-        return []
 
     def _welcome(self, logs: Logs, name: str, interface: str) -> Effects:
         """An interface that has chosen this server is polled as soon as that is in the state."""
@@ -382,13 +358,14 @@ class GroupServer:
         if name not in self.speakers:
             return self._to_speaker(now, logs, name, replace(request, hops=request.hops + 1))
         desk = self.speakers[name].desk
-        desk.take(now, 2 * self._times.call_retry_ns, self._times.pin_ttl_ns, request)
-        self.looks.add(name)
+        desk.take(now, KEPT_RETRIES * self._times.call_retry_ns, self._times.pin_ttl_ns, request)
+        self.looks.touch([name], frozenset({request.call.bound} - {""}))
         return []
 
     def look(self, now: int, logs: Logs, name: str) -> Effects:
         """Answer calls, pass them on, and send directives, by the states as they are."""
-        self.looks.discard(name)
+        scope = self.looks.take(name)
+        self._unproposed[name] = both(self._unproposed.get(name, NOTHING), scope)
         speaker = self.speakers.get(name)
         if speaker is None or name not in logs:
             return []
@@ -396,11 +373,12 @@ class GroupServer:
         facts = self.facts(now, logs, name)
         if facts.state.lineage != speaker.table.lineage:
             out += self.ask(now, logs, name)
-            self.looks.discard(name)
+            self.looks.take(name)
+            scope = self._unproposed[name] = None
         out += self._send(now, logs, self._routes.look(facts, speaker))
-        for directive in speaker.sender.look(facts, speaker.step(facts.state)):
+        for directive in speaker.sender.look(facts, speaker.step(facts.state), scope):
             out += self._passed_down(now, logs, directive)
-        if facts.level == 1:
+        if facts.level == 1 and scope is None:
             orphans, strays = speaker.lost_members(now, facts.state, facts.above)
             for _, fetch in speaker.claims.look(facts, orphans, strays):
                 out += self._passed_down(now, logs, fetch)
@@ -410,7 +388,7 @@ class GroupServer:
         """All members of a set have answered a question, or (no vid) they will not."""
         name, key = self._routes.confirmed(token)
         if confirmed_at(self.speakers.get(name), key, vid):
-            self.looks.add(name)
+            self.looks.touch([name], NOTHING)
 
     def _send(self, now: int, logs: Logs, routes: Sequence[Route]) -> Effects:
         """Messages on their way."""
@@ -432,10 +410,11 @@ class GroupServer:
     def entries(self, now: int, logs: Logs, name: str) -> tuple[list[Entry], Effects]:
         """What is to be changed in a set, and requests that go on to other sets."""
         log = logs[name]
+        scope = self._unproposed.pop(name, NOTHING)
         draft = StateDraft(log.state)
         out: Effects = []
         if name in self.speakers:
-            out = self._speak(now, logs, name, draft)
+            out = self._speak(now, logs, name, draft, scope)
         for child in self.topology.children(name):
             below = logs.get(child)
             if child not in self.speakers or below is None:
@@ -445,20 +424,22 @@ class GroupServer:
                 continue
             is_stable = all_have_applied(below)
             if is_stable:
-                clear_taken_below(draft, below.state)
-            keep_pointers(self.topology, draft, below.state, is_stable, parents == (self.me,))
+                clear_taken_below(draft, below.state, scope)
+            only = parents == (self.me,)
+            keep_pointers(self.topology, draft, below.state, is_stable, only, scope)
         if name in self.polls:
             homes = self.polls[name].entries(now, log.state)
             return [*draft.entries, *homes][:ENTRIES_MAX], out  # the other choices come next
         return draft.entries, out
 
-    def _speak(self, now: int, logs: Logs, name: str, draft: StateDraft) -> Effects:
+    def _speak(self, now: int, logs: Logs, name: str, draft: StateDraft, scope: Scope) -> Effects:
         speaker = self.speakers[name]
         facts = self.facts(now, logs, name)
         if facts.state.lineage != speaker.table.lineage:
             return []  # nobody has answered yet
-        owner_duties(facts, draft)
-        free_lost_names(facts, draft)
+        owner_duties(facts, draft, scope)
+        if scope is None:
+            free_lost_names(facts, draft)
         for (child, parent), carried in sorted(speaker.carried.items()):
             if parent in facts.state.kids.get(child, ()):
                 adopt_from_below(facts, draft, child, carried)
@@ -466,9 +447,9 @@ class GroupServer:
         if above_name is not None and above_name in logs and facts.above is not None:
             if self.me in facts.above.kids.get(name, ()):
                 if all_have_applied(logs[above_name]):
-                    clear_carried_up(draft, facts.above)
-                    take_from_above(facts, draft, facts.above)
-                heed_recall(draft, facts.above)
+                    clear_carried_up(draft, facts.above, scope)
+                    take_from_above(facts, draft, facts.above, scope)
+                heed_recall(draft, facts.above, scope)
         if facts.level == 1:
             speaker.claims.entries(facts, draft)
         out: Effects = []

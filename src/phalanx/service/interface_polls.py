@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from phalanx.service.entries import SetHome
 from phalanx.service.group_messages import (
+    Advance,
     Ask,
     ChooseHome,
     HomeChosen,
+    Moved,
     Path,
     Query,
     QueryReply,
-    Served,
     Tell,
 )
 from phalanx.service.values import Gid, SetState
@@ -30,8 +31,8 @@ class InterfacePolls:
     def __init__(self, me: Gid) -> None:
         self._me = me
         self._path: Path = ()
-        self._answers: dict[str, tuple[int, Served]] = {}
-        """For each interface its last answer, and the question that it answers."""
+        self._answers: dict[str, int] = {}
+        """For each interface the question that it has answered last."""
         self._choices: dict[str, tuple[int, int, str]] = {}
         """Interfaces that want this server as their home: sequence number, until when, and the home
         that they hear."""
@@ -51,19 +52,13 @@ class InterfacePolls:
         """What an interface has answered, for the speaker."""
         if not self._path or self._path[0].asked != reply.asked:
             return None
-        self._answers[reply.served.interface] = (reply.asked, reply.served)
-        return self._tell(state, reply.asked, reply.served)
+        self._answers[reply.served.interface] = reply.asked
+        return Tell(state.set, state.lineage, reply.asked, served=(reply.served,))
 
-    def advanced(self, state: SetState, served: Served) -> Tell | None:
+    def advanced(self, state: SetState, moved: Moved) -> Advance | None:
         """An interface has taken directives since its last answer."""
-        known = self._answers.get(served.interface)
-        if known is None:
-            return None
-        self._answers[served.interface] = (known[0], served)
-        return self._tell(state, known[0], served)
-
-    def _tell(self, state: SetState, asked: int, served: Served) -> Tell:
-        return Tell(state.set, state.lineage, asked, served=(served,))
+        asked = self._answers.get(moved.interface)
+        return None if asked is None else Advance(state.set, state.lineage, asked, "", moved)
 
     def is_served(self, state: SetState, interface: str) -> bool:
         """Whether this server is the home of an interface."""

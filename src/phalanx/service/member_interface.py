@@ -6,7 +6,7 @@ until they are answered. What it acknowledges is on its disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -47,6 +47,8 @@ from phalanx.service.set_tree import SetTree
 
 Effects = list[ServiceEffect]
 OPEN_CALLS_MAX = 16_384
+ONE_GROUP = ("join", "leave", "delete", "set_group", "set_member")
+"""Calls that are decided about one group, and bound to it first."""
 DATA_IDS_KEPT = 4096
 """Messages that are remembered, so that a repetition is not passed on twice."""
 
@@ -91,6 +93,10 @@ class MemberInterface:
     @property
     def record(self) -> InterfaceRecord:
         return self.home.record
+
+    def steps(self, now: int, given: Sequence[InterfaceInput]) -> Effects:
+        """Carry out inputs that have come together."""
+        return [effect for each in given for effect in self.step(now, each)]
 
     def step(self, now: int, given: InterfaceInput) -> Effects:
         """Carry out one input."""
@@ -141,11 +147,11 @@ class MemberInterface:
         if not self.home.is_on_path(directive.step):
             return []
         records, notices = self.book.take(directive)
-        served = self.book.served(self.record.last_number)
+        moved = self.book.moved(directive.members)
         return [
             *(Persist(record) for record in records),
             *notices,
-            Send(sender, DirectiveAck(served)),
+            Send(sender, DirectiveAck(moved)),
             *self._leave_with_parents(now),
         ]
 
@@ -173,8 +179,7 @@ class MemberInterface:
             return self._send([self.calls.open[call.id].call])
         if len(self.calls.open) >= OPEN_CALLS_MAX:
             return [Answer(CallResult(call.id, error="unavailable(too many open calls)"))]
-        client = call.id.rpartition("/")[0]
-        call = replace(call, interface=self.name, callers=self.book.of_client(client))
+        call = replace(call, interface=self.name, callers=())
         out: Effects = []
         if call.kind == "join":
             known = self.book.of_call(call.id)
@@ -189,7 +194,18 @@ class MemberInterface:
             call = replace(call, bound=self.book.members[call.member].uid)
         elif call.kind == "create" and not call.scope and check_of(call) is None:
             call = replace(call, scope=self.calls.top)
+        call = self._with_callers(call)
         return [*out, *self._send(self.calls.begin(now, call, timeout_ns))]
+
+    def _with_callers(self, call: GroupCall) -> GroupCall:
+        """The members whose rights count: those in the group, once it is known. Calls that concern
+        other groups as well, or whose name is not resolved here, name all of the client."""
+        client = call.id.rpartition("/")[0]
+        if call.kind in ONE_GROUP:
+            callers = self.book.of_client(client, call.bound) if call.bound else ()
+        else:
+            callers = self.book.of_client(client)
+        return replace(call, callers=callers)
 
     def _named(self, call: GroupCall) -> tuple[Effects, GroupCall]:
         """A join gets a member id that this interface has never used."""
@@ -231,7 +247,9 @@ class MemberInterface:
         return [*(Persist(record) for record in records), *answers]
 
     def _bound(self, now: int, id_: str, uid: str) -> Effects:
-        records, again = self.calls.bind(now, id_, uid)
+        work = self.calls.open[id_]
+        bound = self._with_callers(replace(work.call, bound=uid))
+        records, again = self.calls.bind(now, id_, uid, bound.callers)
         for call in again:
             if call.kind == "join":
                 records += self.book.bind(call.member, uid)
@@ -252,12 +270,15 @@ class MemberInterface:
             if call.arguments.get("create") == "true":
                 return self._send(self.calls.create(now, call.id))
         if (parent := parent_needed(result)) is not None:
-            mine = self.book.member_in(parent, call.callers)
+            client = call.id.rpartition("/")[0]
+            mine = self.book.member_in(parent, self.book.of_client(client, parent))
             if mine is None or not call.member:
                 return None
             linked = [Persist(record) for record in self.book.link(call.member, mine)]
             arguments = {**call.arguments, "parent_member": mine}
-            return [*linked, *self._send(self.calls.renew(now, call.id, arguments=arguments))]
+            callers = (*call.callers, mine)
+            again = self.calls.renew(now, call.id, arguments=arguments, callers=callers)
+            return [*linked, *self._send(again)]
         return None
 
     def _checked(self, now: int, id_: str, result: CallResult) -> Effects:

@@ -17,7 +17,8 @@ from phalanx.service.effects import (
     Notify,
     RecordRemoved,
 )
-from phalanx.service.group_messages import Directive, Served
+from phalanx.service.group_messages import Directive, Moved, Served
+from phalanx.service.held_members import HeldMembers, client_of
 from phalanx.service.values import GroupView, ServiceGroup, Vid, number_of
 
 OVER_KEPT = 1024
@@ -33,7 +34,9 @@ class MembershipBook:
         self, interface: str, members: Iterable[HeldMembership], held: Iterable[ServiceGroup]
     ) -> None:
         self.interface = interface
-        self.members = {each.member: each for each in members}
+        self.members = HeldMembers()
+        for each in members:
+            self.members[each.member] = each
         self.groups = {group.uid: group for group in held}
 
     def open(self, member: str, uid: str, call: str) -> DurableRecord:
@@ -51,16 +54,15 @@ class MembershipBook:
 
     def of_call(self, call: str) -> HeldMembership | None:
         """The member that a call has made."""
-        found = (m for m in self.members.values() if m.call == call and "~" not in m.member)
+        found = (m for m in self.members.of_call(call) if "~" not in m.member)
         return next(found, None)
 
-    def of_client(self, client: str) -> tuple[str, ...]:
-        """The members of one client; ids of its calls begin with its token."""
-        return tuple(
-            m
-            for m, held in sorted(self.members.items())
-            if not held.over and held.call.rpartition("/")[0] == client
-        )
+    def of_client(self, client: str, uid: str | None = None) -> tuple[str, ...]:
+        """The members of one client, in all groups or in one."""
+        if uid is None:
+            return tuple(self.members.of_client(client))
+        mine = (m.member for m in self.members.of_group(uid) if client_of(m) == client)
+        return tuple(sorted(mine))
 
     def member_in(self, uid: str, members: Iterable[str]) -> str | None:
         """The first of these members that lives in a group."""
@@ -81,12 +83,9 @@ class MembershipBook:
     def without_parent(self) -> list[tuple[str, HeldMembership]]:
         """Members of subgroups whose member in the parent group is gone."""
         return [
-            (member, held)
-            for member, held in sorted(self.members.items())
-            if held.parent
-            and held.view is not None
-            and not held.over
-            and self._is_over(held.parent)
+            (held.member, held)
+            for held in self.members.with_parent
+            if held.view is not None and self._is_over(held.parent)
         ]
 
     def _is_over(self, member: str) -> bool:
@@ -105,7 +104,7 @@ class MembershipBook:
         """What the home is told. A member without a group yet counts as not named yet."""
         bound = {m: held for m, held in sorted(self.members.items()) if held.uid}
         live = {m: held for m, held in bound.items() if not held.over}
-        unbound = [number_of(m) for m in self.members if m not in bound]
+        unbound = [number_of(m) for m in self.members.unbound]
         last_number = min([last_number, *(number - 1 for number in unbound)])
         declined = tuple(m for m, held in sorted(self.members.items()) if held.over and "~" in m)
         return Served(
@@ -114,6 +113,17 @@ class MembershipBook:
             {m: held.uid for m, held in live.items()},
             last_number,
             declined,
+        )
+
+    def moved(self, members: Iterable[str]) -> Moved:
+        """What the home is told of these members."""
+        known = [(m, self.members[m]) for m in members if m in self.members]
+        live = {m: held for m, held in known if held.uid and not held.over}
+        return Moved(
+            self.interface,
+            {m: held.view.vid if held.view is not None else None for m, held in live.items()},
+            {m: held.uid for m, held in live.items()},
+            tuple(m for m, held in known if held.over),
         )
 
     def take(self, directive: Directive) -> tuple[list[DurableRecord], list[Notify]]:
@@ -171,7 +181,7 @@ class MembershipBook:
         """Keep the views for a claim, while there are members; the last one on top."""
         uid, view = directive.uid, directive.view
         if view is None:
-            if any(not m.over and m.uid == uid for m in self.members.values()):
+            if self.members.of_group(uid):
                 return []
             if self.groups.pop(uid, None) is None:
                 return []
@@ -192,13 +202,13 @@ class MembershipBook:
 
     def _views_of_members(self, uid: str) -> set[Vid]:
         """The last views of the members of a group; they may have gone different ways."""
-        mine = (m for m in self.members.values() if m.uid == uid and not m.over)
-        return {m.view.vid for m in mine if m.view is not None}
+        return {m.view.vid for m in self.members.of_group(uid) if m.view is not None}
 
     def _forget_old(self) -> list[DurableRecord]:
-        over = [m for m, held in self.members.items() if held.over]
         out: list[DurableRecord] = []
-        for member in over[: max(0, len(over) - OVER_KEPT)]:
+        if self.members.over_count <= OVER_KEPT:
+            return out
+        for member in self.members.over[: self.members.over_count - OVER_KEPT]:
             del self.members[member]
             out.append(RecordRemoved("member", member))
         return out

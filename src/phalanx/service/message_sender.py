@@ -8,6 +8,7 @@ speaks for itself only, and a path leads through configured sets. The rest is dr
 from __future__ import annotations
 
 from phalanx.service.group_messages import (
+    Advance,
     Ask,
     ChooseHome,
     DirectiveAck,
@@ -43,6 +44,8 @@ class MessageSenders:
                 known = all(step.set in self._sets for step in path)
             case Tell(served=served):
                 known = all(each.interface in self._homes for each in served)
+            case Advance(moved=moved):
+                known = moved.interface in self._homes
             case Resolve(interface=interface, call=call):
                 known = interface.name == call.interface
             case Resolved(interface):
@@ -58,8 +61,10 @@ class MessageSenders:
     def _is_own(self, interface: str, message: GroupMessage) -> bool:
         """Whether an interface may say this."""
         match message:
-            case QueryReply(served=served) | DirectiveAck(served=served):
+            case QueryReply(served=served):
                 return served.interface == interface
+            case DirectiveAck(moved=moved):
+                return moved.interface == interface
             case ChooseHome(interface=name) | GroupCall(interface=name):
                 return name == interface
             case HeldGroup(interface=name, group=group):

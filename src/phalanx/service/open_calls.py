@@ -23,6 +23,9 @@ from phalanx.service.set_tree import SetTree
 CREATE = "+create"
 CHECK = "+check"
 PART = "#"
+TRIES_LONGER = 2
+"""Repetitions after each of which the next one waits twice as long, so that calls that wait for a
+busy server do not make it busier."""
 
 
 class CallInWork(msgspec.Struct, frozen=True):
@@ -31,6 +34,7 @@ class CallInWork(msgspec.Struct, frozen=True):
     call: GroupCall
     again_at: int
     until: int
+    tries: int = 0
 
 
 class OpenCalls:
@@ -79,12 +83,15 @@ class OpenCalls:
         self.open[id_] = replace(work, call=call, again_at=now + self._times.call_retry_ns)
         return [call]
 
-    def bind(self, now: int, id_: str, uid: str) -> tuple[list[DurableRecord], list[GroupCall]]:
-        """The name of a call is resolved: the call goes on with the uid."""
+    def bind(
+        self, now: int, id_: str, uid: str, callers: tuple[str, ...]
+    ) -> tuple[list[DurableRecord], list[GroupCall]]:
+        """The name of a call is resolved: the call goes on with the uid, with the rights of these
+        members."""
         work = self.open.get(id_)
         if work is None or work.call.bound:
             return [], []
-        call = replace(work.call, bound=uid)
+        call = replace(work.call, bound=uid, callers=callers)
         self.open[id_] = replace(work, call=call, again_at=now + self._times.call_retry_ns)
         return [OpenCall(call)], [call]
 
@@ -143,7 +150,9 @@ class OpenCalls:
         for works in (self.open, self._first):
             for id_, work in sorted(works.items()):
                 if work.until > now and work.again_at <= now:
-                    works[id_] = replace(work, again_at=now + self._times.call_retry_ns)
+                    tries = min(work.tries + 1, TRIES_LONGER)
+                    wait = self._times.call_retry_ns << tries
+                    works[id_] = replace(work, again_at=now + wait, tries=tries)
                     if works is self._first or id_ not in self._first:
                         again.append(work.call)
         return again, over

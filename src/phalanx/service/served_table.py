@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
+from msgspec.structs import replace
 
-from phalanx.service.group_messages import Served, Tell
+from phalanx.service.group_messages import Advance, Moved, Served, Tell
 from phalanx.service.group_views import fits
+from phalanx.service.look_scope import NOTHING, Scope, both
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.values import (
     Gid,
@@ -25,13 +26,40 @@ from phalanx.service.values import (
 )
 
 
-class TableEntry(msgspec.Struct, frozen=True):
-    """What one interface has answered, by way of `teller`: its home, or the parent of `child`."""
+class TableEntry:
+    """What one interface has answered, by way of `teller`: its home, or the parent of `child`. The
+    dicts of `served` belong to the entry: members that move on are entered in them."""
 
-    asked: int
-    teller: Gid
-    child: str
-    served: Served
+    __slots__ = ("asked", "by_group", "child", "served", "teller")
+
+    def __init__(self, asked: int, teller: Gid, child: str, served: Served) -> None:
+        self.asked = asked
+        self.teller = teller
+        self.child = child
+        self.served = replace(served, positions=dict(served.positions), groups=dict(served.groups))
+        self.by_group: dict[str, set[str]] = {}
+        """The members of each group."""
+        for member, uid in served.groups.items():
+            self.by_group.setdefault(uid, set()).add(member)
+
+    def advance(self, moved: Moved) -> Scope:
+        """Members have moved on; returns their groups."""
+        served, uids = self.served, set()
+        for member, uid in moved.groups.items():
+            served.positions[member] = moved.positions.get(member)
+            served.groups[member] = uid
+            self.by_group.setdefault(uid, set()).add(member)
+            uids.add(uid)
+        for member in moved.over:
+            gone = served.groups.pop(member, None)
+            served.positions.pop(member, None)
+            if gone is not None:
+                self.by_group[gone].discard(member)
+                uids.add(gone)
+        declined = tuple(m for m in moved.over if "~" in m and m not in served.declined)
+        if declined:
+            self.served = replace(served, declined=(*served.declined, *declined))
+        return frozenset(uids)
 
 
 class ServedTable:
@@ -58,23 +86,38 @@ class ServedTable:
         self.asked = max(now, self.asked + 1)
         return self.asked
 
-    def take(self, sender: Gid, tell: Tell) -> bool:
-        """An answer. Returns whether it changes who is served, or how far members are."""
+    def take(self, sender: Gid, tell: Tell) -> Scope:
+        """An answer. Returns the groups for which it changes who is served, or how far members
+        are."""
         if tell.lineage != self.lineage or tell.asked > self.asked:
-            return False
-        changed = False
+            return NOTHING
+        changed = NOTHING
         if tell.child and tell.held is not None:
             held = frozenset(tell.held)
-            changed = held != self._held.get((tell.child, sender), frozenset())
+            changed = held ^ self._held.get((tell.child, sender), frozenset())
             self._held[(tell.child, sender)] = held
         for served in tell.served:
             known = self._entries.get(served.interface)
             if known is not None and known.asked > tell.asked:
                 continue
-            entry = TableEntry(tell.asked, sender, tell.child, served)
-            changed |= known is None or known.served != served or known.teller != sender
-            self._entries[served.interface] = entry
+            if known is not None and (known.teller, known.child) == (sender, tell.child):
+                if known.served == served:
+                    known.asked = tell.asked
+                    continue
+                changed = both(changed, _moved_groups(known.served, served))
+            else:
+                changed = None
+            self._entries[served.interface] = TableEntry(tell.asked, sender, tell.child, served)
         return changed
+
+    def advance(self, sender: Gid, message: Advance) -> Scope:
+        """Members of an interface have moved on since its last answer. Returns their groups."""
+        known = self._entries.get(message.moved.interface)
+        if known is None or message.lineage != self.lineage or known.asked > message.asked:
+            return NOTHING
+        if (known.teller, known.child) != (sender, message.child):
+            return NOTHING
+        return known.advance(message.moved)
 
     def held_by(self, entry: TableEntry) -> frozenset[str]:
         """The groups of which a set on the way to an interface has reported a record."""
@@ -140,6 +183,18 @@ class ServedTable:
     ) -> tuple[str, ...]:
         """Members of the current view that are not served (rule G2)."""
         return tuple(m for m in group.view.members if not self.serves(now, state, group, m, sure))
+
+
+def _moved_groups(before: Served, after: Served) -> Scope:
+    """The groups of the members that two answers of one interface differ in."""
+    if before.declined != after.declined:
+        return None
+    uids = set()
+    for member in before.groups.keys() | after.groups.keys():
+        old, new = before.groups.get(member), after.groups.get(member)
+        if old != new or before.positions.get(member) != after.positions.get(member):
+            uids |= {uid for uid in (old, new) if uid is not None}
+    return frozenset(uids)
 
 
 def has_member(served: Served, uid: str, member: str) -> bool:

@@ -11,7 +11,7 @@ proposes the union to the members of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from phalanx.service import effects, hierarchy, inputs, messages
@@ -37,6 +37,7 @@ from phalanx.service.set_union import leads, united
 from phalanx.service.values import SERVERS_MAX, Gid, SetState, Vid
 
 Effects = list[ServiceEffect]
+ServerInput = MessageReceived | TimerDue | inputs.ServerSuspected
 ROUNDS_MAX = 64
 """Times that one step looks at its states again because it has changed them."""
 
@@ -86,17 +87,22 @@ class Mserver:
 
     # -------------------------------------------------------------- inputs
 
-    def step(self, now: int, given: MessageReceived | TimerDue | inputs.ServerSuspected) -> Effects:
+    def step(self, now: int, given: ServerInput) -> Effects:
         """Carry out one input."""
+        return self.steps(now, (given,))
+
+    def steps(self, now: int, given: Sequence[ServerInput]) -> Effects:
+        """Carry out inputs that have come together, then look at what has become of them."""
         out: Effects = []
-        match given:
-            case MessageReceived(sender, message):
-                out += self._received(now, sender, message)
-            case TimerDue():
-                out += self._due(now)
-            case inputs.ServerSuspected():
-                for name in sorted(self.logs):
-                    out += self._log_step(now, name, given)
+        for each in given:
+            match each:
+                case MessageReceived(sender, message):
+                    out += self._received(now, sender, message)
+                case TimerDue():
+                    out += self._due(now)
+                case inputs.ServerSuspected():
+                    for name in sorted(self.logs):
+                        out += self._log_step(now, name, each)
         for _ in range(ROUNDS_MAX):
             if not self._look and not self.groups.looks:
                 break
@@ -170,15 +176,14 @@ class Mserver:
         for effect in out:
             passed.append(effect)
             match effect:
-                case effects.StateApplied():
+                case effects.StateApplied(commit=commit):
                     self._look = True
                     self.groups.follow(self.logs)
-                    passed += self._groups(now, self.groups.applied(self.logs, name))
+                    told = self.groups.applied(self.logs, name, commit.entries)
+                    passed += self._groups(now, told)
                 case effects.StateStable():
                     self._look = True
-                    above = self.topology.above(name)
-                    near = (name, *self.topology.children(name), *([above] if above else []))
-                    self.groups.looks.update(near)
+                    self.groups.stable(name)
                 case effects.AnswersConfirmed(token, vid):
                     self.groups.confirmed(token, vid)
                 case effects.AnswersMissing(token):

@@ -15,6 +15,7 @@ from phalanx.service.grace_timers import GraceTimers
 from phalanx.service.group_claims import GroupClaims
 from phalanx.service.group_messages import Ask, Path, PathStep, Tell
 from phalanx.service.group_views import follows, is_excluded
+from phalanx.service.look_scope import Scope
 from phalanx.service.served_table import ServedTable
 from phalanx.service.service_times import ServiceTimes
 from phalanx.service.set_facts import SetFacts
@@ -127,17 +128,23 @@ class SetSpeaker:
         self, now: int, above: SetState | None, tell: Tell | None
     ) -> tuple[int, str, bytes] | None:
         """For which question of the set above an answer is good: its number, set and lineage."""
-        path = self.path_above(now, above)
-        if not path or above is None:
-            return None
-        asked = path[0].asked if tell is None else self._questions.get(tell.asked)
-        return None if asked is None else (asked, above.set, above.lineage)
+        number = tell.asked if tell is not None else None
+        asked = self.asked_above(now, above, number)
+        return None if asked is None or above is None else (asked, above.set, above.lineage)
 
-    def heard(self, sender: Gid, tell: Tell) -> bool:
-        """An answer. Returns whether anything has changed by it."""
+    def asked_above(self, now: int, above: SetState | None, asked: int | None) -> int | None:
+        """The question above that a question of ours has passed on; without one the last."""
+        path = self.path_above(now, above)
+        if not path:
+            return None
+        return path[0].asked if asked is None else self._questions.get(asked)
+
+    def heard(self, sender: Gid, tell: Tell) -> Scope:
+        """An answer. Returns the groups that it changes something for."""
         changed = self.table.take(sender, tell)
         if tell.child and tell.held is not None and tell.lineage == self.table.lineage:
-            changed |= self.carried.get((tell.child, sender), ()) != tell.carried
+            if self.carried.get((tell.child, sender), ()) != tell.carried:
+                changed = None
             self.carried[(tell.child, sender)] = tell.carried
         return changed
 

@@ -133,11 +133,13 @@ class CalmService:
         return last_states(self.world)[name].groups.get(uid, NO_RECORD)
 
     def group(self, uid: str) -> tuple[str, ServiceGroup]:
-        """The set that owns a group, and the group."""
-        for name, state in last_states(self.world).items():
-            own = state.groups.get(uid, NO_RECORD).own
-            if own is not None:
-                return name, own
+        """The set that owns a group, and the group, once it is not on its way."""
+        for _ in range(100):
+            for name, state in last_states(self.world).items():
+                own = state.groups.get(uid, NO_RECORD).own
+                if own is not None:
+                    return name, own
+            self.run(0.05)
         raise AssertionError(f"nobody owns {uid}")
 
     def names(self, name: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 from phalanx.sim.service.service_run import ServicePlan, run_service
 
 USUAL = ServicePlan(faults=8, calls=20)
+MANY_CALLS = ServicePlan(faults=8, calls=60)
 SEEDS_MAX = 20
 
 
@@ -23,7 +24,7 @@ SEEDS_MAX = 20
         ("no-seen", USUAL, 3, "P4"),
         ("no-fit", USUAL, 64, "P7"),
         ("bare-home", USUAL, 0, "P7"),
-        ("no-want", USUAL, 0, "P8"),
+        ("no-want", MANY_CALLS, 1, "P8"),
         ("disk-lost", USUAL, 1, "order"),
         ("no-pin", USUAL, 0, "P8"),
     ],

@@ -119,7 +119,7 @@ def forgets_uid(self: OpenCalls, now: int, id_: str, uid: str) -> Any:
     return records, calls
 
 
-def recalls_nothing(draft: object, above: object) -> None:
+def recalls_nothing(draft: object, above: object, scope: object = None) -> None:
     return None
 
 
