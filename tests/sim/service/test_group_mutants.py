@@ -27,6 +27,11 @@ SEEDS_MAX = 20
         ("no-want", MANY_CALLS, 1, "P8"),
         ("disk-lost", USUAL, 1, "order"),
         ("no-pin", USUAL, 0, "P8"),
+        ("no-suffix", USUAL, 4, "P6"),
+        ("no-recall", USUAL, 4, "P5"),
+        ("epoch-wins", USUAL, 4, "P7"),
+        ("mi-volatile", USUAL, 8, "P1"),
+        ("no-freeze", USUAL, 10, "P2"),
     ],
 )
 def test_a_broken_rule_of_groups_is_found(
