@@ -23,6 +23,8 @@ from phalanx.service.rules.rule_parser import parse_selector
 from phalanx.service.set_tree import SetTree
 from phalanx.service.values import NUMBER_MAX, TEXT_LENGTH_MAX, interface_of, number_of
 
+ID_LENGTH_MAX = TEXT_LENGTH_MAX - 32
+"""Of the ids of calls and of new groups, to which servers append."""
 ARGUMENTS_BYTES_MAX = 256 << 10
 """All arguments of one call."""
 
@@ -44,6 +46,8 @@ def clipped(error: str) -> str:
 def _check(call: GroupCall, topology: SetTree) -> None:
     if call.interface not in topology.homes:
         raise BadArgument(f"interface: no {call.interface:.64} in the configuration")
+    if max(len(call.id), len(call.new_uid)) > ID_LENGTH_MAX:
+        raise TooLarge(f"id: more than {ID_LENGTH_MAX} characters")
     if sum(map(len, call.arguments.values())) > ARGUMENTS_BYTES_MAX:
         raise TooLarge(f"arguments: more than {ARGUMENTS_BYTES_MAX} characters")
     match call.kind:

@@ -120,6 +120,8 @@ def take_from_above(
     stable."""
     for uid in in_scope(scope, above.groups):
         for pend in above.groups[uid].pends:
+            if draft.is_full:
+                return
             if pend.to != facts.name or not is_carrier(facts, pend) or is_repeated(draft, pend):
                 continue
             record = draft.record(uid)

@@ -21,6 +21,10 @@ from phalanx.service.group_messages import (
 from phalanx.service.values import Gid, SetState
 
 CHOICES_MAX = 4096
+CHOICES_AT_ONCE = 256
+"""Homes that are entered by one change."""
+CHOICE_NUMBER_MAX = 1 << 61
+"""Greater numbers are not taken: each change of home adds one, and all must be readable."""
 CHOICE_NS = 3_000_000_000
 """For which a choice is tried, unless the interface repeats it."""
 
@@ -68,6 +72,8 @@ class InterfacePolls:
     # -------------------------------------------------------------- choices
 
     def chosen(self, now: int, message: ChooseHome) -> None:
+        if message.seq > CHOICE_NUMBER_MAX:
+            return
         if len(self._choices) < CHOICES_MAX or message.interface in self._choices:
             self._choices[message.interface] = (
                 message.seq,
@@ -76,8 +82,8 @@ class InterfacePolls:
             )
 
     def entries(self, now: int, state: SetState) -> list[SetHome]:
-        """The choices that the set does not know yet, of interfaces whose home is in this component
-        or is not heard."""
+        """Choices that the set does not know yet, of interfaces whose home is in this component or
+        is not heard; those that do not fit in come next."""
         out = []
         names = {server.name for server in state.view}
         for interface, (seq, until, heard) in sorted(self._choices.items()):
@@ -87,7 +93,7 @@ class InterfacePolls:
             elif not heard or heard in names:
                 above = known.seq + 1 if known is not None else seq
                 out.append(SetHome(interface, self._me, max(seq, above)))
-        return out
+        return out[:CHOICES_AT_ONCE]
 
     def first_poll(self, state: SetState, interface: str) -> list[HomeChosen | Query]:
         """For an interface whose choice is in the state: the answer and a poll at once."""

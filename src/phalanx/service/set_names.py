@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from phalanx.core.ids import digest_of
 from phalanx.service.entries import RegisterName
-from phalanx.service.values import ServiceGroup
+from phalanx.service.values import TEXT_LENGTH_MAX, ServiceGroup
 
 
 def name_wanted(names: Mapping[str, str], group: ServiceGroup) -> RegisterName | None:
@@ -15,7 +16,16 @@ def name_wanted(names: Mapping[str, str], group: ServiceGroup) -> RegisterName |
         return None
     if names.get(group.name, group.uid) == group.uid:
         return RegisterName(group.name, group.uid)
-    return RegisterName(f"{group.name}~{group.uid}", group.uid)
+    return RegisterName(second_name(group.name, group.uid), group.uid)
+
+
+def second_name(name: str, uid: str) -> str:
+    """The name of a group whose own is taken: with its uid, or a digest of both if that is too
+    long for a name."""
+    whole = f"{name}~{uid}"
+    if len(whole) <= TEXT_LENGTH_MAX:
+        return whole
+    return f"{name[: TEXT_LENGTH_MAX // 2]}~{digest_of(name.encode(), uid.encode()).hex()}"
 
 
 def names_united(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
@@ -27,7 +37,7 @@ def names_united(first: Mapping[str, str], second: Mapping[str, str]) -> dict[st
         names[name] = min(uid, other)
         if other != uid:
             loser = max(uid, other)
-            names[f"{name}~{loser}"] = loser
+            names[second_name(name, loser)] = loser
     kept: dict[str, str] = {}
     for name in sorted(names, key=lambda n: (len(n), n)):
         kept.setdefault(names[name], name)

@@ -26,6 +26,8 @@ HISTORY_VIEWS_MAX = 256
 GROUPS_MAX = 65_536
 TEXT_LENGTH_MAX = 256
 NUMBER_MAX = (1 << 62) - 1
+MEMBER_DIGITS_MAX = 18
+"""Of the number of a member: below NUMBER_MAX."""
 
 Gid = MemberId
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_LENGTH_MAX)]
@@ -168,4 +170,5 @@ def interface_of(member: str) -> str:
 def number_of(member: str) -> int:
     """The number that its interface gave to a member; 0 if there is none."""
     number = member.rpartition("/")[2].partition("~")[0]
-    return int(number) if number.isascii() and number.isdigit() else 0
+    is_number = number.isascii() and number.isdigit() and len(number) <= MEMBER_DIGITS_MAX
+    return int(number) if is_number else 0
