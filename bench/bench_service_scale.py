@@ -212,23 +212,24 @@ class ScaleRun:
 KINDS = ("LAN", "building", "all")
 
 
-def play(size: int, seed: int, report: Callable[[str], None]) -> Iterator[ChangeCost | IdleCost]:
-    """A tree with its groups, then one change after another."""
+def play(
+    size: int, seed: int, report: Callable[[str], None], kinds: Sequence[str] = KINDS
+) -> Iterator[ChangeCost | IdleCost]:
+    """A tree, then one group after another, and its changes one after another."""
     run = ScaleRun(size, seed)
-    world = run.world
-    world.run_until(2 * SECOND)
+    run.world.run_until(SECOND)
     report(
         f"{size} interfaces, {run.servers} servers: up, {time.process_time():.0f} s of processor"
     )
-    places = {kind: spanned(run.topology, kind) for kind in KINDS}
+    yield run.idle()
+    places = {kind: spanned(run.topology, kind) for kind in kinds}
     uids: dict[str, str] = {}
     for kind, names in places.items():
         uids[kind] = run.create(kind, names)
         report(f"group {kind} of {len(names)}, {time.process_time():.0f} s of processor")
-    world.run_until(world.now + SECOND)
-    yield run.idle()
-    for kind, names in places.items():
         yield from _changes(run, kind, uids[kind], names)
+    if "building" not in places:
+        return
     building = places["building"]
     home = run.topology.homes[building[0]]
     parent = run.topology.sets[run.topology.set_of_interface(building[0])].parent
@@ -348,12 +349,19 @@ def numbers(text: str) -> list[int]:
 @click.command()
 @click.option("--sizes", default="10,100,1000", help="Interfaces: 10, 100, 1000, 10000.")
 @click.option("--flat", "flat_sizes", default="10,32,100", help="Members of the flat group.")
+@click.option("--groups", default=",".join(KINDS), help="Groups: LAN, building, all.")
 @click.option("--trials", default=5, help="Trials of each change of the flat group; 5.")
 @click.option("--seed", default=1)
 @click.option("--plot", "picture", type=click.Path(path_type=Path), help="Write an SVG there.")
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    sizes: str, flat_sizes: str, trials: int, seed: int, picture: Path | None, as_json: bool
+    sizes: str,
+    flat_sizes: str,
+    groups: str,
+    trials: int,
+    seed: int,
+    picture: Path | None,
+    as_json: bool,
 ) -> None:
     """Measure changes of membership in trees of growing size, and in a flat group."""
     costs: list[ChangeCost] = []
@@ -379,7 +387,8 @@ def main(
                 f"no tree of {size} interfaces: {', '.join(map(str, SHAPES))}"
             )
         with without_garbage_collection():
-            for cost in play(size, seed, lambda text: click.echo(text, err=True)):
+            progress = lambda text: click.echo(text, err=True)  # noqa: E731
+            for cost in play(size, seed, progress, [k for k in KINDS if k in groups]):
                 if isinstance(cost, ChangeCost):
                     costs.append(cost)
                 show(cost)

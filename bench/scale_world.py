@@ -59,10 +59,10 @@ def spanned(topology: SetTree, kind: str) -> list[str]:
         lans.setdefault(topology.homes[name], []).append(name)
     if kind == "all":
         return [names[-1] for names in lans.values()]
-    chosen = next(iter(lans)) if kind == "LAN" else list(lans)[-1]
+    last = list(lans.values())[-1][0]
+    building = list(topology.path(topology.set_of_interface(last)))[1]
     if kind == "LAN":
-        return lans[chosen][:-1]
-    building = list(topology.path(topology.set_of_interface(lans[chosen][0])))[1]
+        return next(n[:-1] for n in lans.values() if not topology.spans(building, n[0]))
     return [n for names in lans.values() for n in names[:-1] if topology.spans(building, n)]
 
 

@@ -14,8 +14,6 @@ NEW_VIEW_SECONDS = 3.0
 def checked(found: dict[str, Any]) -> dict[str, Any]:
     assert (found["refused"], found["violations"]) == ([], [])
     assert found["notices"] > 0
-    hosts = {name for each in found["faults"] for name in each["killed"] if "host" in name}
-    assert all(member.partition("/")[0] in hosts for member in found["ended"]), found
     return found
 
 
