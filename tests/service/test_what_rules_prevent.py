@@ -226,6 +226,18 @@ def admitted_again() -> object:
     return service.group(uid)[1].view.members
 
 
+def settled_with_a_silent_member() -> object:
+    """An interface has just stopped: its members may be on the other side of a union."""
+    service = CalmService()
+    service.call("create", "m0", "orders", properties={"scope": "L0"})
+    service.join("m0", "orders")
+    service.world.crash(service.world.interfaces["m0"])
+    service.run(0.8)
+    speaker = service.world.servers["p0"].machine
+    assert speaker is not None
+    return speaker.groups.is_settled(service.world.now, speaker.logs, "L0")
+
+
 @pytest.mark.parametrize(
     ("mutant", "case", "with_rule", "without"),
     [
@@ -237,6 +249,7 @@ def admitted_again() -> object:
         ("stale-cut", left_after_a_cut, ("h/1", "i/1"), ("i/1",)),
         ("yield-some", kept_by_the_view_that_yields, ("h/1", "i/1"), ("h/1",)),
         ("stale-settle", settled_on_old_answers, ("h/1",), ()),
+        ("unsettled-union", settled_with_a_silent_member, False, True),
         ("no-hello", served_by_a_new_lineage, False, True),
         ("no-stranger", taken_from_before, False, True),
         ("any-path", taken_from_before, False, True),
