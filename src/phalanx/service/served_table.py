@@ -182,7 +182,26 @@ class ServedTable:
         self, now: int, state: SetState, group: ServiceGroup, sure: bool = False
     ) -> tuple[str, ...]:
         """Members of the current view that are not served (rule G2)."""
-        return tuple(m for m in group.view.members if not self.serves(now, state, group, m, sure))
+        uid, vid = group.uid, group.view.vid
+        entries: dict[str, TableEntry | None] = {}
+        out: list[str] = []
+        for member in group.view.members:
+            interface = interface_of(member)
+            if interface not in entries:
+                found = self.entry(now, state, interface, sure)
+                is_held = found is not None and uid in self.held_by(found)
+                entries[interface] = None if is_held else found
+            entry = entries[interface]
+            if entry is None:
+                out.append(member)
+                continue
+            served = entry.served
+            if served.positions.get(member) == vid and served.groups.get(member) == uid:
+                if member not in served.declined:
+                    continue  # as all are at rest: the rest of `serves` holds
+            if not self.serves(now, state, group, member, sure):
+                out.append(member)
+        return tuple(out)
 
 
 def _moved_groups(before: Served, after: Served) -> Scope:
