@@ -38,7 +38,28 @@ MEANINGS: Sequence[Mapping[str, str]] = (
         "AGREED": "In one order at all members, and causal.",
         "SAFE": "Agreed, and delivered only when every member of the view has it.",
     },
-    {"T": "The only profile."},
+    {"T": "A member of a group.", "S": "A process of the membership service."},
+    {"SERVER": "A server (`phalanx mserver`).", "INTERFACE": "An interface (`phalanx mi`)."},
+    {
+        "FOUNDED": "The server began a component of the set.",
+        "RESTORED": "It was on the disk when the process began.",
+        "LAST": "What the process held when it ended as intended.",
+    },
+    {
+        "CHANGE": "The same servers agreed, but for those that joined or asked to leave.",
+        "FORK": "Servers that did not answer were left out.",
+        "UNION": "Two components became one.",
+        "ENTRY": "The server took the state over from others.",
+    },
+    {
+        "RESTORED": "It was on the disk when the process began.",
+        "TAKEN": "The interface took it.",
+        "LAST": "It was its home when the process ended as intended.",
+    },
+    {
+        "RESTORED": "It was on the disk when the process began.",
+        "LAST": "It was there when the process ended as intended.",
+    },
     {
         "REGULAR": "While the view is in use.",
         "TRANSITIONAL": "While the view closes: a safe message is known to be only at the members "

@@ -26,6 +26,7 @@ from phalanx.core import effects as fx
 from phalanx.core.ids import MemberId, View
 from phalanx.journal import renamed
 from phalanx.journal.schema import SCHEMA_VERSION, TABLES, Row
+from phalanx.journal.service_schema import SERVICE_TABLES
 from phalanx.runtime import events
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,6 +57,7 @@ class Exceptions:
     """Columns, by table, that record no field of the effect."""
 
 
+SERVICE = "a process of the membership service; docs/journal.md says what it records"
 EXCEPTIONS = Exceptions(
     no_row={
         "Transmit": "packets are traffic, not events; `sent` and `link_stats` tell what became of "
@@ -105,6 +107,7 @@ EXCEPTIONS = Exceptions(
         "topology": "ground truth of a simulation",
         "corrupt": "made by a reader in the place of what it cannot read",
         "gap": "made by the writer in the place of rows that it lost",
+        **dict.fromkeys(SERVICE_TABLES, SERVICE),
     },
     no_field={
         ("accepted", "digest"): "CRC-32 of `bodies`",

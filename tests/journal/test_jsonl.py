@@ -73,7 +73,7 @@ FORMER = b'{"phalanx_events":1,"manifest":{}}\n'
         (b"\x89PNG\r\n", 1, "not a file of phalanx events"),
         (b'{"seed": 3}\n', 1, "not a file of phalanx events"),
         (b"[" * 100_000 + b"\n", 1, "not a file of phalanx events"),
-        (b'{"phalanx_events":10,"manifest":{}}\n', 1, "schema version 10 is newer than 9"),
+        (b'{"phalanx_events":11,"manifest":{}}\n', 1, "schema version 11 is newer than 10"),
         (b'{"phalanx_events":0,"manifest":{}}\n', 1, "there is no schema version 0"),
         (HEADER + b'{"table":"life"}\n', 2, "not a row of the schema"),
         (FORMER + b'{"table":["life"]}\n', 2, "not a row of the schema"),

@@ -23,17 +23,18 @@ from phalanx.journal import jsonl, parquet_export, reader, renamed
 from phalanx.journal import schema as ev
 from phalanx.journal.columnar_reader import ColumnarReader, Copy
 from phalanx.journal.columns import columns_of, pack, unpack
+from phalanx.journal.service_schema import SERVICE_TABLES
 
 FILES = Path(__file__).with_name("schema7")
 SEGMENT = FILES / "every_table" / "g-ada-000003-000001.phj"
 OLD = FILES / "every_table" / "version7.jsonl"
 NEW = FILES / "every_table" / "version8.jsonl"
-LATER_TABLES: set[type] = {ev.ChannelReport}
+LATER_TABLES: set[type] = {ev.ChannelReport, *SERVICE_TABLES.values()}
 LATER_COLUMNS = {
     (ev.ViewInstalled, f"role_{name}")
     for name in ("members", "incarnations", "serials", "operations")
 }
-LATER_VALUES = {"role"}
+LATER_VALUES = {"role", "S"}
 """What came after version 8."""
 NOT_TESTED = {
     "no-view-crossing-inversion",

@@ -90,7 +90,7 @@ def test_a_magic_inside_a_body_is_no_block(tmp_path: Path) -> None:
         (header_bytes(made.header())[:-1], "the header is torn"),
         (header_bytes(made.header())[:-1] + b"\xff", "the header is corrupt"),
         (b"PHALANXJ\x02\0\0\0" + bytes(20), "format 2 is newer than 1"),
-        (header_bytes(made.header(schema=99)), "schema version 99 is newer than 9"),
+        (header_bytes(made.header(schema=99)), "schema version 99 is newer than 10"),
     ],
 )
 def test_what_is_no_journal_says_so_with_a_remedy(

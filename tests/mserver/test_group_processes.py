@@ -33,9 +33,10 @@ class Campus:
     """Two levels: top-1 and top-2, each the link of a set with two more mservers, which have an
     interface each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, journals: Path | None = None) -> None:
         self.state = folder / "s"
         self.file = folder / "service.toml"
+        self.journals = journals
         shape = ExampleShape(levels=2, top=2, servers=2, hosts=1, port=free_port(6))
         self.file.write_text(example_config(shape))
         self.processes: dict[str, subprocess.Popen[str]] = {}
@@ -44,6 +45,8 @@ class Campus:
     def start(self, name: str, kind: str) -> None:
         command = [sys.executable, "-m", "phalanx.cli.main", kind, "--json"]
         where = ["--config", str(self.file), "--name", name, "--state", str(self.state)]
+        if self.journals is not None:
+            where += ["--journal", str(self.journals)]
         self.processes[name] = subprocess.Popen(
             command + where, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

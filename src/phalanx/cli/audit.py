@@ -11,9 +11,11 @@ from phalanx.cli.engine_options import ENGINE, GROUP, SINCE, UNTIL, tell_engine,
 from phalanx.cli.ingest import progress
 from phalanx.cli.settings_lines import settings_lines
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER
+from phalanx.journal.service_schema import SERVICE_GROUP
 from phalanx.runtime.short_names import ShortNames, of_labels
 from phalanx.text import one_line
 from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
+from phalanx.verify.service.service_properties import SERVICE_BY_NAME
 
 if TYPE_CHECKING:
     from phalanx.pipeline.audit import Audit, Result, RunVerdicts
@@ -129,7 +131,8 @@ def _names(run: RunVerdicts) -> ShortNames:
 
 
 def _run(run: RunVerdicts) -> Iterator[str]:
-    yield f"group {run.group} of {run.cluster}, run {run.run}: {', '.join(run.members)}"
+    what = "service" if run.group == SERVICE_GROUP else f"group {run.group}"
+    yield f"{what} of {run.cluster}, run {run.run}: {', '.join(run.members)}"
     if run.absent:
         yield f"  no journal of {', '.join(run.absent)}"
     if run.torn:
@@ -140,4 +143,6 @@ def _run(run: RunVerdicts) -> Iterator[str]:
 
 
 def _line(name: str, result: Result) -> str:
-    return verdict_line(result.verdict, result.violations, result.checked, name, result.why)
+    about = SERVICE_BY_NAME.get(name)
+    shown = result.why or (about.meaning if about is not None else "")
+    return verdict_line(result.verdict, result.violations, result.checked, name, shown)

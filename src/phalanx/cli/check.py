@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from phalanx.cli.check_service import service_facts, service_lines
 from phalanx.cli.settings_lines import settings_lines
 from phalanx.journal.reader import Reading, read_all
 from phalanx.runtime.short_names import ShortNames
@@ -15,6 +16,7 @@ from phalanx.verify.checkers.member_names import label
 from phalanx.verify.evidence import JournalEvidence, judge
 from phalanx.verify.render.verdict_table import VERDICTS_HEAD, verdict_line
 from phalanx.verify.render.violation_story import violation_story
+from phalanx.verify.service.service_evidence import judge_services, without_services
 
 EXAMPLES_MAX = 3
 STORIES_MAX = 2
@@ -27,20 +29,24 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
     """Check the guarantees of groups on the JOURNALS of their members.
 
     JOURNALS are files or folders, of any number of members and groups; each group is checked by
-    itself. Settings that must agree and differ are printed first. Give the journals of all members:
-    a property that needs a missing one is unverifiable, which is not the same as violated. Prints
-    for each guarantee the verdict, the number of violations, and how often rows tested it. Exit 0
-    if nothing is violated, 1 if something is, 2 if the journals cannot be read.
+    itself, and so is a membership service, whose servers and interfaces write journals too.
+    Settings that must agree and differ are printed first. Give the journals of all members: a
+    property that needs a missing one is unverifiable, which is not the same as violated. Prints for
+    each guarantee the verdict, the number of violations, and how often rows tested it. Exit 0 if
+    nothing is violated, 1 if something is, 2 if the journals cannot be read.
 
     \b
     Example:
       phalanx check journals/
     """
     reading = read_all(journals)
-    found = judge(reading)
-    violated = any(evidence.report.violated for evidence in found)
+    found, services = judge(without_services(reading)), judge_services(reading)
+    reports = [e.report for e in found] + [service.report for service in services]
+    violated = any(report.violated for report in reports)
     if as_json:
-        facts = {"violated": violated, "groups": [_facts(e) for e in found]}
+        facts: dict[str, Any] = {"violated": violated, "groups": [_facts(e) for e in found]}
+        if services:
+            facts["services"] = [service_facts(e) for e in services]
         click.echo(json.dumps(facts | {"problems": _problems(reading)}))
     else:
         for evidence in found:
@@ -55,7 +61,9 @@ def check(journals: tuple[str, ...], as_json: bool) -> None:
             names = ShortNames([*evidence.journals, *evidence.absent])
             for line in _lines(evidence):
                 click.echo(one_line(names.in_text(line)))
-        if not found:
+        for line in (line for service in services for line in service_lines(service)):
+            click.echo(one_line(line))
+        if not found and not services:
             click.echo("the journals are empty: nothing to check")
     if violated:
         raise click.exceptions.Exit(1)

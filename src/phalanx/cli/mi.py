@@ -41,6 +41,12 @@ from phalanx.mserver.service_config import ServiceConfig, read_service_config
     help="Unix socket for clients; default mi-NAME.sock in --state.",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="TCP socket for clients as well.")
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write down what happens in this directory, for check, audit, history and report.",
+)
 @click.option("--insecure", is_flag=True, help="Allow TCP without TLS beyond the loopback.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one on each line.")
 def mi(
@@ -50,6 +56,7 @@ def mi(
     unix: Path | None,
     listen: str,
     insecure: bool,
+    journal: Path | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -66,7 +73,7 @@ def mi(
     """
     place = unix if unix is not None else socket_path(state, name)
     places = ClientPlaces(place, listen, tls_of(given), insecure)
-    asyncio.run(run(read_service_config(file), name, state, places, as_json))
+    asyncio.run(run(read_service_config(file), name, state, places, as_json, journal))
 
 
 for option in reversed(TLS_OPTIONS):
@@ -74,10 +81,15 @@ for option in reversed(TLS_OPTIONS):
 
 
 async def run(
-    config: ServiceConfig, name: str, state: Path, places: ClientPlaces, as_json: bool
+    config: ServiceConfig,
+    name: str,
+    state: Path,
+    places: ClientPlaces,
+    as_json: bool,
+    journal: Path | None = None,
 ) -> None:
     """One interface until a signal."""
-    host = HostInterface(config, name, state, places)
+    host = HostInterface(config, name, state, places, journal=journal)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -34,9 +34,22 @@ from phalanx.mserver.service_config import (
     type=click.Path(path_type=Path),
     help="Directory for what must survive a crash.",
 )
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write down what happens in this directory, for check, audit, history and report.",
+)
 @click.option("--check", is_flag=True, help="Only check the file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one on each line.")
-def mserver(file: Path, name: str | None, state: Path | None, check: bool, as_json: bool) -> None:
+def mserver(
+    file: Path,
+    name: str | None,
+    state: Path | None,
+    journal: Path | None,
+    check: bool,
+    as_json: bool,
+) -> None:
     """Run one mserver of a hierarchy, or check the configuration with --check.
 
     The mserver runs until it gets SIGTERM or SIGINT. With the same --state it comes back as itself;
@@ -57,12 +70,14 @@ def mserver(file: Path, name: str | None, state: Path | None, check: bool, as_js
         return
     if name is None or state is None:
         raise click.UsageError("give --name and --state, or --check")
-    asyncio.run(run(read_service_config(file), name, state, as_json))
+    asyncio.run(run(read_service_config(file), name, state, as_json, journal))
 
 
-async def run(config: ServiceConfig, name: str, state: Path, as_json: bool) -> None:
+async def run(
+    config: ServiceConfig, name: str, state: Path, as_json: bool, journal: Path | None = None
+) -> None:
     """One mserver until a signal."""
-    process = MserverProcess(config, name, state)
+    process = MserverProcess(config, name, state, journal=journal)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
@@ -48,6 +49,12 @@ from phalanx.sim.service.service_sweep import sweep_service
 )
 @click.option("--jobs", type=WholeNumber(1, JOBS_MAX), help="Processes; all cores.")
 @click.option("--mutant", metavar="NAME", help="Break one rule of the service first.")
+@click.option(
+    "--journals",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the journals of all processes, a folder for each run.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def service(
     seeds: tuple[int, int],
@@ -60,6 +67,7 @@ def service(
     seconds: int,
     jobs: int | None,
     mutant: str | None,
+    journals: Path | None,
     as_json: bool,
 ) -> None:
     """Simulate the wide-area membership service: trees of servers, interfaces and their clients.
@@ -72,6 +80,7 @@ def service(
     Examples:
       phalanx sim service --seeds 0:100
       phalanx sim service --seeds 7:8 --mutant no-acting --json
+      phalanx sim service --seeds 0:4 --journals journals/ && phalanx audit journals/
     """
     with service_mutant(mutant):
         pass  # an unknown mutant is reported before any worker starts
@@ -84,7 +93,7 @@ def service(
         all_faults=all_faults,
         single=single_crash,
     )
-    tally = sweep_service(seeds, plan, mutant, jobs)
+    tally = sweep_service(seeds, plan, mutant, jobs, journals=journals)
     facts = tally.summary()
     if as_json:
         click.echo(json.dumps(facts))

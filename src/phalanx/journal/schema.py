@@ -17,41 +17,29 @@ The version of the schema grows with every table or column that is added, so tha
 phalanx says "newer" of a file and not "corrupt". Every older version can be read: a column that
 is added has a default and stands last in its table, and none is ever taken away. `renamed` has the
 names of earlier versions.
+
+The tables of the membership service are in `service_schema`.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from phalanx.core.effects import Action, Evidence, PeerState, Stage
+from phalanx.journal import service_schema as service
+from phalanx.journal.row import ProfileName as ProfileName
+from phalanx.journal.row import Row as Row
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """1: everything up to `corrupt`; 2: `gap`; 3: `link_stats`; 4: `accepted.digest`; 5: evidence
 `MOVED`; 6: the other reports to an application: `ordered`, `merged_component`, `queue`, the members
 that receipts, markers and lost receivers name, who joined and left, why a member stopped; 7:
 `all_delivered`; 8: tables and columns have the names of the effects and their fields
-(`renamed`); 9: roles in `view_installed`, cause `role`, `channel_report`."""
+(`renamed`); 9: roles in `view_installed`, cause `role`, `channel_report`; 10: the tables of the
+membership service (`service_schema`), profile `S`."""
 
 ViewCause = Literal["boot", "removal", "join", "role"]
 ServiceName = Literal["BASIC", "CAUSAL", "AGREED", "SAFE"]
-ProfileName = Literal["T"]
-"""The profile of the protocol that a group runs. There is one."""
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True, tag_field="table", gc=False):
-    """Columns that every table has."""
-
-    run: str
-    profile: ProfileName
-    group: str
-    member: str
-    incarnation: int
-    lseq: int
-    step: int
-    t_ns: int
-    sim_ns: int | None = None
 
 
 class Accepted(Row, frozen=True, kw_only=True, tag="accepted"):
@@ -365,6 +353,7 @@ Event = (
     | Gap
     | LinkStats
     | ChannelReport
+    | service.ServiceRow
 )
 
 EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
@@ -379,6 +368,7 @@ EQUAL_LENGTHS: dict[type[Row], tuple[tuple[str, ...], ...]] = {
         ("delivered", "delivered_incarnations", "delivered_upto"),
         ("alone", "alone_incarnations", "alone_first", "alone_last"),
     ),
+    **service.SERVICE_EQUAL_LENGTHS,
 }
 """Per table, the columns whose lists belong together."""
 NAMED: dict[type[Row], tuple[tuple[str, str], ...]] = {
@@ -421,4 +411,5 @@ TABLES: dict[str, type[Row]] = {
     "queue": Queue,
     "all_delivered": AllDelivered,
     "channel_report": ChannelReport,
+    **service.SERVICE_TABLES,
 }

@@ -23,6 +23,7 @@ from phalanx.mserver.interface_server import InterfaceServer
 from phalanx.mserver.notice_outbox import NoticeOutbox
 from phalanx.mserver.peer_sessions import Address
 from phalanx.mserver.record_store import RecordStore
+from phalanx.mserver.service_journal import ServiceJournal
 from phalanx.mserver.service_process import ServiceMachine, ServiceProcess
 from phalanx.service.inputs import CallSubmitted
 from phalanx.service.message_codec import MessageCodec
@@ -72,6 +73,7 @@ class InterfaceProcess:
     codec: MessageCodec
     servers: Mapping[str, Address]
     places: ClientPlaces
+    journal: ServiceJournal | None = None
     _listeners: list[asyncio.Server] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ class InterfaceProcess:
             self._submit,
             self._write,
             self.places.grace_seconds,
+            self.journal.call_refused if self.journal is not None else None,
         )
         self.process = ServiceProcess(
             self.me,
@@ -94,6 +97,7 @@ class InterfaceProcess:
             self.servers,
             more_records=self.server.more_records,
             take_effect=self.server.take_effect,
+            journal=self.journal,
         )
 
     def _submit(self, call: CallSubmitted) -> None:

@@ -47,6 +47,8 @@ UNSENT_BYTES_MAX = 4 << 20
 READ_BYTES = 1 << 16
 
 SubmitCall = Callable[[CallSubmitted], None]
+CallRefused = Callable[[str, str], None]
+"""Takes the id of a call whose arguments are refused, and the error."""
 WriteRows = Callable[[Mapping[str, bytes | None]], None]
 
 
@@ -90,6 +92,7 @@ class InterfaceServer:
         submit: SubmitCall,
         write: WriteRows,
         grace_seconds: float = 3.0,
+        call_refused: CallRefused | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._interface = interface
@@ -97,6 +100,7 @@ class InterfaceServer:
         self._submit = submit
         self._write = write
         self._grace_seconds = grace_seconds
+        self._call_refused = call_refused
         self._sessions: dict[str, ClientSession] = {}
         self._calls: dict[str, dict[int, asyncio.TimerHandle]] = {}
         """The open calls of each client, with the timer of their time-out."""
@@ -270,6 +274,9 @@ class InterfaceServer:
         try:
             arguments = checked_call(message.call, message.arguments)
         except ServiceError as error:
+            self.counts[f"call-{error.code}"] += 1
+            if self._call_refused is not None:
+                self._call_refused(f"{session.token}/{message.number}", error.code)
             session.send(CallReply(message.number, error.code, error.detail))
             return
         if message.number not in calls:

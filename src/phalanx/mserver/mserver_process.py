@@ -15,6 +15,7 @@ from phalanx.errors import ConfigurationError
 from phalanx.mserver.open_link import addresses_of, open_link
 from phalanx.mserver.open_records import open_records, stored_rows
 from phalanx.mserver.service_config import ServiceConfig
+from phalanx.mserver.service_journal import open_service_journal
 from phalanx.mserver.service_process import ServiceProcess
 from phalanx.mserver.status_socket import StatusSocket, status_path
 from phalanx.service.effects import SetRecord
@@ -31,8 +32,14 @@ class MserverProcess:
     ConfigurationError if it cannot begin; nothing is left open then."""
 
     def __init__(
-        self, config: ServiceConfig, name: str, state: Path, times: ServiceTimes | None = None
+        self,
+        config: ServiceConfig,
+        name: str,
+        state: Path,
+        times: ServiceTimes | None = None,
+        journal: Path | None = None,
     ) -> None:
+        """`journal`: the folder of its journal, if it is to write one."""
         if name not in config.servers:
             known = ", ".join(config.servers)
             raise ConfigurationError("name", name, f"no such mserver; the file has {known}")
@@ -50,6 +57,8 @@ class MserverProcess:
             now = time.monotonic_ns()
             self.machine = Mserver(self.me, config.set_tree, records, times, now)
             self._codec = MessageCodec(config.cluster)
+            self._journal = open_service_journal(config, self._opened, journal)
+            self._tree, self._records = config.set_tree, rows.records
             self.process = ServiceProcess(
                 self.me,
                 self.machine,
@@ -59,6 +68,7 @@ class MserverProcess:
                 self._codec,
                 addresses_of(config, self._link),
                 listeners={each: config.below(each) for each in config.sets},
+                journal=self._journal,
             )
         except BaseException:
             self._link.close()
@@ -73,6 +83,8 @@ class MserverProcess:
         except BaseException:
             await self.stop()
             raise
+        if self._journal is not None:
+            self._journal.start("SERVER", self._tree, self._records, self.counts)
         self.process.start()
 
     async def run(self, stop: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
@@ -91,7 +103,12 @@ class MserverProcess:
 
     async def stop(self) -> None:
         """Release everything, as a crash would. Safe to call twice."""
+        failed = self.process.has_failed
         self.process.stop()
+        if self._journal is not None:
+            states = [(log.state, not log.is_idle) for _, log in sorted(self.machine.logs.items())]
+            self._journal.stop_server(states, sorted(self.machine.joiners), failed)
+            self._journal = None
         await self._status.stop()
         self._link.close()
         self._opened.close()
@@ -99,16 +116,20 @@ class MserverProcess:
     def status(self) -> dict[str, Any]:
         """What `phalanx ms tree` shows."""
         host, port = self._link.local
-        counts = self.process.counts + self._link.counts
-        counts.update({f"refused-{why}": n for why, n in self._codec.refused.items()})
         return {
             "name": self.me.name,
             "incarnation": self.me.incarnation,
             "address": f"{host}:{port}",
             "keys": self._link.keys,
             "sets": {name: set_status(state) for name, state in self.machine.states().items()},
-            "counts": dict(counts),
+            "counts": self.counts(),
         }
+
+    def counts(self) -> dict[str, int]:
+        """What was sent, received, refused and dropped, by reason."""
+        counts = self.process.counts + self._link.counts
+        counts.update({f"refused-{why}": n for why, n in self._codec.refused.items()})
+        return dict(counts)
 
 
 def set_status(state: SetState) -> dict[str, Any]:

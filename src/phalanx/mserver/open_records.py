@@ -23,6 +23,8 @@ class OpenRecords:
         self._identity = identity
         self.records = records
         self.me = MemberId(name, int(records.facts["incarnation"]))
+        self.life = identity.member.incarnation
+        """Grows with every start of a process with this name and state."""
 
     def close(self) -> None:
         """Close the database and release the name. Safe to call twice."""

@@ -22,6 +22,7 @@ from phalanx.mserver.datagram_link import DatagramLink
 from phalanx.mserver.durable_rows import DurableRows
 from phalanx.mserver.peer_sessions import Address
 from phalanx.mserver.record_store import RecordStore
+from phalanx.mserver.service_journal import ServiceJournal
 from phalanx.service.effects import (
     Ignored,
     Multicast,
@@ -31,7 +32,7 @@ from phalanx.service.effects import (
     SetForgotten,
     SetRecord,
 )
-from phalanx.service.inputs import InterfaceInput, MessageReceived, TimerDue
+from phalanx.service.inputs import CallSubmitted, InterfaceInput, MessageReceived, TimerDue
 from phalanx.service.message_codec import MessageCodec
 from phalanx.service.messages import ServiceEnvelope, ServiceMessage
 
@@ -73,6 +74,7 @@ class ServiceProcess:
         listeners: Mapping[str, Sequence[str]] | None = None,
         more_records: MoreRecords = lambda effects: {},
         take_effect: TakeEffect = lambda effect: None,
+        journal: ServiceJournal | None = None,
     ) -> None:
         self.me = me
         self.machine = machine
@@ -87,6 +89,7 @@ class ServiceProcess:
         self._interfaces: dict[str, Address] = {}
         self._more_records = more_records
         self._take_effect = take_effect
+        self._journal = journal
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ns: int | None = None
         self._writing = False
@@ -125,6 +128,11 @@ class ServiceProcess:
         if self._late_timer is not None:
             self._late_timer.cancel()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error has ended the process: machine and records may differ."""
+        return self.failed.done() and not self.failed.cancelled()
+
     def feed(self, given: InterfaceInput) -> None:
         """Give the machine an input soon, together with others that come meanwhile."""
         if not self._inputs:
@@ -152,6 +160,8 @@ class ServiceProcess:
         changes.update(self._more_records(effects))
         if changes:
             self._write({**self._late, **changes})
+        if self._journal is not None:
+            self._journal.record(effects)
         for effect in effects:
             match effect:
                 case Send(to, message):
@@ -254,6 +264,10 @@ class ServiceProcess:
     def _take_inputs(self) -> None:
         """One batch of all inputs that are there."""
         given, self._inputs = self._inputs, []
+        if self._journal is not None:
+            for each in given:
+                if isinstance(each, CallSubmitted):
+                    self._journal.submitted(each.call)
         self.perform(self.machine.steps(time.monotonic_ns(), given))
 
     def _is_from(self, sender: MemberId, source: Address) -> bool:

@@ -28,13 +28,17 @@ from phalanx.pipeline.audit.part_reader import GroupFiles
 from phalanx.pipeline.audit.prepare import PreparedGroup
 from phalanx.pipeline.audit.receipts import receipts
 from phalanx.pipeline.audit.reports import reports
+from phalanx.pipeline.audit.service.judge_service import is_service, judge_service
 from phalanx.pipeline.audit.synchrony import marker_sides, safe_prefix, virtual_synchrony
 from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts, judged, overall
 from phalanx.pipeline.audit.view_checks import view_checks
 from phalanx.pipeline.group_tables import GroupKey, GroupTables
 from phalanx.pipeline.segment_stats import JournalFacts
 from phalanx.verify.properties import PROPERTIES
+from phalanx.verify.service.service_properties import SERVICE_PROPERTIES
 
+ALL_PROPERTIES = (*PROPERTIES, *SERVICE_PROPERTIES)
+"""Those of groups, and those of the membership service."""
 MESSAGE_CHECKS: tuple[Callable[[PreparedGroup], None], ...] = (
     integrity,
     no_duplication,
@@ -55,10 +59,10 @@ MESSAGE_CHECKS: tuple[Callable[[PreparedGroup], None], ...] = (
 def wanted(properties: Sequence[str] | None) -> tuple[str, ...]:
     """The properties that are meant, in their order. PipelineError for an unknown name."""
     for name in properties or ():
-        if name not in PROPERTIES:
-            remedy = f"choose among {', '.join(PROPERTIES)}"
+        if name not in ALL_PROPERTIES:
+            remedy = f"choose among {', '.join(ALL_PROPERTIES)}"
             raise PipelineError(f"property {name!r}", "there is no such property", remedy)
-    return tuple(name for name in PROPERTIES if properties is None or name in properties)
+    return tuple(name for name in ALL_PROPERTIES if properties is None or name in properties)
 
 
 def audit_groups(groups: Iterable[GroupTables], properties: Sequence[str] | None = None) -> Audit:
@@ -69,14 +73,22 @@ def audit_groups(groups: Iterable[GroupTables], properties: Sequence[str] | None
 
 
 def summed(runs: Iterable[RunVerdicts], names: Sequence[str]) -> Audit:
-    """The verdicts on some groups, and overall."""
+    """The verdicts on some groups and services, and overall. A property is left out if none of
+    them could have it."""
     ordered = tuple(sorted(runs, key=lambda run: (run.run, run.cluster, run.group)))
-    return Audit({name: overall(name, ordered, KEPT) for name in names}, ordered)
+    properties = {}
+    for name in names:
+        having = [run for run in ordered if name in run.properties]
+        if having or (not ordered and name in PROPERTIES):
+            properties[name] = overall(name, having, KEPT)
+    return Audit(properties, ordered)
 
 
-def judge_group(tables: GroupTables, names: Sequence[str] = PROPERTIES) -> RunVerdicts:
-    """The verdicts on one group in one run."""
+def judge_group(tables: GroupTables, names: Sequence[str] = ALL_PROPERTIES) -> RunVerdicts:
+    """The verdicts on one group, or one service, in one run."""
     refuse_second_journals(tables.key, tables.journals)
+    if is_service(tables.key):
+        return judge_service(tables, names)
     columns, out = GroupColumns(tables), GroupFindings()
     prepared = PreparedGroup(columns, out)
     for check in MESSAGE_CHECKS:
@@ -117,7 +129,7 @@ def verdicts_of(
     run: Chronicle, out: GroupFindings, names: Sequence[str], found: RunVerdicts
 ) -> RunVerdicts:
     """Puts the verdicts on these properties into `found`, which has the facts."""
-    for name in names:
+    for name in (name for name in names if name in PROPERTIES):
         examples = [violation_of(run, finding) for finding in out.examples(name)]
         examples.sort(
             key=lambda v: (v.sender or "", v.sender_incarnation or 0, v.first or 0, v.text)

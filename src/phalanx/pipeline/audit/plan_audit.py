@@ -14,6 +14,7 @@ from phalanx.pipeline.audit.judge import judge_group, judge_large_group, summed
 from phalanx.pipeline.audit.judge_views import judge_window, judge_window_of_files
 from phalanx.pipeline.audit.large_group import PART_ROWS, RunTasks, encoded_task, run_large_task
 from phalanx.pipeline.audit.part_reader import GroupFiles
+from phalanx.pipeline.audit.service.judge_service import is_service
 from phalanx.pipeline.audit.verdicts import Audit, RunVerdicts
 from phalanx.pipeline.engine import Engine, Progress, choose, run_encoded, run_plan
 from phalanx.pipeline.group_plan import GroupTask, by_group, joined, rows_max, rows_of
@@ -80,7 +81,9 @@ def audit_plan(
 
 
 def _judged(tables: GroupTables, names: Sequence[str], window: TimeWindow) -> RunVerdicts | None:
-    return judge_window(tables, names, window) if window else judge_group(tables, names)
+    if window and not is_service(tables.key):
+        return judge_window(tables, names, window)
+    return judge_group(tables, names)
 
 
 def _there(runs: Iterable[RunVerdicts | None]) -> list[RunVerdicts]:
@@ -114,12 +117,13 @@ def run_task(shared: bytes, data: bytes) -> bytes:
 
 def _by_size(plan: GroupTask, large_rows: int) -> tuple[list[GroupTask], dict[GroupKey, GroupTask]]:
     """The groups to judge as a whole, and those to judge in parts; none of either if there is no
-    large one."""
+    large one. A service is always judged as a whole."""
     small: list[GroupTask] = []
     large: dict[GroupKey, GroupTask] = {}
     if rows_max(plan) > large_rows:
         for key, task in by_group(plan).items():
-            if rows_max(task) > large_rows and rows_of(task) > large_rows:
+            large_one = rows_max(task) > large_rows and rows_of(task) > large_rows
+            if large_one and not is_service(key):
                 large[key] = task
             else:
                 small.append(task)

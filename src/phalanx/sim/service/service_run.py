@@ -21,6 +21,7 @@ from phalanx.sim.service.fault_storm import (
 )
 from phalanx.sim.service.group_clients import NAMES, GroupClients
 from phalanx.sim.service.group_rest import group_unrest, last_states, live_groups
+from phalanx.sim.service.service_journals import ServiceJournals
 from phalanx.sim.service.service_mutants import service_mutant
 from phalanx.sim.service.service_world import ServiceWorld
 from phalanx.sim.service.set_rest import unrest
@@ -65,16 +66,21 @@ class ServiceRun(msgspec.Struct, frozen=True):
     """Virtual time from the last fault to rest."""
 
 
-def run_service(seed: int, plan: ServicePlan, mutant: str | None = None) -> ServiceRun:
-    """Play one seed."""
+def run_service(
+    seed: int,
+    plan: ServicePlan,
+    mutant: str | None = None,
+    journals: ServiceJournals | None = None,
+) -> ServiceRun:
+    """Play one seed; `journals` takes down what its processes would write."""
     with without_garbage_collection(), service_mutant(mutant):
-        return _run(seed, plan)
+        return _run(seed, plan, journals)
 
 
-def _run(seed: int, plan: ServicePlan) -> ServiceRun:
+def _run(seed: int, plan: ServicePlan, journals: ServiceJournals | None) -> ServiceRun:
     rng = Random(seed)
     topology = random_tree(rng, plan.levels or rng.choice((2, 2, 3)))
-    world = ServiceWorld(rng, topology, ServiceTimes())
+    world = ServiceWorld(rng, topology, ServiceTimes(), journals)
     kinds = KINDS_OF_FAULT_WITH_CALLS if plan.calls else KINDS_OF_FAULT
     storm = FaultStorm(world, rng, (*kinds, *MORE_KINDS) if plan.all_faults else kinds, plan.snipe)
     clients = GroupClients(world, rng) if plan.calls else None
@@ -99,8 +105,11 @@ def _run(seed: int, plan: ServicePlan) -> ServiceRun:
     ended = world.now
     violations = _until_rest(world, clients)
     rest_s = (world.now - ended) / SECOND
+    undisturbed = world.now
     if clients is not None and not violations and not world.is_broken:
         violations = _late_calls(world, rng, clients)
+    if journals is not None:
+        journals.finish(world, undisturbed, settled=not world.is_broken)
     violations = [*world.checks.violations, *world.group_checks.violations, *violations]
     world.counts["commits"] = world.checks.commits
     world.counts.update(world.group_checks.counts)
@@ -122,6 +131,8 @@ def _single_crash(
     world.counts["excluded alive"] = world.counts["excluded: live"] - before
     world.start(host)
     violations = _until_rest(world, clients)
+    if world.journals is not None:
+        world.journals.finish(world, world.now, settled=not world.is_broken)
     violations = [*world.checks.violations, *world.group_checks.violations, *violations]
     world.counts.update(world.group_checks.counts)
     return ServiceRun(seed, tuple(violations), world.digest(), dict(world.counts), 0.0)

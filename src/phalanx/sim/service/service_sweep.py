@@ -6,10 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from phalanx.sim.service.service_journals import ServiceJournals
 from phalanx.sim.service.service_run import ServicePlan, ServiceRun, run_service
 from phalanx.sim.worker_pool import in_order
 
@@ -46,7 +48,7 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 """What `phalanx sim service` reports of the counts of its runs."""
 
-Task = tuple[int, ServicePlan, str | None]
+Task = tuple[int, ServicePlan, str | None, Path | None]
 
 
 class ServiceTally(msgspec.Struct):
@@ -95,11 +97,13 @@ def sweep_service(
     mutant: str | None = None,
     jobs: int | None = None,
     progress: Callable[[ServiceTally], None] | None = None,
+    journals: Path | None = None,
 ) -> ServiceTally:
-    """Seeds from the first up to, not including, the second."""
+    """Seeds from the first up to, not including, the second. With `journals`, each run leaves the
+    journals of its processes in a folder below that one."""
     total = ServiceTally()
     workers = max(1, min(jobs or os.cpu_count() or 1, seeds[1] - seeds[0]))
-    with closing(in_order(_work, _tasks(seeds, plan, mutant), workers)) as runs:
+    with closing(in_order(_work, _tasks(seeds, plan, mutant, journals), workers)) as runs:
         for run in runs:
             total.add(run)
             if progress is not None:
@@ -107,10 +111,18 @@ def sweep_service(
     return total
 
 
-def _tasks(seeds: tuple[int, int], plan: ServicePlan, mutant: str | None) -> Iterator[Task]:
+def _tasks(
+    seeds: tuple[int, int], plan: ServicePlan, mutant: str | None, journals: Path | None
+) -> Iterator[Task]:
     for seed in range(*seeds):
-        yield seed, plan, mutant
+        yield seed, plan, mutant, journals
 
 
 def _work(task: Task) -> ServiceRun:
-    return run_service(*task)
+    seed, plan, mutant, folder = task
+    if folder is None:
+        return run_service(seed, plan, mutant)
+    journals = ServiceJournals(f"service-{seed}")
+    run = run_service(seed, plan, mutant, journals)
+    journals.write(folder)
+    return run

@@ -28,6 +28,7 @@ from phalanx.service.set_tree import SetTree
 from phalanx.service.values import Gid, Vid
 from phalanx.sim.service.group_checks import GroupChecks
 from phalanx.sim.service.service_checks import LogChecks
+from phalanx.sim.service.service_journals import ServiceJournals
 from phalanx.sim.service.simulated_hosts import Host, SimInterface, SimServer
 from phalanx.sim.service.tree_plan import installed
 
@@ -35,10 +36,18 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class ServiceWorld:
-    """See the module. `cut_short` may stop a server in the middle of its effects."""
+    """See the module. `cut_short` may stop a server in the middle of its effects; `journals` takes
+    down what happens."""
 
-    def __init__(self, rng: Random, topology: SetTree, times: ServiceTimes) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        topology: SetTree,
+        times: ServiceTimes,
+        journals: ServiceJournals | None = None,
+    ) -> None:
         self.rng = rng
+        self.journals = journals
         self.topology = topology
         self.times = times
         self.now = 0
@@ -93,6 +102,8 @@ class ServiceWorld:
     def start(self, host: Host) -> None:
         """Boot, or come back with what is on disk."""
         host.wakes_at = 0
+        if self.journals is not None:
+            self.journals.started(self, host)
         if isinstance(host, SimServer):
             host.machine = Mserver(host.gid, self.topology, host.disk, self.times, self.now)
             for record in host.disk.values():
@@ -109,6 +120,8 @@ class ServiceWorld:
         if isinstance(host, SimInterface) and host.machine is not None:
             host.were_down.update(host.machine.book.members)
         host.machine = None
+        if self.journals is not None:
+            self.journals.crashed(self, host)
         if wipe and isinstance(host, SimServer):
             host.disk = {}
             host.incarnation += 1
@@ -137,6 +150,8 @@ class ServiceWorld:
     def submit(self, host: SimInterface, call: CallSubmitted) -> None:
         """A client makes a call."""
         if host.machine is not None:
+            if self.journals is not None:
+                self.journals.submitted(self, host, call.call)
             self._carry_out(host, host.machine.step(self.now, call))
 
     def _sleep(self, host: Host) -> None:
@@ -167,6 +182,8 @@ class ServiceWorld:
 
     def _transaction(self, host: SimInterface, done: list[effects.ServiceEffect]) -> None:
         """Records and notices first, then messages and answers."""
+        if self.journals is not None:
+            self.journals.done(self, host, done)
         for effect in done:
             match effect:
                 case effects.Persist(record):
@@ -200,6 +217,8 @@ class ServiceWorld:
 
     def _effect(self, server: SimServer, effect: effects.ServiceEffect) -> None:
         self.counts[type(effect).__name__] += 1
+        if self.journals is not None:
+            self.journals.done(self, server, (effect,))
         match effect:
             case effects.Send(to, message):
                 self._send(server, to.name, message)
@@ -223,6 +242,8 @@ class ServiceWorld:
                 self.checks.applied(server.gid, effect)
                 if effect.commit.id.origin == server.gid:
                     self.group_checks.decided(self, server, effect)
+                    if self.journals is not None:
+                        self.journals.decided(self, server, effect)
                 self.cut_short(server, effect)
             case effects.StateStable():
                 self.checks.stable(server.gid, effect)

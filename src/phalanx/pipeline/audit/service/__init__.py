@@ -1,0 +1,1 @@
+"""The audit of the membership service: the properties of `verify.service`, from Arrow tables."""

@@ -1,0 +1,1 @@
+"""Checkers of the membership service on recorded rows (docs/guarantees.md)."""
