@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from phalanx.cli.engine_options import ENGINE, SINCE, UNTIL, each_group, window_of
+from phalanx.cli.history_service import service_command
 from phalanx.cli.spark_options import AS_JSON, AT, MASTER
 from phalanx.runtime.short_names import ShortNames, of_labels
 from phalanx.text import one_line
@@ -51,6 +52,7 @@ def history(ctx: click.Context) -> None:
       phalanx history views demo journals/
       phalanx history view-at demo ada 2026-11-15T12:00:00Z journals/
       phalanx history why demo ada journals/
+      phalanx history service journals/ --group orders
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -272,3 +274,6 @@ def _view_lines(view: dict[str, Any], several: bool) -> list[str]:
     if view["absent"]:
         lines.append(f"    no journal shows its installation by {' '.join(view['absent'])}")
     return lines
+
+
+history.add_command(service_command)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from phalanx.errors import FileError
+from phalanx.journal.segment import SUFFIX as SEGMENT_SUFFIX
+from phalanx.journal.service_schema import SERVICE_GROUP
 from phalanx.service.calls.attributes import check_member_changes
 from phalanx.service.calls.call_errors import BadRule, ServiceError
 from phalanx.service.rules.rule_parser import parse_rule
@@ -64,27 +67,34 @@ def check_rule(rule: str, as_json: bool) -> None:
 @rules.command("replay")
 @click.argument("history", type=click.Path(path_type=Path))
 @click.option("--rule", required=True, help="The rule to try.")
+@click.option("--group", metavar="NAME", help="Only this group: its uid, or its name in journals.")
 @click.option("--all", "whole", is_flag=True, help="Print views of which it is not asked, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one on each line.")
-def replay_rule(history: Path, rule: str, whole: bool, as_json: bool) -> None:
+def replay_rule(history: Path, rule: str, group: str | None, whole: bool, as_json: bool) -> None:
     """Try a survive rule on the recorded views of groups.
 
-    HISTORY has one JSON object on each line, as `phalanx ms join_group --json` prints them: `uid`,
-    `vid`, `members`, `cause`, and `attributes`, an object of the attributes of each member, if
-    conditions are to be tried. Lines without `vid` are skipped. A rule is asked of views that
-    lack a member of the view before, unless the cause is that it left.
+    HISTORY is a folder of journals of a service, an export of them, or a lake; or a file with one
+    JSON object on each line, as `phalanx ms join_group --json` prints them: `uid`, `vid`,
+    `members`, `cause`, and `attributes`, an object of the attributes of each member, if conditions
+    are to be tried. Lines without `vid` are skipped. A rule is asked of views that lack a member of
+    the view before, unless the cause is that it left.
 
     Exit code 0 if the rule holds wherever it is asked, 1 if a part of a group would have ended.
 
     \b
     Example:
       phalanx ms rules replay history.jsonl --rule 'fraction > 0.5'
+      phalanx ms rules replay lake/ --group orders --rule 'has ada'
     """
     try:
         parsed = parse_rule(rule)
     except BadRule as error:
         raise click.UsageError(str(error)) from None
-    rows = replay(parsed, read_history(history))
+    recorded = history.is_dir() or history.suffix == SEGMENT_SUFFIX
+    views = recorded_views(history, group) if recorded else read_history(history)
+    if not recorded and group is not None:
+        views = [view for view in views if view.uid == group]
+    rows = replay(parsed, views)
     for row in rows:
         if row.asked or whole:
             click.echo(json.dumps(asdict(row)) if as_json else one_line(line_of(row)))
@@ -121,6 +131,32 @@ def read_history(path: Path) -> list[RecordedView]:
             raise FileError(str(path), number, str(error), remedy) from None
         if view is not None:
             views.append(view)
+    return views
+
+
+def recorded_views(path: Path, group: str | None) -> list[RecordedView]:
+    """The views of groups in journals, an export or a lake, each once, in their order. Groups of
+    several runs are kept apart. JournalError or PipelineError for what cannot be read."""
+    from phalanx.pipeline.engine import run_plan
+    from phalanx.pipeline.group_plan import plan_groups
+    from phalanx.pipeline.history.service_history import service_history
+
+    plan = plan_groups([str(path)], group=SERVICE_GROUP)
+    views: list[RecordedView] = []
+    for events in run_plan(plan, partial(service_history, group), engine="local", master=None):
+        for event in (event for event in events if event.kind == "VIEW"):
+            texts = zip(event.members, event.attributes, strict=False)
+            attributes = {
+                member: {
+                    key: each
+                    for key, each in check_member_changes(member, json.loads(text)).items()
+                    if each is not None
+                }
+                for member, text in texts
+            }
+            uid = f"{event.run}/{event.uid}" if event.simulated else event.uid
+            members = tuple(event.members)
+            views.append(RecordedView(uid, event.vid, members, event.cause, attributes))
     return views
 
 
