@@ -23,12 +23,26 @@ def speaker(topology: SetTree, state: SetState) -> Gid | None:
 
 def parent_wanted(topology: SetTree, me: Gid, state: SetState) -> Entry | None:
     """A set without a parent takes the configured one if it is in view, else the most senior
-    member as acting parent (rule H1). The most senior proposes it."""
+    member as acting parent, one that is configured for the set if there is any (rule H1). The most
+    senior proposes it."""
     if topology.above(state.set) is None or state.parent is not None or state.view[0] != me:
         return None
     configured = topology.sets[state.set].parent
     known = [m for m in state.view if m.name == configured]
-    return SetParent(known[0] if known else state.view[0])
+    return SetParent((*known, *_of_the_set(topology, state), state.view[0])[0])
+
+
+def stranger_gives_way(topology: SetTree, me: Gid, state: SetState) -> Entry | None:
+    """A parent that is in the set only as acting parent of a child set gives its task to a member
+    that is configured for the set: it could not leave otherwise."""
+    if topology.above(state.set) is None or state.parent != me:
+        return None
+    own = _of_the_set(topology, state)
+    return SetParent(own[0]) if own and me not in own else None
+
+
+def _of_the_set(topology: SetTree, state: SetState) -> list[Gid]:
+    return [m for m in state.view if m.name in topology.sets[state.set].members]
 
 
 def parent_returns(topology: SetTree, me: Gid, states: States, name: str) -> Entry | None:

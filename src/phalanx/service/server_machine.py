@@ -269,6 +269,8 @@ class Mserver:
             return (parent,)
         if (parent := hierarchy.parent_returns(topology, me, states, name)) is not None:
             return (parent,)
+        if (parent := hierarchy.stranger_gives_way(topology, me, state)) is not None:
+            return (parent,)
         for child in topology.children(name):
             if child in states:
                 kid = hierarchy.kid_wanted(topology, me, states, child)

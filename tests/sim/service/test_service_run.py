@@ -97,6 +97,18 @@ def test_servers_leave_for_good_and_ways_are_cut_in_one_direction() -> None:
         assert tally.cases()[case] > 0
 
 
+def test_a_part_that_had_narrowed_the_scope_of_a_group_meets_the_others() -> None:
+    plan = ServicePlan(faults=14, calls=20, all_rights=True, all_faults=True)
+    assert run_service(30017, plan).violations == ()
+
+
+def test_a_stranger_that_acts_as_parent_gives_way_to_a_member_of_the_set() -> None:
+    """The configured parent had left for good, and the most senior member was in the set only as
+    acting parent of a set below: it could never leave."""
+    plan = ServicePlan(levels=4, faults=14, all_faults=True)
+    assert run_service(50004, plan).violations == ()
+
+
 def test_an_unknown_mutant_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="mutant"), service_mutant("no-such"):
         pass
