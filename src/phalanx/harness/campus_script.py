@@ -40,7 +40,8 @@ class CampusScript:
         self._network = network
         (folder / "cluster.key").write_text(secrets.token_hex(32))
         file = folder / "service.toml"
-        text = campus_config(campus, network.address, key=_key(), multicast=True)
+        fan_out = campus.buildings[-1]  # reached by copies, in sets that use multicast
+        text = campus_config(campus, network.address, key=_key(), multicast=True, fan_out=fan_out)
         file.write_text(text)
         self.processes = ServiceProcesses(file, folder / "state", self._spawn)
         self._print = print_line

@@ -115,15 +115,18 @@ class ServiceProcesses:
 
     def is_whole(self, down: Collection[str] = ()) -> bool:
         """Whether each set has one component with all members but those that are down, and each
-        live interface a home."""
+        live interface a home. Where some are down, acting parents may be members too."""
         statuses = self.statuses()
         homes: set[str] = set()
-        for each in self.config.sets.values():
-            expected = {name for name in each.members if name not in down}
+        for own in self.config.sets.values():
+            expected = {name for name in own.members if name not in down}
             states = set()
             for name in expected:
-                seen = statuses.get(name, {"sets": {}})["sets"].get(each.name)
-                if seen is None or {v.rpartition(".")[0] for v in seen["view"]} != expected:
+                seen = statuses.get(name, {"sets": {}})["sets"].get(own.name)
+                if seen is None:
+                    return False
+                view = {each.rpartition(".")[0] for each in seen["view"]}
+                if not view >= expected or (view != expected and (not down or view & {*down})):
                     return False
                 states.add(seen["vid"])
                 homes |= {

@@ -72,6 +72,14 @@ class MembershipBook:
                 return member
         return None
 
+    def lives_in(self, name: str) -> bool:
+        """Whether a member here lives in the group with this name or uid."""
+        return any(
+            name in (held.uid, group.name)
+            for held in self.members.values()
+            if held.view is not None and not held.over and (group := self.groups.get(held.uid))
+        )
+
     def link(self, member: str, parent: str) -> list[DurableRecord]:
         """A member of a subgroup, and the one of the same client in the parent group."""
         held = self.members.get(member)
