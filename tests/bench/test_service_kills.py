@@ -30,7 +30,10 @@ def test_a_machine_that_dies_is_out_of_its_groups_and_no_other_call_is_refused()
 def test_calls_of_groups_without_faults_are_never_refused(scenario: str) -> None:
     """The bound on a new view is monitor, replies, grace and two rounds for each level."""
     pytest.importorskip("cryptography")
-    for fault in checked(killed(scenario))["faults"]:
+    found = checked(killed(scenario))
+    if scenario == "lans":  # what the others may lose: docs/results/2026-11-20-service-real.md
+        assert found["ended"] == []
+    for fault in found["faults"]:
         assert fault["calls"] > 0
         assert fault.get("new_view_s", 0.0) < NEW_VIEW_SECONDS, fault
 
