@@ -233,7 +233,8 @@ class MemberInterface:
         call = work.call
         if result.bound and not result.error:
             return self._bound(now, id_, result.bound)
-        if result.error.startswith("no-such-group") and self.book.lives_in(call.name):
+        lost = result.error.startswith("no-such-group") and self.book.lives_in(call.name)
+        if lost and call.kind != "merge":  # of a merge it may be the other group that is not there
             return []  # its owners are lost: the call is repeated while the group is claimed (G10)
         if call.kind == "join" and result.error:
             refused = self._join_refused(now, call, result)
