@@ -100,16 +100,13 @@ def test_both_hold_on_simulated_runs(seed: int) -> None:
     assert (compared(journals, truth), broken) == ((), set())
 
 
-@pytest.mark.parametrize(
-    ("mutant", "seed"),
-    [
-        ("bare-home", 0),
-        ("number-reuse", 0),
-        ("stable-at-once", 0),
-    ],
-)
-def test_both_find_what_the_simulator_finds(mutant: str, seed: int) -> None:
-    journals, truth, broken = played(seed, mutant)
+@pytest.mark.parametrize("mutant", ["bare-home", "number-reuse", "stable-at-once"])
+def test_both_find_what_the_simulator_finds(mutant: str) -> None:
+    """In the first run that the simulator finds broken; which it is depends on the protocol."""
+    for seed in range(12):
+        journals, truth, broken = played(seed, mutant)
+        if broken:
+            break
     assert broken
     assert {SERVICE_BY_NAME[name].rule for name in compared(journals, truth)} >= broken
 
