@@ -249,7 +249,7 @@ def test_a_full_disk_ends_an_mserver_with_one_line(cluster: Cluster) -> None:
     cluster.start("top-1", "top-2", "s2-1")
     words = ["mserver", "--config", str(cluster.file), "--name", "s1-1", "--state"]
     limited = subprocess.run(
-        [sys.executable, "-c", LIMITED, "60000", *words, str(cluster.state)],
+        [sys.executable, "-c", LIMITED, "30000", *words, str(cluster.state)],
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,

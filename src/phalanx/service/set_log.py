@@ -114,6 +114,8 @@ class SetLog:
             case inputs.ProposeUnion(change, other, united):
                 if not self.is_member or not self.is_idle:
                     return [effects.ChangeDropped(change.id)]
+                if self._promises.apart is not None:
+                    return [effects.ChangeDropped(change.id), *self._renew(now)]
                 to = tuple(m for m in united.view if m != self.me)
                 return self._coordinate(now, Coordination(change, to, other=other, united=united))
             case inputs.ConfirmAnswers(token):
@@ -262,7 +264,8 @@ class SetLog:
             return [effects.Ignored("in an election", sender)]
         isolated = (*self.isolated, *message.isolated)
         if not self._promises.may_acknowledge(message, sender, self.me, view, isolated):
-            return [Send(sender, self._say.answer(message, "busy"))]
+            busy = Send(sender, self._say.answer(message, "busy"))
+            return [busy, *self._renew(now)] if message.other is not None else [busy]
         known, work, self._work = self._promises, self._work, None
         out: Effects = self._set_apart(message.isolated)
         if work is not None and work.united is not None:
@@ -272,6 +275,14 @@ class SetLog:
         self._promises = known.acknowledged(acked, self.isolated)
         out += [effects.Persist(self.record())] if self._promises != known else []
         return [*out, Send(sender, self._say.answer(message, "acked"))]
+
+    def _renew(self, now: int) -> Effects:
+        """A union has to wait because of a change that was acknowledged on this base. If that one
+        came to nothing, a change without entries leads to a base that is free."""
+        if self._promises.apart is None or not self.is_idle:
+            return []
+        self._queue = self._queue.with_change(renewal(self.me))
+        return self._start(now)
 
     def _commits(self, now: int, sender: Gid, commits: tuple[Commit, ...]) -> Effects:
         out, one = Effects(), len(commits) == 1  # of several too early ones none is asked about
