@@ -10,6 +10,7 @@ import msgspec
 from phalanx.service import messages
 from phalanx.service.coordination import Coordination
 from phalanx.service.coordinator_election import CoordinatorElection
+from phalanx.service.effects import Send
 from phalanx.service.entries import ChangeId
 from phalanx.service.messages import Commit
 from phalanx.service.values import Gid, Vid
@@ -27,6 +28,11 @@ class LogMessages(msgspec.Struct, frozen=True):
         return messages.Initiate(
             self.set, self.base, work.change, self.isolated, work.other, work.round
         )
+
+    def initiates(self, work: Coordination) -> list[Send]:
+        """The question to everybody who is asked and heard."""
+        message = self.initiate(work)
+        return [Send(to, message) for to in work.targets if to not in self.isolated]
 
     def answer(self, asked: messages.Initiate, status: Literal["acked", "busy"]) -> messages.Ack:
         id_, round_ = asked.change.id, asked.round

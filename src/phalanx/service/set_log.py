@@ -112,9 +112,7 @@ class SetLog:
                 self._queue = self._queue.with_change(change)
                 return self._start(now)
             case inputs.ProposeUnion(change, other, united):
-                if not self.is_member or not self.is_idle:
-                    return [effects.ChangeDropped(change.id)]
-                if self._promises.apart is not None:
+                if not self.is_member or not self.is_idle or self._promises.apart is not None:
                     return [effects.ChangeDropped(change.id), *self._renew(now)]
                 to = tuple(m for m in united.view if m != self.me)
                 return self._coordinate(now, Coordination(change, to, other=other, united=united))
@@ -209,11 +207,7 @@ class SetLog:
         self._promises = self._promises.begun(acked, self.isolated)
         self._work = work = work.in_round(self._promises.round, self.isolated)
         self._timers = self._timers.without("commit").armed("ack", now + self._times.ack_ns)
-        return [effects.Persist(self.record()), *self._send_initiate(work), *self._try_commit(now)]
-
-    def _send_initiate(self, work: Coordination) -> Effects:
-        targets = [to for to in work.targets if to not in self.isolated]
-        return [Send(to, self._say.initiate(work)) for to in targets]
+        return [effects.Persist(self.record()), *self._say.initiates(work), *self._try_commit(now)]
 
     def _ack(self, now: int, sender: Gid, message: messages.Ack) -> Effects:
         if message.status == "applied":
@@ -239,20 +233,18 @@ class SetLog:
         self._work = work = work.next_try(self.isolated)
         self._timers = self._timers.armed("ack", now + self._times.ack_ns)
         if work.tries <= self._times.ack_retries:
-            return self._send_initiate(work)
+            return [*self._say.initiates(work)]
         silent = work.silent(self.isolated)
         if work.united is not None:
-            return [*self._abandon_union(), *self._isolate(now, silent)]
+            return [*self._abandon_union(work), *self._isolate(now, silent)]
         kept = tuple(t for t in work.targets if t in self._chain.view or t not in silent)
         self._work = replace(work, targets=kept)
         return self._isolate(now, silent) or self._try_commit(now)
 
-    def _abandon_union(self) -> Effects:
-        assert self._work is not None
-        dropped = effects.ChangeDropped(self._work.change.id)
+    def _abandon_union(self, work: Coordination) -> Effects:
         self._work, self._promises = None, self._promises.expecting(None)
         self._timers = self._timers.without("ack")
-        return [dropped, effects.Persist(self.record())]
+        return [effects.ChangeDropped(work.change.id), effects.Persist(self.record())]
 
     # -------------------------------------------------------------- a change of another member
 
@@ -264,8 +256,7 @@ class SetLog:
             return [effects.Ignored("in an election", sender)]
         isolated = (*self.isolated, *message.isolated)
         if not self._promises.may_acknowledge(message, sender, self.me, view, isolated):
-            busy = Send(sender, self._say.answer(message, "busy"))
-            return [busy, *self._renew(now)] if message.other is not None else [busy]
+            return [Send(sender, self._say.answer(message, "busy")), *self._renew(now)]
         known, work, self._work = self._promises, self._work, None
         out: Effects = self._set_apart(message.isolated)
         if work is not None and work.united is not None:
@@ -277,8 +268,7 @@ class SetLog:
         return [*out, Send(sender, self._say.answer(message, "acked"))]
 
     def _renew(self, now: int) -> Effects:
-        """A union has to wait because of a change that was acknowledged on this base. If that one
-        came to nothing, a change without entries leads to a base that is free."""
+        """A change acknowledged here stops unions: if it came to nothing, leave this base."""
         if self._promises.apart is None or not self.is_idle:
             return []
         self._queue = self._queue.with_change(renewal(self.me))
@@ -376,7 +366,7 @@ class SetLog:
             return []
         work = self._work
         if work is not None:
-            out += self._abandon_union() if work.united else self._coordinate(now, work)
+            out += self._abandon_union(work) if work.united else self._coordinate(now, work)
         return [*out, *self._try_elect(now), *self._start(now)]
 
     def _set_apart(self, servers: tuple[Gid, ...]) -> Effects:

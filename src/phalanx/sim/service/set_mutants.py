@@ -55,7 +55,7 @@ def keeps_answers(self: SetLog, now: int, servers: tuple[Gid, ...]) -> Effects:
     out = self._set_apart(servers)
     if self.isolated == before:
         return []
-    out += self._abandon_union() if self._work and self._work.united else []
+    out += self._abandon_union(self._work) if self._work and self._work.united else []
     return [*out, *self._try_commit(now), *self._try_elect(now), *self._start(now)]
 
 
