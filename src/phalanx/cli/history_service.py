@@ -38,7 +38,8 @@ def service_command(
     at: int | None,
 ) -> None:
     """Print what happened to groups of a membership service: their views, and who joined and was
-    removed by which rule or call; moves between sets; members that were told of their end.
+    removed by which rule or call; moves between sets; members that were notified of the end of
+    their membership.
 
     PATHS are journals of `phalanx mserver --journal` and `phalanx mi --journal`, exports or a lake.
     An instant is by the wall clock of the machine that recorded it first, or simulated.
